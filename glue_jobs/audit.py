@@ -1,7 +1,8 @@
 """Audit: prove from the archive that nothing was lost, late, repeated too often, early or sent to the wrong
 subscription.
 
-It judges messages accepted in the window. Entries of messages that still live are counted, not judged.
+The audit judges messages accepted in the window. It counts open entries whose end is not overdue yet, but does not
+judge them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LISTED_MAX = 100
 NOTHING_JUDGED = 3
 """The exit code of an audit whose window has nothing to judge: it proves nothing."""
 LAG_MS = 3_600_000
-"""Streams, their retries and Firehose's buffer delay records by less than this."""
+"""Streams, their retries and Firehose's buffer delay records by less than an hour."""
 KINDS = {
     "never_ended": "every delivery ends within 8 hours after its message expired",
     "ended_twice": "no delivery ends twice",
@@ -72,7 +73,7 @@ class Records:
 
 
 def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
-    """Return the window's messages and deliveries, and all settings and lanes: old ones may still apply."""
+    """Return the window's messages and deliveries, and all settings and lanes: older settings may still apply."""
     subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
     topics = history.topics_by_id(subscriptions, lanes)
     messages = archive.records(RecordKind.MESSAGES, window.days())
@@ -82,7 +83,7 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
 
 
 def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
-    """Return all violations, and counts."""
+    """Return all violations, and the counts for the certificate."""
     policies = materialise(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
     moved = materialise(history.interventions(records.lanes))
@@ -140,7 +141,7 @@ def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, in
 
 
 def erasures(archive: Archive, window: arguments.Window, topic: str | None) -> list[dict[str, object]]:
-    """Return the erasures of the window's messages: name, number, who requested it and when."""
+    """Return each erasure of the window's messages: its name, number of messages, requester and times."""
     messages = archive.records(RecordKind.MESSAGES, window.days()).where("erasure is not null")
     if topic is not None:
         messages = messages.where(sql.col("topic") == topic)
@@ -158,8 +159,8 @@ def certify(
 ) -> dict[str, object]:
     """Audit the window, write the tables, and return the certificate.
 
-    With a *subject*, the certificate is only about its messages. All messages are audited nevertheless, because other
-    messages can break an order. With a *subject* or a *topic*, the tables stay unchanged.
+    With a *subject*, the certificate is only about the subject's messages. All messages are audited nevertheless,
+    because a violation of order may involve other messages. With a *subject* or a *topic*, the tables stay unchanged.
     """
     records = read(archive, window, topic)
     found, counts = violations(records, terms)
@@ -195,7 +196,7 @@ def certify(
 
 
 def _with_days(found: DataFrame, window: arguments.Window) -> DataFrame:
-    """Return violations with the day of the window for their folder."""
+    """Return violations with a column ``dt``: the day of the window that names their folder."""
     days = sql.coalesce(day_of("at"), sql.lit(window.days()[0]))
     return found.withColumn("dt", sql.greatest(sql.least(days, sql.lit(window.days()[-1])), sql.lit(window.days()[0])))
 
@@ -207,7 +208,7 @@ def _write_violations(archive: Archive, found: DataFrame, window: arguments.Wind
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a window. Exit code 1 if a promise was broken, 3 if there was nothing to judge."""
+    """Audit a window. Exit code 1 if a promise was broken, 3 if nothing was judged and --nothing-judged is fail."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=3)
     parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
     parser.add_argument("--property", metavar="NAME=VALUE", help="only messages with this property, each listed")

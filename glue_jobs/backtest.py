@@ -81,7 +81,7 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
 
 
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
-    """Yield the messages with different verdicts, the newest *most* of each kind per batch."""
+    """Yield messages with different verdicts: from each batch, at most the newest *most* of each kind (``WAYS``)."""
     new, old = both.filters
     for batch in batches:
         found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}
@@ -100,7 +100,7 @@ def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -
 
 
 def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: int) -> BacktestComparison:
-    """Compare a candidate with the current filter on *messages* (with ``hour``)."""
+    """Compare a candidate with the current filter on *messages*, which need a column ``hour``."""
     both = FilterSet.of([candidate, current])
     sets = filter_sets.distinct_sets(messages, both, "hour")
     counted = sets.mapInArrow(lambda batches: compare_batches(iter(batches), both), COMPARED)
@@ -136,7 +136,7 @@ def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
 
 
 def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:
-    """Return the matches and failures of each candidate, and the same by hour as a table."""
+    """Return each candidate's counts of matches, failures and unjudged messages, and a table of the counts by hour."""
     filters = FilterSet.of([each for _, each in candidates])
     hours = materialise(filter_sets.matches(messages, filters))
     sums = ("matched", "failed", "unjudged")
@@ -174,7 +174,7 @@ def _check(candidates: Sequence[tuple[str, Filter]]) -> None:
 
 
 def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> DataFrame:
-    """Return the messages without bodies if no candidate reads them; else report how many have none."""
+    """Return the messages, without bodies if no candidate reads them. Else print how many messages have no body."""
     if not any(compile_filter(each).reads_body for _, each in candidates):
         return messages.drop(*BODIES)
     missing = messages.where(sql.coalesce(*BODIES).isNull()).count()
@@ -187,7 +187,7 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Evaluate candidates on a window of a topic. Exit code 0."""
+    """Evaluate candidates on a window of a topic. Exit code 0, or 1 if the subscription has no archived filter."""
     parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
     parser.add_argument("--topic", type=arguments.path_part, required=True)
     parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")

@@ -1,7 +1,8 @@
 """Runs several jobs in one Spark session: ``chain compact --archive A --then audit --archive A``.
 
-Starting Spark takes longer than a small archive. The first job with another exit code than 0 ends the chain.
-``--serve`` reads chains from standard input, each a line with a JSON list, and prints ``{"ended": CODE}`` after each.
+Starting Spark takes longer than a job on a small archive. The first job with another exit code than 0 ends the chain.
+With ``--serve``, the program reads chains from standard input, one JSON list per line. It prints ``{"ended": CODE}``
+after each chain.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def links(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the jobs in *argv*; return the exit code of the last one."""
+    """Run the jobs in *argv*; return the exit code of the last job that ran."""
     code, words = 0, sys.argv[1:] if argv is None else argv
     if words == [SERVE]:
         return serve()

@@ -35,7 +35,11 @@ ROWS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The report's tables: by hour and subscription, by subscription, and messages by topic and hour."""
+    """The report's tables.
+
+    *hours* has one row per subscription and hour, and *subscriptions* has one per subscription. *accepted* has one row
+    per topic and hour.
+    """
 
     hours: DataFrame
     subscriptions: DataFrame
@@ -90,7 +94,7 @@ def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: 
 
 
 def summarise(tables: Tables, window: arguments.Window, as_of: int) -> dict[str, Any]:
-    """Return the report as plain values, failures first."""
+    """Return the report as JSON values. The subscriptions with the most given-up deliveries come first."""
     whole = [row.asDict(recursive=True) for row in tables.subscriptions.collect()]
     for row in whole:
         row["given_up"] = row["discarded"] + row["expired"]

@@ -18,7 +18,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_zip(target: Path) -> Path:
-    """Write the core, the client and the jobs, for ``--extra-py-files``; reproducible byte for byte."""
+    """Write a zip of the core, the client and the jobs, for ``--extra-py-files``. Equal sources give equal bytes."""
     folders = (Path(tagcast.__path__[0]), Path(tagcast_client.__path__[0]), Path(__file__).parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:

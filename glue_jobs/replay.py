@@ -1,7 +1,7 @@
 """Replay: publishes archived messages again to one subscription, as new messages, through the API.
 
-Without ``--preview false`` nothing is sent. Each chunk is stored in the archive before it is sent, so a restarted run
-with the same arguments sends what it has not sent yet; records are never changed.
+Without ``--preview false`` nothing is sent. Each chunk is stored in the archive before it is sent. So a restarted run
+with the same arguments sends only the messages that are not sent yet. Records are never changed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Post = Callable[[Sequence[Mapping[str, Any]], str], "tuple[Accepted | Refused, .
 """Sends messages under an idempotency key and returns one result each."""
 
 CHUNK_BYTES_MAX = 3_500_000
-"""The API takes 4 MiB."""
+"""A chunk stays below the API's limit of 4 MiB for a request."""
 FIELDS = ("body", "body_base64", "tags", "routing_key", "properties", "ordering_key", "content_type")
 
 
 def select_messages(messages: DataFrame, topic: str, first_at: int, end_at: int) -> DataFrame:
-    """Return the topic's messages accepted from *first_at* to before *end_at*, sorted by id."""
+    """Return the topic's messages accepted from *first_at* to before *end_at*, without replays, sorted by id."""
     mine = messages.where(sql.col("topic") == topic)
     inside = (sql.col("accepted_at") >= first_at) & (sql.col("accepted_at") < end_at)
     return mine.where(inside & sql.col("replay_of").isNull()).orderBy("message_id")
@@ -90,14 +90,14 @@ def is_replayable() -> Column:
 
 
 def offers(messages: DataFrame, filters: Sequence[CompiledFilter]) -> Iterator[dict[str, Any]]:
-    """Yield the messages to send, in order, without holding all of them."""
+    """Yield the messages to send, in order. Only some of them are in memory at a time."""
     for row in messages.where(is_replayable()).toLocalIterator():
         if _passes(filters, row):
             yield offer_of(row)
 
 
 def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str, int | None]:
-    """Return the numbers of messages to send."""
+    """Return the number, bytes and times of the messages to send, and how many are left out for each reason."""
     reads_body = any(filter.reads_body for filter in filters)
     columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if reads_body else ()))
     counts = {"messages": 0, "bytes": 0, "without_body": 0, "parts_gone": 0, "filtered_out": 0}
@@ -131,7 +131,7 @@ def to_archived_message(offer: Mapping[str, Any]) -> ArchivedMessage:
 
 @dataclass(slots=True)
 class Pace:
-    """At most *rate* messages a second, counted from the first one."""
+    """Limits sending to *rate* messages a second on average, counted from the first message."""
 
     rate: float
     clock: Callable[[], float] = time.monotonic
@@ -139,7 +139,7 @@ class Pace:
     _free_at: float = 0.0
 
     def wait(self, messages: int) -> None:
-        """Wait until *messages* more may be sent."""
+        """Wait until this number of further messages may be sent."""
         now = self.clock()
         if self._free_at > now:
             self.sleep(self._free_at - now)
@@ -165,12 +165,12 @@ def poster(given: argparse.Namespace) -> Post:
 
 
 Offers = Callable[[Collection[str] | None], Iterator[dict[str, Any]]]
-"""Yields the messages to send; with ids these messages, whatever the filters match now."""
+"""Yields the messages to send. With ids, it yields the messages with these ids and ignores the filters."""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """The messages of one request by their ids, stored before it is sent and again with its results."""
+    """The message ids of one request. The chunk is stored before the request is sent, and again with the results."""
 
     number: int
     ids: list[str]
@@ -180,7 +180,7 @@ class Chunk:
 
 
 def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, total: int) -> dict[str, int]:
-    """Send the messages that this run has not sent, first those of an interrupted chunk; return the total result.
+    """Send the messages that this run has not sent, first an interrupted chunk. Return the total result.
 
     Raises RacedError if another process continues the same run.
     """
@@ -259,7 +259,7 @@ def _span(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[i
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or send. Exit code 1 if the API refused a message."""
+    """Preview or send. Exit code 1 if the API refused a message or the run failed."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     first_at, end_at = _span(parser, given)

@@ -112,7 +112,7 @@ async def _start(stack: Stack, console_port: int | None) -> None:
 
 
 async def run(options: StackOptions, console_port: int | None = None) -> int:
-    """Run until a signal comes, with a console if *console_port* is given; return the exit code."""
+    """Run until a signal comes or the stack breaks, with a console if *console_port* is given. Return the exit code."""
     began = time.monotonic()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

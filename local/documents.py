@@ -54,7 +54,7 @@ def _question(path: Path) -> str:
 
 
 def _violations() -> str:
-    """Return the kinds of violations; the module of the job is only read, since it imports Spark."""
+    """Return the kinds of violations. The job's module is parsed, not imported, because it imports Spark."""
     for node in ast.parse((ROOT / "glue_jobs/audit.py").read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "KINDS":
             kinds = ast.literal_eval(node.value)

@@ -1,7 +1,7 @@
 """Writes the generated files of the client, at every build, or when you run this file.
 
 `openapi_source` writes settings, models and operations from the API's document. The synchronous half, `_sync`, comes
-from the asynchronous one.
+from the asynchronous half, `_async`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORDS = {
     "asyncio_tasks": "threads",
     "async_verdict": "verdict",
 }
-"""Names that lose their prefix ``Async``. unasync knows the keywords of Python itself."""
+"""The replacements of names without the prefix ``Async``. unasync itself replaces the keywords of Python."""
 WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
 
 
@@ -50,7 +50,7 @@ def write_sync(package: Path) -> None:
 
 
 class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Writes the generated files before a wheel is built; an editable one, too."""
+    """Writes the generated files before a wheel is built, also before an editable wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the files, and add them to the build, because git ignores them."""

@@ -1,7 +1,7 @@
 """Writes the generated modules of the client from the API's document: `settings`, `models`, `_async/operations`.
 
-A schema of requests becomes a TypedDict, a schema of answers a frozen dataclass, an operation a method. The tables
-below add what the document does not contain.
+A schema of requests becomes a TypedDict. A schema of answers becomes a frozen dataclass, and an operation becomes a
+method. The tables below add what the document does not contain.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES = {
     "TopicBody": "TopicSettings",
     "TopicPatch": "TopicChanges",
 }
-"""Class names that differ from their schema's name; all others lose the suffix ``Answer``."""
+"""Class names that differ from their schema's name. All other class names lose the suffix ``Answer``."""
 UNIONS = {"BackoffRetry": "Retry", "HttpEndpoint": "Endpoint", "TagsFilter": "AnyFilter"}
 """The name of each union, by one of its members."""
 BY_HAND = {
@@ -46,10 +46,10 @@ REPEATABLE_IF = {
 }
 """The conditions under which a request may be repeated after a lost answer.
 
-All unlisted ones may, except conditional ones.
+All unlisted requests may be repeated, except conditional requests.
 """
 DEFAULTS = {"filter_error_count": 0}
-"""Defaults of optional answer fields for which the document has none."""
+"""Defaults of optional answer fields that have no default in the document."""
 INSTANTS = ("date-time", "start-from")
 ARRAYS = {"answer": "tuple[{}, ...]", "argument": "Sequence[{}]", "form": "list[{}]"}
 SCALARS = {"boolean": "bool", "integer": "int", "null": "None", "number": "float", "string": "str"}
@@ -165,7 +165,7 @@ class Modules:
         return SCALARS.get(schema.get("type", ""), "Any")
 
     def _form(self, name: str, schema_name: str) -> str:
-        """Return a TypedDict. A free object of a patch gets its type from the whole body."""
+        """Return a TypedDict. In a patch, an object without described properties gets its type from the PUT's body."""
         schema, lines = self.schemas[schema_name], []
         whole = self.schemas.get(schema_name.replace("Patch", "Body"), schema)["properties"]
         for field, described in schema["properties"].items():
@@ -197,7 +197,7 @@ class Modules:
         return f"    {name}: {kind}\n" + (docstring(described["description"]) if described.get("description") else "")
 
     def _with_default(self, field: str, kind: str, described: Schema, body: Schema) -> str:
-        """Return annotation and default of an optional answer field; a setting has the document's default."""
+        """Return annotation and default of an optional answer field. A setting gets its default in the document."""
         setting = self.flatten(body.get("properties", {}).get(field, {}))
         default = described.get("default", setting.get("default", DEFAULTS.get(field)))
         if default is not None:
@@ -212,7 +212,7 @@ class Modules:
     def flatten(self, schema: Schema) -> dict[str, Any]:
         """Return a property merged with the schemas that it refers to.
 
-        These are a reference, the parts of `allOf`, and the only choice besides null.
+        These schemas are a reference, the parts of `allOf`, and the only choice besides null.
         """
         choices = [each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"]
         parts = [*schema.get("allOf", ()), *(choices if len(choices) == 1 else ())]
@@ -316,7 +316,7 @@ class Modules:
 
 
 class Arguments:
-    """The arguments of a method: path parameters and required values are positional, all others are keywords."""
+    """The arguments of a method: path parameters and required values are positional, all other arguments keywords."""
 
     def __init__(self, modules: Modules, path_parameters: list[str]) -> None:
         self._modules = modules
@@ -335,7 +335,7 @@ class Arguments:
         self.help += [f"*{name}*: {schema['description']}"] if schema.get("description") else []
 
     def body(self, content: Schema) -> str:
-        """Add the arguments of a body. Return the expression that builds it; empty without a body."""
+        """Add the arguments of a body. Return the expression that builds the body, or "" if there is no body."""
         schema_name = content["schema"]["$ref"].rpartition("/")[2] if content else ""
         schema = self._modules.schemas.get(schema_name, {"properties": {}})
         name = NAMES.get(schema_name, "")

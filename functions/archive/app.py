@@ -25,9 +25,9 @@ Told = list[tuple[int, Record]]
 def handle(
     event: Mapping[str, Any], archive: FirehoseArchive, tail: TailWriter, events: EventPublisher, kept: KeptChanges
 ) -> dict[str, Any]:
-    """Archive a batch of stream records and publish events; report the first failure: Lambda repeats from there.
+    """Archive a batch of stream records and publish events. Report the first failure, from which Lambda repeats.
 
-    An unreadable change is stored instead, so that its shard continues.
+    An unreadable change is stored for a later try, so that its shard continues.
     """
     changes = event["Records"]
     told, unread = _read(changes, archive)
@@ -45,9 +45,9 @@ def handle(
 def archive_kept(
     kept: KeptChanges, archive: FirehoseArchive, events: EventPublisher, left_ms: Callable[[], int]
 ) -> dict[str, int]:
-    """Archive stored batches with their events while time is left; count the changes that were archived or left.
+    """Archive stored batches and publish their events while time is left. Count the changes that were archived or left.
 
-    A batch may come twice: its records then have the same ids, and compaction drops one.
+    A batch may be archived twice. Its records then have the same ids, and compaction drops the duplicates.
     """
     counts = {"archived": 0, "left": 0}
     while left_ms() > RESERVE_MS and (batch := kept.receive()) is not None:

@@ -1,4 +1,4 @@
-"""Consumes the delivery queue: the first round of each message, with partial batch responses per topic."""
+"""Consumes the delivery queue: completes the first round of each message, and reports failures per topic."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 RESERVE_S = 10.0
-"""An invocation stops this long before Lambda's timeout, and returns the rest to the queue."""
+"""An invocation stops this long before Lambda's timeout, and returns unserved entries to the queue."""
 PUT_OFF_S_MAX = 60
 """Failed entries are redelivered at once, then after 1, 2, 4 … 60 s, so that a lasting fault causes no busy loop."""
 BESIDE_S = 0.25
-"""Served entries wait 0.25 s for the rest, because most batches end together and need no further request."""
+"""Served entries wait 0.25 s for other entries, because most batches end together and then need no delete request."""
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
-    """Serve a batch of queue records; report the entries of topics that failed, and the entries left.
+    """Serve a batch of queue records; report the entries of topics that failed, and the unserved entries.
 
     Failed entries, and entries not served within *budget_s*, are made visible in the queue again, so that their group
     continues soon. SQS returns nothing of a group while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
-    An unreadable record is logged and deleted: it would block its group for ever. Ordered and unordered entries are
-    served concurrently, as if they had come in two batches. Served entries are deleted before the slowest entry and
-    late responses finish, because a group yields nothing until then.
+    An unreadable record is logged and deleted, because it would block its message group for ever. Ordered and unordered
+    entries are served concurrently, like two batches. Served entries are deleted before the slowest entry and late
+    responses finish, because SQS returns no further entries of a message group before that.
     """
     batches = _batches_of(event, world)
     receipts = {record["messageId"]: record["receiptHandle"] for record in event["Records"]}
@@ -79,7 +79,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float | None 
 
 
 def _batches_of(event: Mapping[str, Any], world: World) -> dict[tuple[str, bool], dict[str, QueueEntry]]:
-    """Return the entries by topic and whether they are ordered, each by the id of its record."""
+    """Return the entries, grouped by topic and by whether they are ordered. The keys of a group are record ids."""
     batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
     for record in event["Records"]:
         entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
@@ -121,7 +121,7 @@ async def _give_back(world: World, receipts: Sequence[str]) -> None:
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:
-    """Wait for *event* at most *seconds*; return whether it came."""
+    """Wait for *event* for at most *seconds*; return whether it was set."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -133,7 +133,7 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEntry]]) -> list[str]:
     """Remove unordered sections of wide messages from *batches*, all but the first; return their record ids.
 
-    Other invocations serve them meanwhile: one would need a second or more for each.
+    Other invocations serve the removed sections, because each section takes a second or more.
     """
     sections = [
         (records, name)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
-    """Repair a batch of stream records; report the failed ones."""
+    """Repair a batch of stream records; report the failed records."""
     arrivals = [arrival for record in event["Records"] if (arrival := arrival_of(record)) is not None]
     return {"batchItemFailures": [{"itemIdentifier": record_id} for record_id in relay(world, arrivals)]}
 

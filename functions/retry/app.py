@@ -1,4 +1,4 @@
-"""The task of the workflow: works on one lane, and returns how long to wait."""
+"""The task of the workflow: works on one lane, and returns the instant until which the workflow waits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVE_S = 45.0
 
 
 def budget_s_of(left_ms: int) -> float:
-    """Return the seconds in which attempts may start, with *left_ms* of the invocation left.
+    """Return the seconds in which attempts may start, if *left_ms* of the invocation is left.
 
     >>> budget_s_of(100_000), budget_s_of(40_000)
     (55.0, 1.0)

@@ -1,4 +1,4 @@
-"""Runs every five minutes: restarts overdue lanes, sends listed messages, expires old ones."""
+"""Runs every five minutes: restarts overdue lanes, sends listed messages, expires old deliveries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESERVE_S = 30.0
 
 
 def budget_s_of(left_ms: int) -> float:
-    """Return the seconds in which work may start, with *left_ms* of the invocation left.
+    """Return the seconds in which work may start, if *left_ms* of the invocation is left.
 
     >>> budget_s_of(100_000), budget_s_of(20_000)
     (70.0, 1.0)

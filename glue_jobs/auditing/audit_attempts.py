@@ -1,4 +1,4 @@
-"""Checks that attempts and ends follow the retry strategy's schedule, and none follows expiry."""
+"""Checks attempts and ends against the schedule of the retry strategy, and attempts against the expiry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TIMEOUT_S_MAX = 30
-"""The longest timeout that the API allows, for subscriptions whose own is unknown."""
+"""The longest timeout that the API allows, for subscriptions whose timeout is unknown."""
 
 
 def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
@@ -79,7 +79,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 
 
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
-    """Return the recorded attempts of entries that waited: (entry, attempt, at, place, waited_first, final).
+    """Return the recorded attempts of entries that waited: (entry, attempt, at, place, waited_first).
 
     *place* is the position in the backlog. *waited_first*: the entry had this position before the attempt.
     """
@@ -116,7 +116,7 @@ def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame
 
 
 def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
-    """Return the times between consecutive attempts of an entry, from end to end: (…, at, gap_ms)."""
+    """Return the times between the ends of consecutive attempts of an entry: (…, at, gap_ms)."""
     order = Window.partitionBy(*ENTRY).orderBy("attempt")
     following = attempts.withColumns(
         {"next_at": sql.lead("at").over(order), "next_attempt": sql.lead("attempt").over(order)}
@@ -128,10 +128,10 @@ def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
 def find_early(
     gaps: DataFrame, policies: DataFrame, delays: DataFrame, interventions: DataFrame, terms: Terms
 ) -> tuple[DataFrame, DataFrame]:
-    """Return gaps shorter than the core's shortest wait without an excuse, and all judged gaps.
+    """Return gaps without an intervention that are shorter than the core's shortest wait, and all judged gaps.
 
     The wait belongs to the head of a lane, or under INDEPENDENT_RETRY to each entry. An entry is known to be the head
-    in three cases: at its second and later attempts; in the first place of a new backlog; and under BACKOFF_RETRY after
+    in three cases: at its second and later attempts; at position 0 of a new backlog; and under BACKOFF_RETRY after
     it waited in the backlog.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
@@ -173,8 +173,9 @@ def find_early(
 def find_unrequested(
     entries: DataFrame, subscriptions: DataFrame, lanes: DataFrame, interventions: DataFrame, terms: Terms
 ) -> DataFrame:
-    """Return entries cancelled without a removal of the subscription or a change of its lane, and entries ended by a
-    filter function that never existed.
+    """Return entries cancelled without a deletion of the subscription or a change of its lane.
+
+    Also return entries filtered although their subscription never had a filter function.
     """
     removed = subscriptions.where("part = 'removed'").select(*LANE, "changed_at")
     removed = removed.union(lanes.where(sql.col("state") == LaneState.REMOVED.value).select(*LANE, "changed_at"))

@@ -24,7 +24,7 @@ VIOLATION = "kind string, topic string, message_id string, ordinal int, at bigin
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of an audit: until when the archive is complete, and how far clocks may differ."""
+    """The terms of an audit: the instant up to which the archive is complete, the clock tolerance, the time scale."""
 
     as_of: int
     skew_ms: int
@@ -53,7 +53,7 @@ def violation(kind: str, rows: DataFrame, at: Column, *detail: str | Column) -> 
 
 
 def _end_number() -> Column:
-    """Return the index of a terminal state in ``ENDS``, from 1: numbers are grouped by hash, texts by sorting."""
+    """Return the index of a terminal state in ``ENDS``, from 1. Spark groups numbers by hash, but texts by sorting."""
     number = sql.lit(None).cast("int")
     for place, state in enumerate(ENDS, 1):
         number = sql.when(sql.col("state") == state, place).otherwise(number)
@@ -63,7 +63,7 @@ def _end_number() -> Column:
 def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return one row for each entry that a message has, that was added later, or that a delivery mentions.
 
-    One shuffle of fixed-width columns: entries and deliveries are grouped together, not joined.
+    This takes one shuffle of fixed-width columns, because entries and deliveries are grouped together, not joined.
     """
     matched = messages.select(
         "topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at"
@@ -121,10 +121,10 @@ def _by_entry(together: DataFrame) -> DataFrame:
 
 
 def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries that could break a promise, and one row with the number of all others (``usual``).
+    """Return the entries that could break a promise, and one row with the number of usual entries (``usual``).
 
-    The usual ones matched and were delivered by their only attempt before they expired, while their lane was open in
-    that hour (*closed_hours*). They need no other check.
+    A usual entry matched, and its only attempt delivered it before the expiry. Its lane was open in the hour of its
+    first round (*closed_hours*). Usual entries need no other check.
     """
     closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
     hour = sql.floor(sql.col("round_at") / HOUR_MS)
@@ -162,7 +162,7 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
 
 
 def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
-    """Return deliveries without an entry in their message: no match, or the archive lacks the message."""
+    """Return deliveries for which their message has no entry, and deliveries whose message is not archived."""
     stray = entries.where("matched is null and (ends > 0 or waits > 0)")
     known = messages.select("topic", "message_id").withColumn("known", sql.lit(1))
     told = stray.join(known, ["topic", "message_id"], "left")
@@ -173,7 +173,7 @@ def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
-    """Return the certificate's counts: entries by end, and open ones. The *usual* entries are added as delivered."""
+    """Return the certificate's counts: entries by end, and open entries. The *usual* entries are added as delivered."""
     matched = sql.col("matched") == 1
     alive = matched & _is_open() & (sql.col("expires_at") > terms.over_before)
     sums = [

@@ -37,7 +37,7 @@ def _matches(filter: str | None, known: Known) -> bool | None:
 
 
 def _recorded_verdict(name: str, matching: Collection[str]) -> bool | None:
-    """Return the recorded verdict of a filter on an erased part; None if it was unreadable then."""
+    """Return the recorded verdict of a filter on an erased part; None if the erasure could not evaluate the filter."""
     return None if f"?{name}" in matching else name in matching
 
 
@@ -47,7 +47,7 @@ def _compile(filter: str | None) -> CompiledFilter:
 
 
 def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield each batch with ``verdict``: false also for an unknown filter, null if undecidable."""
+    """Yield each batch with the column ``verdict``. It is false for an unknown filter, null if undecidable."""
     import pyarrow as pa
 
     for batch in batches:
@@ -87,8 +87,8 @@ def judge_late_entries(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
 def find_wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """Return the late entries that their group did not request, and the late entries that their filter does not match.
 
-    At its creation a group requests messages accepted since its ``start_from`` whose publish did not know the group.
-    Other publishes matched the group themselves. A replay is only for the subscription that it names.
+    At its creation, a group requests messages that were accepted since its ``start_from`` and published before the
+    group was known. Later publishes matched the group themselves. A replay is only for the subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
     asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "start_from")

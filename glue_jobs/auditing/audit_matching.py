@@ -1,4 +1,4 @@
-"""Matching: evaluates messages again with the core's index and the filters of their time; none wrong, none missed."""
+"""Matching: finds wrong and missed matches. The core's index evaluates messages again by the filters of their time."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ COUNTED = (
     *("unjudged_without_body", "erased", "bodies_gone", "properties_gone"),
 )
 FORGOTTEN = ("gone", "matching", "erasure")
-"""Columns of an erased message: its erased parts, the filters that matched before, and the erasure's name."""
+"""Columns of an erased message: its erased parts, the filters that matched before erasure, and the erasure's name."""
 REMEMBERED_MAX = 200_000
 Judged = tuple[Known, int, tuple[int, ...], bool]
 """The parts of a complete message that decide its verdict, besides its acceptance time: the parts that filters read,
-the topic's version, its entries, and whether it is a replay.
+the topic's version, the message's entries, and whether the message is a replay.
 """
 
 
 class TopicFilters:
-    """All filter versions of a topic in one index; their validity is checked afterwards."""
+    """All filter versions of a topic in one index. :meth:`in_force` selects the filters of one topic version."""
 
     def __init__(self, filters: Sequence[FilterInForce]) -> None:
         self.filters = filters
@@ -89,7 +89,7 @@ class TopicFilters:
     def verdicts(
         self, known: Known, gone: Collection[str], names: Collection[str]
     ) -> tuple[Collection[int], frozenset[int]]:
-        """Return the indices of the filters that match, and of undecidable ones.
+        """Return the indices of the filters that match, and of the undecidable filters.
 
         For filters that read erased parts (*gone*), the recorded *names* decide.
         """
@@ -103,7 +103,7 @@ class TopicFilters:
         return self.filters[place].name
 
     def remember(self, judged: Judged, counts: Counter[str]) -> None:
-        """Cache the counts of a message without violations, for further messages that are equal to it."""
+        """Cache the counts of a message without violations, for further messages with equal parts."""
         self.clean[judged] = counts
 
     def forget(self) -> None:

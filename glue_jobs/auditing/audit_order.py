@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
-    """Return the lanes that always used BACKOFF_RETRY; others promise no order.
+    """Return the lanes that always used BACKOFF_RETRY; other lanes promise no order.
 
-    Groups are excluded: their order is that of their queues, which the archive does not record.
+    Groups are excluded, because the archive does not record the order of their queues.
     """
     backoff = (sql.col("strategy") == Strategy.BACKOFF_RETRY.value) & ~sql.col("is_pulled")
     always = policies.groupBy(*LANE).agg(sql.min(backoff.cast("int")).alias("always"))
@@ -28,7 +28,7 @@ def ordered_lanes(policies: DataFrame) -> DataFrame:
 def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that joined the backlog of an ordered lane: (entry, place, stood_at, tried_at, pending_until).
 
-    *stood_at* is when the entry joined, *tried_at* its first attempt after that.
+    *stood_at* is the time at which the entry joined, *tried_at* is the time of its first attempt after joining.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -48,10 +48,11 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
 
 
 def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
-    """Return entries attempted while an earlier one in the same backlog was pending.
+    """Return entries attempted while an earlier entry of the same backlog was pending.
 
-    The window function finds suspects: an earlier entry was pending after their attempt. The join finds the overtaken
-    entries. Only entries that were in the backlog at the time of the attempt count: that proves the same backlog.
+    The window function finds suspects, which were attempted before the end of an earlier entry. The join finds the
+    overtaken entries. They count only if they were in the backlog at the time of the attempt. This proves that both
+    entries were in the same backlog.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -91,7 +92,7 @@ def closed_hours(closed: DataFrame) -> DataFrame:
 def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
     """Return entries pushed directly while their lane was not active, under any strategy.
 
-    A round begins, then reads the lanes. If it begins after a lane was closed, it sees that and pushes nothing there.
+    A round reads the lanes after its beginning. So a round that begins after a lane was closed pushes nothing to it.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))
@@ -105,8 +106,8 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFr
 def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
     """Count the direct deliveries of ordered lanes that came before the delivery of an earlier message.
 
-    The queue decides the order: two producers may be accepted in one order and queued in the other, and no record shows
-    the queue's order. So the count is an observation, not a violation.
+    The queue decides the order, and no record shows it. Messages of two producers may be queued in another order than
+    the order of their acceptance. So the count is an observation, not a violation.
     """
     entries = entries_told_of(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 LISTED_MAX = 1000
-"""The longest list of names in a plan; with more, everything is read."""
+"""The maximum number of names in a Spark plan. With more names, all tags or all properties are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class FilterSet:
         return frozenset().union(*missing, *(self.reading[Part(part)] for part in gone))
 
     def tags_read(self) -> Column:
-        """Return a message's tags that filters can read, in their order."""
+        """Return the column of the tags that filters can read, in the message's order."""
         none = sql.array().cast("array<string>")
         if not self.tags and not self.reads_all_tags:
             return none
@@ -89,7 +89,7 @@ class FilterSet:
         return sql.map_filter("properties", lambda name, _: name.isin(list(self.properties)))
 
     def index(self) -> TopicIndex:
-        """Return an index of all filters, the same that the Lambda functions use."""
+        """Return an index of all filters. The Lambda functions use the same kind of index."""
         return TopicIndex.build(dict(enumerate(self.filters)))
 
     def seen(

@@ -24,9 +24,9 @@ GRANULARITY_MS = 1000
 
 @dataclass(frozen=True, slots=True)
 class FilterInForce:
-    """A filter version, and the versions of its topic (*since* to before *until*) that evaluate it.
+    """A version of a filter. It is in force for topic versions from *since* to before *until*.
 
-    *removed_at* is when its subscription was deleted; that version of the topic is not recorded.
+    *removed_at* is the time at which the subscription was deleted. No topic version is recorded for the deletion.
     """
 
     ordinal: int
@@ -39,7 +39,7 @@ class FilterInForce:
 
     @property
     def name(self) -> str:
-        """Its name in the column ``matching`` of an erased message.
+        """The filter version's name in the column ``matching`` of an erased message.
 
         >>> FilterInForce(3, None, 1, 2, None, False, 7).name
         '3.7'
@@ -48,13 +48,13 @@ class FilterInForce:
 
 
 def topics_by_id(subscriptions: DataFrame, lanes: DataFrame) -> DataFrame:
-    """Return the name of each topic id. A due row exists only with its lane's row, so every id is here."""
+    """Return the name of each topic id. A due row exists only with its lane's row, so no id is missing."""
     both = subscriptions.select("topic_id", "topic").union(lanes.select("topic_id", "topic"))
     return both.where("topic_id is not null").distinct()
 
 
 def with_topic(deliveries: DataFrame, topics: DataFrame) -> DataFrame:
-    """Return deliveries with their topic: records of backlogs have only its id."""
+    """Return deliveries with their topic. Records of backlogs have only the topic's id."""
     named = topics.withColumnRenamed("topic", "topic_of_id")
     found = deliveries.join(sql.broadcast(named), "topic_id", "left")
     return found.withColumn("topic", sql.coalesce("topic", "topic_of_id")).drop("topic_of_id")
@@ -125,9 +125,9 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
 
 
 def interventions(lanes: DataFrame) -> DataFrame:
-    """Return when lanes got a new generation: (topic, ordinal, moved_at).
+    """Return the times at which lanes got a new generation: (topic, ordinal, moved_at, state).
 
-    People retry, skip, pause and resume, and the sweep restarts: each cancels the earlier plan.
+    People retry, skip, pause and resume lanes, and the sweep restarts lanes. Each action cancels the earlier plan.
     """
     anew = sql.col("previous_state") != LaneState.ACTIVE.value
     anew = anew & (sql.col("generation") != sql.col("previous_generation"))
@@ -138,10 +138,10 @@ def interventions(lanes: DataFrame) -> DataFrame:
 def closed_intervals(lanes: DataFrame, *, removal_ends: bool = False) -> DataFrame:
     """Return the times in which lanes held back messages: (…, begins_at, ends_at).
 
-    A time may be split into several rows, at changes of its lane.
+    The time of one closure may be split into several rows, at changes of the lane.
 
-    A retrying lane holds nothing back. Changes within one second have no order in the records: only their combined
-    information is used. A removed lane accepts no pushes, but nothing waits for it; with *removal_ends* it counts as
+    A retrying lane holds nothing back. Changes within one second have no order in the records: only the sum of
+    the changes is used. A removed lane accepts no pushes, but no delivery waits in it; with *removal_ends* it counts as
     open.
     """
     open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]

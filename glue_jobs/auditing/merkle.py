@@ -6,7 +6,7 @@ the producer's content (:mod:`glue_jobs.erasing.contents`).
 2. Bucket: the leaves of one kind and day whose hex form begins with the same three digits, sorted; SHA-256 of
 their concatenated hex forms.
 3. Day: the bucket digests, sorted by their three digits, are the leaves of a binary tree (:func:`root_of`).
-4. Certificate: the day roots, sorted by kind and day, are the leaves of another one.
+4. Certificate: the day roots, sorted by kind and day, are the leaves of another binary tree.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ EMPTY = sha256(b"").hexdigest()
 
 
 def line_of(record: Mapping[str, object]) -> str:
-    """Return the line of a record whose columns are in the order of the schema.
+    """Return the line of *record*: compact JSON that its leaf hashes. The columns must be in the order of the schema.
 
-    For a message it contains hashes instead of the producer's content.
+    The line of a message contains hashes instead of the producer's content.
     """
     if "salt" not in record:
         return compact_json(record)
@@ -47,7 +47,7 @@ def leaf_of(record: Mapping[str, object]) -> str:
 
 
 def bucket_digests(leaves: Iterable[str]) -> dict[str, str]:
-    """Return the digest of each bucket of *leaves*, in plain Python; the job computes it on many machines."""
+    """Return the digest of each bucket of *leaves*, in plain Python; the job computes the digests on many machines."""
     buckets: dict[str, list[str]] = defaultdict(list)
     for leaf in leaves:
         buckets[leaf[:BUCKET_DIGITS]].append(leaf)

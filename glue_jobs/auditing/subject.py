@@ -27,11 +27,11 @@ class Subject:
     value: str
 
     def messages(self, messages: DataFrame) -> DataFrame:
-        """Return the records of its messages."""
+        """Return the records of the subject's messages."""
         return messages.where(has_property(self.name, self.value))
 
     def only(self, found: DataFrame, messages: DataFrame) -> DataFrame:
-        """Return the violations of its messages."""
+        """Return the violations of the subject's messages."""
         return found.join(self.messages(messages).select(*MESSAGE), list(MESSAGE), "left_semi").select(*found.columns)
 
     def told(
@@ -39,7 +39,7 @@ class Subject:
     ) -> dict[str, object]:
         """Return the subject's part of the certificate.
 
-        It has the number of messages, the counts of their ends, and a list of messages up to a bound.
+        This part has the number of messages, the counts of their ends, and a list of at most ``LISTED_MAX`` messages.
         """
         mine = materialise(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")

@@ -1,7 +1,7 @@
-"""Parses raw lines into Arrow tables, a whole file at once, if every line is plain.
+"""Parses raw lines into Arrow tables, a whole file at once, if no line is unusual.
 
 :func:`glue_jobs.io.raw.parse_lines` is the reference and handles damaged lines, but takes some fifteen times as long.
-So this reader tries a file first and leaves it to the reference if it finds anything unusual.
+So this reader tries each file first. If a line is unusual, the reference reads the file instead.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _TYPES: Mapping[str, pa.DataType] = {
     "map<string,string>": _PAIRS,
 }
 _QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-"""Texts are read once from their start, because producers choose them."""
+"""The pattern reads a JSON text in one pass without backtracking, because producers choose the texts."""
 _PAIR = re.compile(rb"(Q)\s*:\s*(Q)".replace(b"Q", _QUOTED))
 _INNER = re.compile(rb"\s*(?:Q\s*:\s*Q\s*(?:,\s*Q\s*:\s*Q\s*)*)?".replace(b"Q", _QUOTED))
 _MAPS = re.compile(rb'"(properties|salts|hashes)"\s*:\s*\{(I)\}'.replace(b"I", _INNER.pattern))
-"""Inside a text every quote has a backslash before it, so this matches only a name and its value."""
+"""Inside a text every quote has a backslash before it, so the pattern matches only a name and its value."""
 
 
 def arrow_schema(kind: RecordKind) -> pa.Schema:
@@ -59,14 +59,14 @@ def _type(of: DataType) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The records of lines, and their columns that no schema has."""
+    """The records of lines, and the names of the columns that are not in the schema."""
 
     records: pa.Table
     unknown: frozenset[str]
 
 
 def read_file(content: bytes, kind: RecordKind, *, zipped: bool) -> Read | None:
-    """Return the records of a raw file, or None if a line or the file itself is not plain."""
+    """Return the records of a raw file. Return None if a line is unusual, or if the file is truncated or no gzip."""
     try:
         found = [_read(block, kind) for block in _blocks(content, zipped)]
     except OSError:
@@ -95,7 +95,7 @@ def _blocks(content: bytes, zipped: bool) -> Iterator[bytes]:
 
 
 def _read(text: bytes, kind: RecordKind) -> Read | None:
-    """Return the records of whole lines, or None if any line is not plain."""
+    """Return the records of whole lines, or None if any line is unusual."""
     breaks = text.count(b"\n") - 1
     if not text.startswith(b"{") or not text.endswith(b"}\n") or text.count(b"}\n{") != breaks or b"\r" in text:
         return None
@@ -112,7 +112,7 @@ def _read(text: bytes, kind: RecordKind) -> Read | None:
 
 
 def _parse(text: bytes, maps: int, kind: RecordKind) -> Read | None:
-    """Return Arrow's records of *text* with maps as lists, or None if a value has another type."""
+    """Parse *text*, in which maps are lists. Return its records, or None if a value does not fit the schema."""
     schema = arrow_schema(kind)
     explicit = pa.schema([each.with_type(_LISTED) if each.type == _PAIRS else each for each in schema])
     options = json.ReadOptions(use_threads=False, block_size=max(PARSED_BYTES, len(text) // 8))
@@ -130,8 +130,9 @@ def _parse(text: bytes, maps: int, kind: RecordKind) -> Read | None:
 
 
 def _list_maps_quickly(text: bytes) -> tuple[bytes, int]:
-    """Return *text* with properties as lists of pairs, which Arrow can read, and their number; for our own writers'
-    form.
+    """Return *text* with properties as lists of pairs, which Arrow can read, and the number of these lists.
+
+    The function handles only the form that tagcast's own writers produce.
     """
     name = b'"properties":'
     pieces = text.split(name + b"{")
@@ -148,13 +149,13 @@ def _without_maps(text: bytes) -> tuple[bytes, int]:
 
 
 def _list_maps(text: bytes) -> tuple[bytes, int]:
-    """Return the same for every map in any form, except maps with a repeated key."""
+    """Convert every map like :func:`_list_maps_quickly`, in any form. Maps with a repeated key stay unchanged."""
     return _MAPS.subn(lambda found: b'"%b":%b' % (found[1], _pairs(found[2]) or b"{%b}" % found[2]), text)
 
 
 @lru_cache(100_000)
 def _pairs(inner: bytes) -> bytes | None:
-    """Return ``"a":"b"`` as a list for :func:`_map_lists`, or None for another text."""
+    """Return ``"a":"b"`` as a list for :func:`_map_lists`, or None if the text has another form."""
     if not _INNER.fullmatch(inner):
         return None
     pairs = _PAIR.findall(inner)

@@ -1,8 +1,8 @@
 """Sorted runs of records and their merge: an external merge sort whose rows stay in Arrow from raw file to Parquet.
 
 A worker reads some files, sorts their records by day and ``record_id`` and cuts them into serialized Arrow chunks.
-Spark moves and spills the chunks as opaque bytes. One worker gets all chunks of a range, sorted by their first records,
-so it can write the beginning of a file before it has seen the end.
+Spark moves and spills the chunks as opaque bytes. One worker gets all chunks of a range, sorted by their first records.
+So the worker can write the beginning of a file before it has read the end.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ RUN_BYTES = 128 * 1024 * 1024
 """Bytes sorted at once: some half a million deliveries."""
 CHUNK_ROWS, CHUNK_BYTES = 4096, 1024 * 1024
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 * 1024 * 1024
-"""A row group of a file, before compression; a reader of one topic skips others by their statistics."""
+"""The size of a row group, before compression. A reader of one topic skips other row groups by their statistics."""
 SAMPLE_ROWS = 1 << 14
 COMPRESSION = "zstd"
 UNLIKE = ("record_id", "message_id", "body", "body_base64", "salt", "position")
-"""Columns with almost unique texts. These and instants get no dictionary: sorted, they need none."""
+"""Columns with almost unique texts. These columns and instants get no dictionary, which would save nothing."""
 DAY_MS = 86_400_000
 _CHUNK = pa.schema(
     [
@@ -55,7 +55,7 @@ _FILE = pa.schema(
     ]
 )
 FILES = from_arrow_schema(_FILE)
-"""The schema of the merge's output: the written files, and its findings."""
+"""The schema of the merge's output: the written files, and the counts of duplicates, conflicts and replacements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _read(objects: Objects, sources: Iterable[Source], kind: RecordKind) -> Iter
 
 
 def of_rows(batches: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
-    """Yield the chunks of rows that Spark parsed: records, and corrupt ones, which are counted without a day."""
+    """Yield the chunks of rows that Spark parsed. Corrupt rows are only counted, without a day."""
     return _in_runs(_sifted(batches, kind), kind, key)
 
 
@@ -163,7 +163,7 @@ def _of_schema(rows: pa.Table, kind: RecordKind) -> pa.Table:
 
 
 def _bytes_per_record(run: pa.Table) -> float:
-    """Return the Parquet bytes per record, from a sample of neighbours."""
+    """Return the Parquet bytes per record, from a sample of consecutive records."""
     sample = run.slice(max(0, (len(run) - SAMPLE_ROWS) // 2), SAMPLE_ROWS)
     sink = pa.BufferOutputStream()
     with _writer(sink, run.schema) as writer:
@@ -209,7 +209,7 @@ class Range:
 
     @property
     def key(self) -> str:
-        """The day and the first id. Ranges are sorted by it, and chunks are assigned to ranges by it."""
+        """The day and the first id. Ranges are sorted, and chunks are assigned to ranges, by this key."""
         return f"{self.day} {self.low}"
 
 
@@ -235,7 +235,7 @@ def ranges_of(weights: Iterable[tuple[str, str, int]], packed: Mapping[str, int]
 
 @dataclass
 class _File:
-    """A file being written, with the unwritten rest of its chunks."""
+    """A file that is being written, with the records of its chunks that are not written yet."""
 
     range: Range
     kind: RecordKind
@@ -252,7 +252,7 @@ class _File:
         self.writer = _writer(self.sink, arrow_schema(self.kind))
 
     def add(self, first: str, content: bytes) -> None:
-        """Add the next chunk; no later one begins before *first*."""
+        """Add the next chunk. No later chunk begins before *first*."""
         if self.rows_waiting >= GROUP_ROWS or self.bytes_waiting >= GROUP_BYTES:
             self._write(first)
         chunk = ipc.open_stream(content).read_all()
@@ -263,7 +263,7 @@ class _File:
         self.bytes_waiting += self.waiting[-1].nbytes
 
     def _write(self, end: str | None) -> None:
-        """Write the records before *end*, or all."""
+        """Write the records before *end*, or all records if *end* is None."""
         places = [len(each) if end is None else _place(each, end) for each in self.waiting]
         ready = [each.slice(0, place) for each, place in zip(self.waiting, places, strict=True) if place]
         rest = zip(self.waiting, places, strict=True)
@@ -301,7 +301,7 @@ class _File:
         return rows.filter(kept)
 
     def close(self, objects: Objects, prefix: str, number: int) -> pa.RecordBatch:
-        """Write the rest and the file; return its description."""
+        """Write the remaining records, store the file unless it is empty, and return a row that describes it."""
         self._write(None)
         self.writer.close()
         content = self.sink.getvalue()
@@ -341,8 +341,8 @@ def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
 def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the index of the record to keep among several with one id, and the number of conflicts.
 
-    The choice does not depend on the order of *records*. Each further different text is a conflict. Another copy of an
-    erased message may still arrive: erased parts stay erased, and are no conflict.
+    The choice does not depend on the order of *records*. Each further, different text is a conflict. Another copy of an
+    erased message may still arrive. Its erased parts stay erased, and the copy is no conflict.
     """
     texts = [_text_of(each) for each in records]
     order = sorted(range(len(records)), key=lambda place: (-len(records[place].get("hashes") or ()), texts[place]))

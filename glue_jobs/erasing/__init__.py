@@ -1,1 +1,1 @@
-"""Erasure of record contents in every place that has them."""
+"""Erasure of the contents of records, everywhere in the archive."""

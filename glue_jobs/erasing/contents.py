@@ -1,9 +1,9 @@
 """The erasable parts of a message, and the salted hashes that replace them.
 
 A leaf of an audit's certificate contains a message's envelope and the hashes of its parts, not their content. So a part
-may be erased, its hash stays, and the certificate still verifies. Each record has its own salt, which is deleted with
-the last of its parts, so that the content cannot be guessed from a hash. Salts are derived from the record's id and a
-key of the archive, so compacting again gives the same ones.
+may be erased, its hash stays, and the certificate still verifies. Each part of a record has its own salt, which is
+deleted with the part. So the content cannot be guessed from the hash. Salts are derived from the record's id and a
+key of the archive, so another compaction gives the same salts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 KEY = "keys/salt"
-"""The object with the archive's key. Anyone with it and a hash can test guesses."""
+"""The object with the archive's key. Anyone who has this key and a hash can test guesses of the content."""
 SALT_DIGITS = 32
 _SMALL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
 
@@ -57,7 +57,7 @@ COLUMNS: Mapping[Part, tuple[str, ...]] = {
 """All producer content by part, except the topic's name."""
 CONTENT = tuple(name for names in COLUMNS.values() for name in names)
 MARKS = ("salt", "salts", "hashes", "matching", "erasure")
-"""Columns about the erasure and the verification of the rest; no leaf includes them."""
+"""Columns about the erasure and the verification of the remaining parts; no leaf includes these columns."""
 _SCOPES: Mapping[PatternScope, frozenset[Part]] = {
     PatternScope.BODY: frozenset({Part.BODY}),
     PatternScope.PROPERTIES: frozenset({Part.PROPERTIES}),
@@ -112,7 +112,7 @@ def salt_of(key: str, record_id: str) -> str:
 
 
 def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> list[str | None]:
-    """Return the salts of many records; None for incomplete ones.
+    """Return the salts of many records; None for incomplete records.
 
     >>> salts_of("k", ["a", "b"], [True, False]) == [salt_of("k", "a"), None]
     True
@@ -126,7 +126,7 @@ def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> 
 
 
 def hashes_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hash of each part that the record has or had: the input of its leaf."""
+    """Return the hash of each part that the record has or had. The record's leaf contains these hashes."""
     found = dict(record.get("hashes") or {})
     for part, names in COLUMNS.items():
         value = compact_json({name: record.get(name) for name in names})
@@ -144,8 +144,8 @@ def _part_salt(record: Mapping[str, Any], part: str) -> str:
 def forget_parts(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
     """Return a record with the hashes of *parts* instead of the parts; *marks* are further columns.
 
-    It is idempotent. Salts of remaining parts stay, those of erased parts are deleted. A record names its first
-    erasure.
+    The function is idempotent. Salts of remaining parts stay, salts of erased parts are deleted. A record keeps the
+    name of its first erasure.
     """
     all_hashes = hashes_of(record)
     gone = {*(record.get("hashes") or {}), *(part for part in parts if part in all_hashes)}

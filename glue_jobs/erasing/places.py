@@ -42,13 +42,13 @@ def arrival_day(key: str) -> str:
 
 @dataclass(frozen=True)
 class Eraser(ABC):
-    """Erases contents of records, and of lines with records; *key* is the archive's."""
+    """Erases contents of records, and of lines with records. *key* is the key of the archive, for salts."""
 
     key: str
 
     @abstractmethod
     def concerns(self, line: str) -> bool:
-        """Return whether a line may change: most of a large file need not be parsed."""
+        """Return whether a line may change. Other lines, which are most of a large file, need not be parsed."""
 
     @abstractmethod
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
@@ -80,7 +80,10 @@ class Eraser(ABC):
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
     def changed(self, key: str, text: str) -> str:
-        """Return the erased lines of an object, in the form of its place. Only line feeds end a line."""
+        """Return *text*, the content of the object *key*, with erased lines. Only a line feed ends a line.
+
+        The prefix of *key* selects the format of the lines.
+        """
         arrived = arrival_day(key)
         if key.startswith(RAW):
             change = partial(self.line, arrived=arrived)
@@ -111,7 +114,7 @@ def _line_of(record: Mapping[str, Any]) -> str:
 
 
 def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
-    """Return Firehose's error entry, and the undelivered record in it; None if unreadable.
+    """Return Firehose's error entry, and the undelivered record in it. If the line is unreadable, return {} and None.
 
     >>> decode_failed('{"errorCode": "x", "rawData": "e30K"}')[1]
     '{}\\n'
@@ -192,7 +195,7 @@ def name_of_subject(key: str, asked: str) -> str:
 
 
 def certificates_of_one(objects: Objects) -> list[str]:
-    """Return the objects of certificates about one customer: only these quote properties and tags."""
+    """Return the objects of certificates about one customer. Only such certificates quote properties and tags."""
     return [key for key in objects.sizes("reports/audit/") if _ABOUT_ONE.search(key)]
 
 

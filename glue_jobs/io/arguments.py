@@ -89,7 +89,7 @@ def _endpoint() -> str | None:
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments. Unknown ones are errors, except on Glue.
+    """Return the arguments. Unknown arguments are errors, except on Glue.
 
     Raises SystemExit (2 for bad arguments, 0 for --help), like argparse.
     """
@@ -157,7 +157,7 @@ def milliseconds(text: str) -> int:
 
 
 def path_part(text: str) -> str:
-    """Return a text that is one part of a path, as names of topics are. Raises ArgumentTypeError."""
+    """Return *text* if it can be one part of a path, such as a topic's name. Raises ArgumentTypeError."""
     return text if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text) else _refuse(text, "name of letters, digits, _ and -")
 
 

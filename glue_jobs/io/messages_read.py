@@ -23,7 +23,7 @@ class Seen:
 
 
 BODIES = ("body", "body_base64")
-"""The columns of a body: one of them has it, or it was not archived."""
+"""The columns of a body. One of them has the body; both are null if the body was not archived."""
 Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...], bytes | None]
 """The parts of a message as a hashable key. Messages with equal keys get equal verdicts."""
 
@@ -41,7 +41,7 @@ def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:
 
 
 def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
-    """Return the lists of a column, or its maps as pairs, as tuples; null becomes an empty tuple.
+    """Return the values of a column as tuples: the items of a list, or the pairs of a map. Null is an empty tuple.
 
     Arrow's own ``to_pylist`` takes ten times as long.
     """

@@ -40,7 +40,9 @@ class RacedError(RuntimeError):
 def until_won(
     work: Callable[[], Done], attempts: int, lost: Callable[[RacedError], object] = lambda fault: None
 ) -> Done:
-    """Return the result of *work*; repeat it after a RacedError. The last error is raised, *lost* gets the others.
+    """Return the result of *work*; repeat *work* after a RacedError.
+
+    The last error is raised, *lost* gets the earlier errors.
 
     >>> until_won(lambda: 7, 3)
     7
@@ -62,7 +64,7 @@ class Stored:
 
 
 def json_of(stored: Stored | None) -> dict[str, Any]:
-    """Return the JSON object that was read, {} without one.
+    """Return the JSON object in *stored*, or an empty one if *stored* is None.
 
     >>> json_of(Stored(b'{"records": 7}', "tag")), json_of(None)
     ({'records': 7}, {})
@@ -74,7 +76,7 @@ class Objects(Protocol):
     """The objects of one archive, by key."""
 
     def read(self, key: str) -> Stored | None:
-        """Return an object, or None without one."""
+        """Return an object, or None if it does not exist."""
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
         """Write an object if it is unchanged since *seen* (None: it must not exist). Raises RacedError."""
@@ -170,7 +172,7 @@ def _is_running(pid: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BucketObjects:
-    """A bucket as archive; *client* is boto3's."""
+    """A bucket as archive; *client* is a boto3 client of S3."""
 
     client: Any
     bucket: str
@@ -225,7 +227,7 @@ class BucketObjects:
 
 
 S3A_NAMES = ("endpoint", "endpoint.region", "access.key", "secret.key", "session.token")
-"""Settings of Hadoop's S3A for an S3 endpoint and its credentials; AWS needs none."""
+"""Settings of Hadoop's S3A for an S3 endpoint and its credentials. Jobs on AWS need none of these settings."""
 _AMAZONS = re.compile(r"(^|[./])amazonaws\.com(\.cn)?(:\d+)?/?$")
 
 
@@ -277,7 +279,7 @@ def bucket_settings(uri: str) -> dict[str, str]:
     """Return S3A settings that reach the bucket of *uri* like boto3 does, by the names of `S3A_NAMES`.
 
     They contain the bucket's region and endpoint, and credentials that Java's chain does not find, such as those of an
-    SSO login. These are not renewed while the job runs. Raises UnreachableArchiveError.
+    SSO login. Such credentials are not renewed while the job runs. Raises UnreachableArchiveError.
     """
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
@@ -307,7 +309,7 @@ def bucket_settings(uri: str) -> dict[str, str]:
 
 
 def check_folder(uri: str) -> None:
-    """Raise UnreachableArchiveError if there is no folder *uri*: a typo would be an empty archive."""
+    """Raise UnreachableArchiveError if there is no folder *uri*. Otherwise a typo would look like an empty archive."""
     path = Path(unquote(urlsplit(uri).path) if "://" in uri else uri)
     if not path.is_dir():
         raise UnreachableArchiveError(f"There is no archive {path}: give s3://BUCKET or an existing folder.")

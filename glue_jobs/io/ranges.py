@@ -1,4 +1,4 @@
-"""Partitions rows by ranges of their keys, one task and one file each, with known bounds.
+"""Partitions rows by ranges of their keys with known bounds. Each range gets one task and one file.
 
 Spark's own range partitioning reads its input twice to sample it, and so would parse raw lines twice.
 """

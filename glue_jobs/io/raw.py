@@ -1,4 +1,4 @@
-"""Parses raw lines into records by the schema, and separates corrupt ones."""
+"""Parses raw lines into records by the schema, and separates corrupt lines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LARGEST = {"int": 1 << 31, "bigint": 1 << 63}
 
 
 def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
-    """Return the lines with their columns, ``is_corrupt`` and ``unknown`` (columns without a schema).
+    """Return the lines with their columns, ``is_corrupt`` and ``unknown`` (columns that the schema lacks).
 
-    A line is corrupt if it is no JSON object, has a value of another type, or lacks a required column. Missing optional
-    columns are null: older writers did not have them.
+    A line is corrupt if it is no JSON object, has a value of another type or an invalid instant, or lacks a required
+    column. Missing optional columns are null, because older writers did not have these columns.
     """
     schema = SCHEMAS[kind]
     wide = StructType([*schema.fields, StructField(CORRUPT, StringType())])
@@ -62,7 +62,7 @@ def record_of(line: str, kind: RecordKind) -> dict[str, Any] | None:
 
 
 def _value_of(value: object, kind: str) -> object:
-    """Return a value as Spark reads it into a column of *kind*; None for another type."""
+    """Return a value as Spark reads it into a column of *kind*, or None if it has another type."""
     match kind, value:
         case "string", str():
             return value

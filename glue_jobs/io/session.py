@@ -69,7 +69,7 @@ def s3a_settings(
 ) -> dict[str, str]:
     """Return Spark's settings for ``s3://`` and ``s3a://``, if the jars are installed.
 
-    *endpoint* is the one of a local S3. None means Amazon's S3, with the settings *amazons* from `bucket_settings`.
+    *endpoint* is the URL of a local S3. None means Amazon's S3, with the settings *amazons* from `bucket_settings`.
     """
     folder = Path(environment.get(JARS_HOME) or Path(sys.prefix) / "s3a" / "sagemaker_pyspark" / "jars")
     jars = [*folder.glob("hadoop-aws-*.jar"), *folder.glob("aws-java-sdk-bundle-*.jar")]
@@ -122,7 +122,8 @@ For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.settled`).
 def suit(session: SparkSession, size_bytes: int) -> None:
     """Tune a session for *size_bytes* of records; a number of partitions given to spark-submit stays.
 
-    Cached plans keep their partitions (see below), so Spark's default of 200 would make 40,000 files of each shuffle.
+    Cached plans keep their partitions (see open_session). So Spark's default of 200 partitions would make 40,000 files
+    of each shuffle.
     """
     partitions = str(shuffle_partitions(size_bytes, session.sparkContext.defaultParallelism))
     if not str(session.sparkContext.master).startswith("local") or _is_submitted():
@@ -150,7 +151,7 @@ def shuffle_partitions(size_bytes: int, cores: int) -> int:
 def open_session(given: argparse.Namespace) -> SparkSession:
     """Return the existing session (Glue, EMR, a test), or start one on this machine.
 
-    Without a Java or access to the archive it exits with 2 and an error (SystemExit).
+    If Java is missing or the archive is unreachable, print the error and raise SystemExit with code 2.
     """
     from pyspark.sql import SparkSession
 

@@ -1,7 +1,7 @@
-"""Tables used more than once: computed once, and kept in the cheapest form.
+"""Tables that are used more than once. Each table is computed once and stored in the cheapest form.
 
-A cached plan is planned again with every use. If the driver can hold the rows, they are cheaper: Spark then evaluates
-them while it plans, and skips work on empty tables.
+Spark plans a cached plan again at every use. Rows in the memory of the driver are cheaper, if they fit. Spark
+evaluates such rows while it plans a query, and skips work on empty tables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 IN_DRIVER = "spark.tagcast.rowsInDriver"
-"""The session setting that selects this; :func:`glue_jobs.io.session.suit` sets it."""
+"""The session setting that stores rows in the driver; :func:`glue_jobs.io.session.suit` sets it."""
 
 
 def materialise(table: DataFrame) -> DataFrame:

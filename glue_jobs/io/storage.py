@@ -68,7 +68,7 @@ class Archive:
         return sorted(found[1] for found in map(_DAY.search, names) if found)
 
     def size(self, uri: str) -> int:
-        """Return the bytes below *uri*; 0 without files."""
+        """Return the bytes below *uri*, or 0 if there are no files."""
         system, path = self._path(uri)
         return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
 
@@ -98,7 +98,7 @@ class Archive:
         return uri
 
     def read_text(self, *parts: str) -> str | None:
-        """Return the content of one file, or None without it."""
+        """Return the content of one file, or None if the file does not exist."""
         system, path = self._path(self.uri(*parts))
         if not system.exists(path):
             return None
@@ -128,12 +128,12 @@ class Archive:
         return found.select(sql.col("value").alias("line"), sql.col("_metadata.file_path").alias("file"))
 
     def curated_days(self, kind: RecordKind, days: Collection[str] | None = None) -> list[str]:
-        """Return the days with a manifest, among *days* or all."""
+        """Return the days with a manifest, out of *days*, or out of all days if *days* is None."""
         present = self.days("curated", kind.value, "manifest")
         return present if days is None else [day for day in present if day in days]
 
     def records(self, kind: RecordKind, days: Collection[str] | None = None) -> DataFrame:
-        """Return the curated records of a kind, of *days* or all; missing columns are null."""
+        """Return the curated records of a kind, of *days* or of all days; missing columns are null."""
         return self.records_of(manifests.read(self.objects, kind, self.curated_days(kind, days)), kind)
 
     def records_of(self, found: Iterable[Manifest], kind: RecordKind) -> DataFrame:
@@ -151,12 +151,12 @@ class Archive:
         return {day: {key: sizes[key] for key in keys} for day, keys in manifests.by_day(sizes).items()}
 
     def write_days(self, table: DataFrame, *parts: str) -> None:
-        """Write *table* by its column ``dt``; its days replace existing ones, others stay."""
+        """Write *table* by its column ``dt``; its days replace existing days, other days stay."""
         writer = table.write.mode("overwrite").partitionBy("dt").option("compression", "zstd")
         writer.option("partitionOverwriteMode", "dynamic").parquet(self.uri(*parts))
 
     def keep_only(self, written: Iterable[str], affected: Iterable[str], *parts: str) -> list[str]:
-        """Delete and return the *affected* days that were not *written*: dynamic overwriting leaves their old rows."""
+        """Delete and return the *affected* days that were not *written*. Dynamic overwriting leaves their old rows."""
         stale = sorted((set(affected) - set(written)) & set(self.days(*parts)))
         for day in stale:
             self.remove(self.uri(*parts, f"dt={day}"))
@@ -164,7 +164,7 @@ class Archive:
 
 
 def has_property(name: str, value: str) -> Any:
-    """Return the condition of a message with this property, if it was not erased."""
+    """Return the condition of a message with this property. An erased property fails the condition."""
     return sql.try_element_at("properties", sql.lit(name)) == sql.lit(value)
 
 

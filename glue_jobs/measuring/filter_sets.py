@@ -79,7 +79,7 @@ def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iter
 
 
 def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
-    """Return the number of *messages* (with a column ``hour``) that each filter matches by hour: (``COUNTS``)."""
+    """Return the numbers of matched, failed and unjudged *messages* by ``hour`` and filter (``COUNTS``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     sets = distinct_sets(messages, filters, "hour")
     counts = sets.mapInArrow(lambda batches: count_matches(iter(batches), shared.value), COUNTS)
@@ -105,7 +105,7 @@ def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
 
 
 def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
-    """Return a subscription's newest filter before *end_at*. Raises LookupError without one."""
+    """Return a subscription's newest filter before *end_at*. Raises LookupError if the archive has none."""
     parts = archive.records(RecordKind.SUBSCRIPTIONS).where("part = 'filter'")
     mine = parts.where((sql.col("topic") == topic) & (sql.col("subscription") == subscription))
     rows = mine.where(sql.col("changed_at") < end_at).orderBy(sql.desc("ordinal"), sql.desc("version")).take(1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.5, 0.95, 0.99)
 LATENCIES = {"attempt_ms": "round_at", "end_to_end_ms": "accepted_at"}
-"""Both latencies, each with the instant from which it counts to the end of the last attempt."""
+"""Both latencies, each with the instant at which it begins. Both end with the last attempt."""
 FAILURES_KEPT = 5
 PAIR_HOUR = (*LANE, "hour")
 
@@ -42,8 +42,8 @@ def count_accepted(messages: DataFrame) -> DataFrame:
 def outcomes(entries: DataFrame) -> DataFrame:
     """Return figures by (topic, ordinal, hour): matched, one column for each end, pending, retries, latencies.
 
-    *attempt_ms* and *end_to_end_ms* are sorted arrays of the latencies of successes. The first exists for successes at
-    the first attempt: from the start of their round to the attempt's end.
+    *attempt_ms* and *end_to_end_ms* are sorted arrays of the latencies of successes. Only successes at the first
+    attempt have *attempt_ms*, the time from the start of the first round to the end of the attempt.
     """
     matched = entries.where("matched = 1").withColumn("hour", hour_of("accepted_at"))
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
@@ -90,7 +90,7 @@ def quantile_column(latency: str, q: float) -> str:
 def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
     """Return the exact quantiles of both latencies by *keys*, with the names of :func:`quantiles`.
 
-    Counting equal milliseconds first makes exact quantiles of many deliveries cheap, without an array of all.
+    Counting equal milliseconds first makes exact quantiles of many deliveries cheap, without an array of all durations.
     """
     each = [outcomes.select(*keys, sql.lit(name).alias("latency"), sql.explode(name).alias("ms")) for name in LATENCIES]
     counted = each[0].unionByName(each[1]).groupBy(*keys, "latency", "ms").agg(sql.count("*").alias("number"))
@@ -108,7 +108,7 @@ def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
 def failures(deliveries: DataFrame, *keys: str) -> DataFrame:
     """Return the most frequent outcomes of failed attempts, by *keys*: top_failures.
 
-    It counts the recorded failures of attempts, and the outcomes of entries that were not delivered.
+    The counts are those of recorded failures of attempts, and of the outcomes of discarded deliveries.
     """
     waited = (sql.col("state") == EntryState.BLOCKED.value) & (sql.col("attempts") > 0)
     ended = sql.col("state").isin(EntryState.DISCARDED.value)

@@ -1,1 +1,1 @@
-"""Reports as one page of HTML each."""
+"""Reports, each as one HTML file."""

@@ -1,4 +1,4 @@
-"""A backtest as a page: the effect of a candidate filter, with an explanation for each sample message."""
+"""A backtest as an HTML report: the effect of a candidate filter, with an explanation for each sample message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLOURS = {"both": "cancelled", "newly_matched": "delivered", "newly_unmatched":
 
 
 def backtest_page(result: Mapping[str, Any]) -> str:
-    """Return the page of a backtest."""
+    """Return the HTML report of a backtest."""
     below = f"Topic {result['topic']}, {result['window'].replace('_', ' to ')}, {result['messages']:,} messages"
     if "comparison" in result:
         return _comparison(result, below)
@@ -29,7 +29,7 @@ def backtest_page(result: Mapping[str, Any]) -> str:
 
 
 def _what(result: Mapping[str, Any]) -> str:
-    """Return the subject of the backtest, for the page's title."""
+    """Return the subject of the backtest, for the report's title."""
     return f"backtest of {result['topic']}, {result['window'].replace('_', ' to ')}"
 
 

@@ -1,4 +1,4 @@
-"""The audit's certificate as a page: the proof, the violations, and the limits of the proof."""
+"""The audit's certificate as an HTML report: the proof, the violations, and the limits of the proof."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMITS = (
 
 
 def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
-    """Return the page of a certificate."""
+    """Return the HTML report of a certificate."""
     counts, found = certificate["counts"], certificate["violations"]
     title, tone = _title(certificate)
     where = "all topics" if certificate["topic"] is None else f"topic {certificate['topic']}"

@@ -1,4 +1,4 @@
-"""The delivery report as a page for managers: failures first."""
+"""The delivery report in HTML for managers. The failures come first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TROUBLED_SHOWN, SUBSCRIPTIONS_SHOWN = 10, 200
 
 
 def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
-    """Return the page of a report."""
+    """Return the delivery report in HTML."""
     given_up = told["discarded"] + told["expired"]
     title, tone = _title(told, given_up)
     where = "all topics" if topic is None else f"topic {topic}"

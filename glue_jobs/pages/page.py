@@ -1,4 +1,4 @@
-"""Self-contained pages: one HTML file with its style and plots, without external resources."""
+"""Self-contained HTML reports: one file with its style and plots, without external resources."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ figure svg{min-width:600px}figure div{overflow-x:auto}
 
 
 def document(verdict: str, what: str, *parts: str) -> str:
-    """Return a page about *what* from *parts* of HTML. Its title begins with the *verdict*, so that lists show it."""
+    """Return a report about *what* from *parts* of HTML. Its title begins with *verdict*, so lists show the verdict."""
     title = f"{verdict} · {what}"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -89,7 +89,7 @@ def headline(text: str, below: str, tone: str = "") -> str:
 
 
 def section(title: str, *parts: str) -> str:
-    """Return a part of the page under a title."""
+    """Return a section of the report with its title."""
     return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
 
 
@@ -198,7 +198,7 @@ def share(part: float, whole: float) -> str:
 
 
 def figure(caption: str, draw: Callable[[Axes], None], height: float = 2.6) -> str:
-    """Return a plot as inline SVG in the text colour of the page."""
+    """Return a plot as inline SVG in the text colour of the report."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,6 +1,6 @@
 """Erasing parts of messages by their age.
 
-It is not in the job's own module: a worker cannot load a class of the script that it runs.
+:class:`AgedErasure` is not in the job's own module, because a worker cannot load a class of the script that it runs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from glue_jobs.erasing.places import Eraser
 from glue_jobs.io.messages_read import body_of
 
 Until = Mapping[Part, str]
-"""The last day on which a part is erased."""
+"""The last day whose messages lose a part, by part."""
 
 
 @dataclass(frozen=True)
 class AgedErasure(Eraser):
-    """Erases the parts of each record whose last day has come, and records the verdicts of their filters."""
+    """Erases the due parts of each record, and records the verdicts of the filters that read these parts."""
 
     until: Until
     filters: Mapping[str, Sequence[history.FilterInForce]]
@@ -38,7 +38,7 @@ class AgedErasure(Eraser):
         return True
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a record without the parts whose day has come."""
+        """Return a record without its due parts, or None if no part is due."""
         day, gone = rfc3339(record["accepted_at"])[:10], record.get("hashes") or {}
         going = [part for part in due(self.until, day) if part not in gone and _has(record, part)]
         if not going:
@@ -50,7 +50,7 @@ class AgedErasure(Eraser):
         return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def takes_damaged(self, line: str, arrived: str) -> bool:
-        """Return whether the line's day of arrival is due: the day of its record is unknown."""
+        """Return whether the line's day of arrival is due. The day of the record in the line is unknown."""
         return bool(due(self.until, arrived))
 
 

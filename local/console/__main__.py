@@ -1,4 +1,4 @@
-"""`python -m local.console`: serves the console until Ctrl-C; `tagcast console` runs this."""
+"""`python -m local.console`: serves the console until Ctrl-C; `tagcast console` runs this program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def desk_for(
 ) -> Desk:
     """Return a console's desk. A console that uses credentials admits only requests with its key.
 
-    The default *jobs* are those of the stack on the folder *data*; the default *metrics* are sampled.
+    By default *jobs* are run by the stack on the folder *data*, and *metrics* are sampled.
     """
     api = AsyncClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-console")
     key = secrets.token_urlsafe(24) if auth else None

@@ -1,4 +1,4 @@
-"""Actions on lanes and topics: each shows a preview, and its form then executes it."""
+"""Actions on lanes and topics. Each action has a preview, with a form that executes the action."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from local.console.rendering import lane_path, word
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of an action, in sentences; *stop* is the reason against it.
+    """The effect of an action, in sentences. *stop* is the reason why the action is not possible.
 
     The form sends *fields* to *action*, by default the preview's own address. *command* is the equivalent command.
     """
@@ -100,7 +100,7 @@ async def preview(request: web.Request) -> web.Response:
 
 
 async def change(request: web.Request) -> web.Response:
-    """Execute an action, if the head is still the previewed one."""
+    """Execute an action. A skip requires that the head is still the previewed message."""
     desk, topic, name, act = _asked(request)
     form = await request.post()
     if act == "skip":

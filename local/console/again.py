@@ -1,4 +1,4 @@
-"""Replays one message to one subscription, with its stored body, or else its archived one."""
+"""Replays one message to one subscription, with the stored body, or otherwise with the archived body."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _waits(subscription: Subscription) -> str:
 
 
 async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
-    """Return the message as published, and the source of its body; or None, and the reason."""
+    """Return the message as published, and the source of its body. Without a body, return None and the reason."""
     if found.body is not None:
         body = _as_published(found.body)
         return NewMessage.like(found, body), "The body is still retained."
@@ -86,7 +86,7 @@ def _as_published(body: bytes) -> str | bytes:
 
 
 async def send(request: web.Request) -> web.Response:
-    """Replay the message, once even if the form is sent repeatedly, and redirect to the new message."""
+    """Replay the message, and redirect to the new message. A form that is sent again replays nothing more."""
     desk, topic, message_id, _ = _asked(request)
     form = await request.post()
     name, once = str(form.get("to", "")), str(form.get("once", ""))

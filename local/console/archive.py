@@ -1,4 +1,4 @@
-"""Pages made by the archive's jobs: certificates, reports, backtests; and the form that starts a job."""
+"""The HTML reports of the archive's jobs (certificates, reports, backtests), and the form that starts a job."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from local.console.filter_form import FilterForm, UnreadableFilterError, filter_
 PAGES_SHOWN = 100
 TITLE, TITLE_BYTES = re.compile("<title>(.*?)</title>", re.DOTALL), 4_096
 INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""The content security policy of a report: styles only, because it contains content from publishers."""
+"""The content security policy of a report: styles only, because a report contains content from publishers."""
 FIELDS = ("job", "from", "to", "topic", "subscription", "kind", "text", "dialect", "scope")
 
 
 @dataclass(frozen=True)
 class Report:
-    """One page of a job. *name* is its path below the folder of reports; *title* begins with the verdict."""
+    """One HTML report of a job. *name* is its path below the folder of reports. *title* begins with the verdict."""
 
     name: str
     made_at: datetime
@@ -35,7 +35,7 @@ class Report:
 
 
 def reports_in(folder: Path) -> list[Report]:
-    """Return the pages below a folder, newest first."""
+    """Return at most :data:`PAGES_SHOWN` HTML reports below a folder, newest first."""
     found = [(each, each.stat()) for each in folder.rglob("*.html") if each.is_file()]
     reports = [
         Report(each.relative_to(folder).as_posix(), datetime.fromtimestamp(told.st_mtime, UTC), told.st_size)
@@ -46,7 +46,7 @@ def reports_in(folder: Path) -> list[Report]:
 
 
 def title_of(page: Path) -> str:
-    """Return the title at the beginning of a page."""
+    """Return the title at the beginning of an HTML report."""
     with page.open("rb") as content:
         found = TITLE.search(content.read(TITLE_BYTES).decode("utf-8", "replace"))
     return unescape(found.group(1)).strip() if found else ""
@@ -84,7 +84,7 @@ def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
 
 
 async def archive(request: web.Request) -> web.Response:
-    """List the pages, with the result of the last job."""
+    """List the HTML reports, with the result of the last job."""
     desk, today = desk_of(request), datetime.now(UTC).date()
     reports = reports_in(desk.reports)
     return desk.page(
@@ -100,7 +100,7 @@ async def archive(request: web.Request) -> web.Response:
 
 
 def page_of(desk: Desk, reports: list[Report]) -> str | None:
-    """Return the name of the last job's page, if it is listed."""
+    """Return the name of the last job's HTML report, if the report is listed."""
     ended = desk.jobs.ended
     if ended is None or ended.page is None:
         return None
@@ -131,7 +131,7 @@ async def start(request: web.Request) -> web.Response:
 
 
 async def report(request: web.Request) -> web.StreamResponse:
-    """Serve one of the listed pages, without any permissions."""
+    """Serve one of the listed HTML reports. The browser gives the report no permissions."""
     desk, name = desk_of(request), request.match_info["name"]
     if name not in {each.name for each in reports_in(desk.reports)}:
         raise web.HTTPNotFound

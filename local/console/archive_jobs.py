@@ -1,4 +1,4 @@
-"""Jobs over the archive started from a page, one at a time, on this machine or by Glue."""
+"""Jobs over the archive that a web page starts, one at a time, on this machine or by Glue."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backt
 """The jobs that a page may start, with their programs."""
 LOOK_S = 5.0
 PREPARED_S = 240.0
-"""The stack keeps Spark for five minutes after a preparation; the rest is a margin."""
+"""The stack keeps Spark for five minutes after a preparation. One minute is a margin."""
 GLUE_USD_A_MINUTE = 2 * PRICES_USD["glue: a DPU-hour"] / 60
-"""The price with two workers, the template's default."""
+"""The price of a minute with two workers, the template's default."""
 ARCHIVE = "ArchiveBucketName"
 """The stack output with the bucket's name."""
 ENDED_WELL, UNDER_WAY = "SUCCEEDED", ("STARTING", "RUNNING", "WAITING", "STOPPING")
@@ -71,7 +71,7 @@ class JobOrder:
         return f"{of}, with {filter_text(self.candidate)}{beside}"
 
     def arguments(self, place: Archive) -> list[str]:
-        """Return the arguments of the program. An audit takes a local archive as complete until now."""
+        """Return the arguments of the program. For an audit, a local archive is complete until now."""
         if self.job == "backtest":
             asked = backtest_arguments(self.days, self.topic or "", self.candidate)
             return asked + option("--subscription", self.subscription)
@@ -83,7 +83,7 @@ class JobOrder:
 
 @dataclass(frozen=True)
 class JobResult:
-    """The result of a job: its page, and a sentence."""
+    """The result of a job: its HTML report, and a summary in one sentence."""
 
     page: Path | None
     sentence: str
@@ -114,7 +114,7 @@ class Runner(Protocol):
 class LocalJobs:
     """Runs jobs over the archive of the local stack, like the command line.
 
-    *folder* is the state folder of the stack. *jobs* is the runner; by default the stack runs them.
+    *folder* is the state folder of the stack. *jobs* runs the jobs; by default the stack runs them.
     """
 
     folder: Path
@@ -184,7 +184,7 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
 
 @dataclass
 class GlueJobs:
-    """Runs the jobs of the deployed stack *stack* with Glue; their pages are read from S3.
+    """Runs the jobs of the deployed stack *stack* with Glue, and downloads their HTML reports from S3.
 
     *client* creates AWS clients with the console's profile.
     """
@@ -200,7 +200,7 @@ class GlueJobs:
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
     def run(self, order: JobOrder, said: Said) -> JobResult:
-        """Start the job, poll until it ends, and download its page."""
+        """Start the job, poll until it ends, and download its HTML report."""
         try:
             return self._run(order, said)
         except (BotoCoreError, ClientError) as fault:
@@ -240,7 +240,7 @@ class GlueJobs:
         return outputs[ARCHIVE]
 
     def _page(self, bucket: str, job: str, began_at: datetime) -> Path | None:
-        """Download the page made since *began_at*, if there is one."""
+        """Download the HTML report that was written since *began_at*, if there is one."""
         s3 = self.client("s3")
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"reports/{job}/")
         listed = [each for page in pages for each in page.get("Contents", ())]
@@ -276,7 +276,7 @@ class JobBoard:
         return self._task is not None and not self._task.done()
 
     def start(self, order: JobOrder) -> bool:
-        """Start a job; return False if another one is running."""
+        """Start a job. Return False if another job is running."""
         if self.runs:
             return False
         self.order, self.began_at, self.said, self.ended, self.fault = order, datetime.now(UTC), "", None, ""

@@ -14,7 +14,7 @@ from tagcast_client import NewMessage
 
 OBJECTS_READ_MAX = 400
 LATE = timedelta(hours=1)
-"""A message is in the archive at most this long after its acceptance."""
+"""The maximum time from the acceptance of a message until the archive has the message."""
 GZIP = b"\x1f\x8b"
 
 

@@ -54,7 +54,7 @@ class LaneNeed(StrEnum):
 
 
 def need_words(name: str, lanes: int) -> str:
-    """Return the words of the need *name* from an address; an unknown name unchanged."""
+    """Return the words for the need *name*, which comes from an address. Return an unknown name unchanged."""
     return LaneNeed(name).words(lanes) if name in list(LaneNeed) else name
 
 
@@ -90,7 +90,7 @@ def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
 
 @dataclass(frozen=True)
 class Choice:
-    """A selection of lanes; empty fields select all. *text* is a part of a topic's or subscription's name."""
+    """A selection of lanes. An empty field selects all lanes. *text* is a part of a topic's or subscription's name."""
 
     need: str = ""
     state: str = ""
@@ -134,7 +134,7 @@ class Choice:
 class Cause:
     """Lanes with a common property: their number, topics, oldest head and states.
 
-    *outcomes* are the most frequent ones, each with its number of lanes.
+    *outcomes* are the most frequent last outcomes, each with its number of lanes.
     """
 
     name: str
@@ -184,7 +184,7 @@ class BacklogCounts:
         self._task: asyncio.Task[None] | None = None
 
     async def of(self, lanes: Sequence[UrgentLane]) -> Mapping[Name, str]:
-        """Return the backlogs of *lanes* that are counted within a moment. Slower counts are in the next result."""
+        """Return the backlogs of *lanes* counted within ``PATIENCE_S``. Later calls return the slower counts."""
         names = [(lane.topic, lane.subscription) for lane in lanes]
         now = time.monotonic()
         self._known = {name: each for name, each in self._known.items() if now - each[0] < COUNTED_FRESH_S}

@@ -33,7 +33,7 @@ OF_FOUND = "Only the messages of the search are skipped. A lane with another hea
 
 @dataclass
 class Bulk:
-    """One action on many lanes, with its progress. *messages* are the heads that it may skip; empty allows all."""
+    """One action on many lanes, with its progress. If *messages* are given, a skip cancels only these messages."""
 
     act: str
     lanes: Sequence[Name]
@@ -115,7 +115,7 @@ class Bulks:
         self._kept: dict[str, Bulk] = {}
 
     def begin(self, desk: Desk, bulk: Bulk) -> str:
-        """Start a bulk action and return its id. The oldest finished ones are dropped."""
+        """Start a bulk action and return its id. The oldest finished actions are dropped."""
         over = [name for name, each in self._kept.items() if not each.runs]
         for name in over[: max(0, len(self._kept) + 1 - KEPT_MAX)]:
             del self._kept[name]
@@ -180,7 +180,7 @@ async def preview(request: web.Request) -> web.Response:
 
 
 def command_of(act: str, choice: Choice) -> str:
-    """Return the command with the same selection. Empty if the command has no option for a part of the selection.
+    """Return the command with the same selection, or "" if the command has no option for a part of the selection.
 
     >>> command_of("skip", Choice(topic="orders", state="blocked")), command_of("retry", Choice(need="person"))
     ("tagcast lanes skip --state blocked --topic orders --reason '…'", '')
@@ -202,7 +202,7 @@ def page_of(
     messages: Sequence[str] = (),
     command: str = "",
 ) -> web.Response:
-    """Show the preview of an action on lanes, with their selection *chosen*, as a form that starts it."""
+    """Show the preview of an action on lanes, with their selection *chosen*, as a form that starts the action."""
     topics = len({topic for topic, _ in lanes})
     return desk.page(
         "bulk_preview.html",

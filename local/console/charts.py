@@ -32,7 +32,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """Bars over a span of time; *most* is the highest value, *last* the newest."""
+    """Bars over a span of time. *most* is the highest value, and *last* is the newest value."""
 
     title: str
     bars: tuple[Bar, ...]
@@ -58,7 +58,7 @@ def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) ->
 
 
 def chart(title: str, values: Sequence[float | None], shown: Callable[[float], str]) -> Chart:
-    """Return the chart of values; None is unknown.
+    """Return the chart of values. A value of None is unknown.
 
     >>> made = chart("x", [None, 2.0, 4.0], "{:.0f}".format)
     >>> [(bar.x, bar.height) for bar in made.bars], made.most, made.last
@@ -75,7 +75,7 @@ def chart(title: str, values: Sequence[float | None], shown: Callable[[float], s
 
 
 def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[Chart]:
-    """Return the charts. Those of published messages and of the backlog are left out if they have no values."""
+    """Return the charts. The charts of published messages and of the backlog are left out if they have no values."""
     count, each = SPANS[span_name]
     parts = parts_of(minutes, now, count, each)
 

@@ -1,4 +1,4 @@
-"""The command line that does the same as a form, printed from the body that the form sends."""
+"""Prints the command line that is equivalent to a form, from the body that the form sends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tagcast_client.setting import Setting
 from tagcast_client.settings import FILTER_DEFAULTS
 
 HIDDEN = "…"
-"""Stands for a secret or the value of a header, which no page shows."""
+"""The text in place of a secret or of a header's value, which no page shows."""
 NO_OPTION = "No option resets this to its default. The form does; for the command, give the value."
 PARTS = {
     "retry": {
@@ -34,7 +34,7 @@ _ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line. *hints* are the parts of the body that it leaves out, each with its JSON pointer and the reason.
+    """A command line. *hints* are the parts of the body without an option, each with its JSON pointer and the reason.
 
     The line is empty if no part of the body has an option.
     """
@@ -86,7 +86,7 @@ def _endpoint_options(endpoint: Mapping[str, str]) -> list[str]:
 
 
 def filter_options(filter: AnyFilter | None) -> list[str]:
-    """Return the options of a filter: JSON if short options cannot express it, or a page cannot show them.
+    """Return the options of a filter. If short options cannot express or show the filter, the option is JSON.
 
     >>> filter_options({"kind": "tags", "tags": ["a", "b"], "match": "all"})
     ['--tag', 'a', '--tag', 'b', '--all-tags']
@@ -102,7 +102,7 @@ def filter_options(filter: AnyFilter | None) -> list[str]:
 
 
 def _short_options(filter: Mapping[str, Any]) -> list[str]:
-    """Return the options of a filter without its defaults; empty if they cannot say all of it."""
+    """Return the options of a filter without its defaults, or no options if they cannot express the filter."""
     defaults = FILTER_DEFAULTS.get(str(filter.get("kind")), {})
     match {name: value for name, value in filter.items() if name not in defaults or value != defaults[name]}:
         case {"kind": "tags", "tags": [*tags], **more} if _are_texts(tags) and more in ({}, {"match": "all"}):

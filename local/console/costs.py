@@ -15,7 +15,7 @@ TOPICS_SHOWN = 25
 
 @dataclass(frozen=True)
 class Cost:
-    """A topic's cost per month at the current rate; None until enough is counted."""
+    """A topic's cost per month at the current rate. *rates* is None until enough messages are counted."""
 
     topic: str
     rates: Rates | None

@@ -31,10 +31,10 @@ SIDE_BY_SIDE_MAX = 8
 
 @dataclass(frozen=True)
 class Desk:
-    """One console. *reports* is the folder of the jobs' pages, *jobs* runs them, *time_scale* is the stack's.
+    """One console. *reports* is the folder of HTML reports. *jobs* runs the jobs. *time_scale* belongs to the stack.
 
-    *key* is the secret in the printed address; None admits all local users. *fresh_s* is the lifetime of cached lists.
-    *metrics* is the source of charts; the default is sampling.
+    *key* is the secret in the printed address. Without a key (None) the console admits all local users. *fresh_s* is
+    the lifetime of cached lists. *metrics* is the source of charts; by default the console samples topics itself.
     """
 
     api: AsyncClient

@@ -32,7 +32,7 @@ _FIELDS = {
     "sql92": {"kind", "expression", "dialect"},
     "function": {"kind", "function"},
 }
-"""The properties of each filter kind that the form has. A filter with others is edited as JSON."""
+"""The properties of each filter kind that the form has. A filter with other properties is edited as JSON."""
 
 
 class UnreadableFilterError(Exception):
@@ -50,7 +50,7 @@ class FilterForm:
 
     @classmethod
     def of(cls, said: Mapping[str, str]) -> FilterForm:
-        """Return the fields of a form; an empty one has its default."""
+        """Return the fields of a form. An empty field has its default."""
         return cls(**{each.name: said[each.name] for each in fields(cls) if said.get(each.name)})
 
 

@@ -54,7 +54,7 @@ class Bench:
 
 
 async def workbench(request: web.Request) -> web.Response:
-    """Show the workbench, with a subscription's current filter, and with its verdict on a given message."""
+    """Show the workbench with verdicts. Fill it with the filter of a given subscription, and with a given message."""
     desk, query = desk_of(request), dict(request.query)
     bench = Bench.of(query)
     if bench.topic and (message_id := query.get("message", "").strip()):
@@ -107,7 +107,7 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
 
 @dataclass(frozen=True)
 class FilterChange:
-    """The messages that match only the new filter, and those that match only the active one."""
+    """The number of matches of *both* filters, and the matches of only the new (*more*) or active filter (*fewer*)."""
 
     messages: int
     both: int
@@ -116,7 +116,7 @@ class FilterChange:
 
 
 async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> FilterChange | None:
-    """Return the effect of saving on today's retained messages; None for a function."""
+    """Return the effect of saving on recent retained messages, or None if a filter is a function."""
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
     candidate = filter_of(bench.form)
     if _reads_body(subscription.filter) or _reads_body(candidate):
@@ -127,7 +127,7 @@ async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> FilterChan
 def compare_filters(
     active: AnyFilter | None, candidate: AnyFilter | None, messages: list[Message]
 ) -> FilterChange | None:
-    """Return the difference of two filters on *messages*; None if one is a function."""
+    """Return the difference of two filters on *messages*, or None if one of them is a function."""
     if any(each is not None and each.get("kind") == "function" for each in (active, candidate)):
         return None
     before, after = compile_filter(active), compile_filter(candidate)
@@ -154,7 +154,7 @@ def _draft(message: Message) -> Draft:
 
 
 async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[list[Verdict], list[str]]:
-    """Return the filter's verdicts on the recent messages and the form's, or its errors."""
+    """Return the filter's verdicts on the form's message and on recent messages, or the filter's errors."""
     try:
         candidate = filter_of(bench.form)
         invented = await _judged(desk, candidate, None, new_message(bench.said))
@@ -194,7 +194,7 @@ async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, s
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """Start the filter as a shadow. It delivers nothing, so it needs no preview."""
+    """Start the filter as a shadow. A shadow delivers nothing, so the action has no preview."""
     desk, bench = desk_of(request), await _bench(request)
     try:
         await desk.api.set_shadow(bench.topic, bench.subscription, filter_of(bench.form))

@@ -1,4 +1,4 @@
-"""Forms of topics and subscriptions: read once into the body, or the merge patch, that the API gets."""
+"""Converts the forms of topics and subscriptions to the body, or the merge patch, of a request to the API."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ _PARTS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
 
 
 def _offered(settings: Sequence[Setting]) -> tuple[Setting, ...]:
-    """Return the settings with their own form field: numbers, words and texts in answers."""
+    """Return the settings with their own form field: numbers, texts and booleans that are not write-only."""
     return tuple(each for each in settings if each.type in _READERS and not each.is_write_only)
 
 
@@ -132,12 +132,12 @@ def _text(value: object) -> str:
 
 
 def uncheck_all(settings: Sequence[Setting]) -> dict[str, str]:
-    """Return all checkboxes as unchecked, because a browser sends only checked ones."""
+    """Return all checkboxes as unchecked, because a browser does not send unchecked ones."""
     return {each.name: "" for each in settings if each.type == "boolean"}
 
 
 def values_of(settings: Sequence[Setting], said: Said) -> Json:
-    """Return the values of the fields; an empty one is null. Raises UnreadableFieldError.
+    """Return the values of the fields. An empty field is None. Raises UnreadableFieldError.
 
     >>> values_of(TOPIC_SETTINGS, {"retention_seconds": "12h", "ordering": "key", "events_topic": ""})
     {'retention_seconds': 43200, 'ordering': 'key', 'events_topic': None}
@@ -195,7 +195,7 @@ def new_subscription(said: Said) -> Json:
 def subscription_changes(before: Said, said: Said) -> Json:
     """Return the merge patch from the fields *before* to the submitted fields *said*. Raises UnreadableFieldError.
 
-    If the strategy changes, the patch has all retry settings, because the old ones do not apply to it.
+    If the strategy changes, the patch has all retry settings, because the old settings do not apply.
 
     >>> before = {"protocol": "url", "target": "https://a.test/", "strategy": "INDEPENDENT_RETRY", "max_retries": "5"}
     >>> subscription_changes(before, {**before, "max_retries": ""})
@@ -216,7 +216,7 @@ def subscription_changes(before: Said, said: Said) -> Json:
 
 
 def _subscription_values(said: Said) -> Json:
-    """Return all settings in the fields but the filter; an empty one is null."""
+    """Return all settings in the fields, except the filter. An empty field is None."""
     parts: Json = {
         part: {name: read_field(said, name, read, f"/{part}/{name}") for name, read in fields.items()}
         for part, fields in _PARTS.items()

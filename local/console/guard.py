@@ -64,7 +64,7 @@ async def _refusal(request: web.Request) -> web.Response | None:
 
 
 def _entry(request: web.Request) -> web.Response | None:
-    """Admit a request with the key, and set a cookie for later requests. Refuse all others."""
+    """Admit a request with the key or with its cookie. The key sets the cookie. Refuse all other requests."""
     key, cookie = desk_of(request).key, f"{COOKIE}_{_port(request)}"
     if key is None or _same(request.cookies.get(cookie, ""), key):
         return None

@@ -33,7 +33,7 @@ class ListPage(Generic[T]):
 
 
 def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
-    """Return the requested page, or the nearest one.
+    """Return the requested page, or the nearest page.
 
     >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
     ('cd', 3, 1)
@@ -47,7 +47,7 @@ def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
 class ListReading(Generic[T]):
     """A list read at *read_at*. Until *is_whole*, the list is incomplete and more of it is being read.
 
-    *is_outdated*: this console changed something since. *fault*: the error of a failed reload.
+    *is_outdated*: this console changed something after the read. *fault*: the error of a failed reload.
     """
 
     items: tuple[T, ...]
@@ -58,7 +58,9 @@ class ListReading(Generic[T]):
 
 
 class CachedList(Generic[T]):
-    """One cached list of the API. After *fresh_s* it is reloaded in the background while the old one is shown."""
+    """One cached list of the API. After *fresh_s* the list is reloaded in the background. Until then pages show the
+    old list.
+    """
 
     def __init__(self, listed: AsyncPages[T], fresh_s: float = FRESH_S) -> None:
         self._listed = listed
@@ -70,9 +72,9 @@ class CachedList(Generic[T]):
         self._fault: TagcastError | None = None
 
     async def look(self) -> ListReading[T]:
-        """Return the last list, or the part of the first one that is read so far.
+        """Return the last complete list. During the first read, return the part that was read so far.
 
-        Raises TagcastError if reading failed.
+        Raises TagcastError if the read failed and there is no list to show.
         """
         now_s = time.monotonic()
         until_s = now_s + self._patience_s()

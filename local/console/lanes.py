@@ -82,7 +82,7 @@ def _now() -> datetime:
 
 
 async def _history(desk: Desk, topic: str, name: str, message_id: str) -> list[Attempt]:
-    """Return the remembered attempts of the head; empty if it is gone."""
+    """Return the remembered attempts of the head, or no attempts if the head is gone."""
     try:
         return history_in(await desk.api.explain(topic, message_id, name))
     except NotFoundError:

@@ -44,12 +44,12 @@ class Fate:
 
     @property
     def word(self) -> str:
-        """The displayed state; for a waiting delivery the lane's state."""
+        """The displayed state. For a waiting delivery this is the lane's state."""
         return self.lane if self.lane and self.state == "blocked" else self.state
 
 
 def fates(message: Message, names: list[str], lanes: Mapping[str, str] | None = None) -> list[Fate]:
-    """Return the deliveries to all matched subscriptions, failures first, then those of *names* that did not match.
+    """Return the deliveries to all matched subscriptions, failures first, then *names* that did not match.
 
     *lanes* are the states of lanes that are not active. If only a part of a wide message's map was read, no
     subscription counts as unmatched.
@@ -105,9 +105,9 @@ async def message(request: web.Request) -> web.Response:
 
 
 async def _message(desk: Desk, topic: str, message_id: str, state: str, cursor: str) -> Message:
-    """Return a message with the displayed entries: for a wide message the failing ones, or those in one *state*.
+    """Return a message with the displayed entries, the counts of all entries, and a cursor for further entries.
 
-    It includes the counts of all entries, and a cursor for further ones.
+    For a wide message the displayed entries are the first page and the failing entries, or entries in one *state*.
     """
     found = await desk.api.get_message(topic, message_id)
     if found.next_cursor is None or state == NOT_FOR_IT:

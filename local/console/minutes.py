@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS looks (api TEXT, topic TEXT, at INTEGER, PRIMARY KEY 
 
 @dataclass
 class Minute:
-    """One minute of a topic or a subscription; None is unknown.
+    """One minute of a topic or a subscription. A value of None is unknown.
 
     Latencies are from acceptance to delivery, in milliseconds. A topic's backlog is its number of retained messages.
     """
@@ -65,7 +65,7 @@ class MinuteFile:
         return self._opened
 
     def keep(self, topic: str, subscription: str, minutes: Iterable[Minute]) -> None:
-        """Store minutes of a subscription, or of the topic itself. They replace existing ones."""
+        """Store minutes of a subscription, or of the topic itself. Stored minutes of the same time are replaced."""
         who = (self._api, topic, subscription)
         told = [
             (*who, _second(m.at), m.published, m.delivered, m.failed, m.slow_ms, m.backlog) for m in minutes
@@ -110,7 +110,7 @@ class MinuteFile:
             self._rows.execute(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
 
     def shrink(self, now: datetime, rows_max: int = ROWS_MAX) -> None:
-        """Delete minutes older than a day, and the oldest above *rows_max*."""
+        """Delete minutes older than a day, and the oldest minutes above *rows_max* minutes."""
         self._rows.execute("DELETE FROM minutes WHERE at < ?", (_second(now - KEPT),))
         self._rows.execute("DELETE FROM looks WHERE at < ?", (_second(now - KEPT),))
         [(count,)] = self._rows.execute("SELECT count(*) FROM minutes")

@@ -36,11 +36,11 @@ PLACES = (
     ("/archive", "Archive", "archive.html", ""),
     ("/costs", "Costs", "costs.html", ""),
 )
-"""The navigation: address, name, template, and the key after g for five of them."""
+"""The navigation: address, name, template, and the key after ``g``, or "" without a key."""
 
 
 def environment() -> Environment:
-    """Return the template environment, which makes control characters visible and then escapes."""
+    """Return the template environment, which makes control characters visible and then escapes HTML."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -141,7 +141,7 @@ def word(state: str) -> str:
 
 
 def short(message_id: str) -> Markup:
-    """Return a message id with its last digits highlighted, where neighbours differ.
+    """Return a message id with its last digits highlighted, because neighbouring ids differ in them.
 
     >>> print(short("07530139137769876372"))
     <span class="id"><span class="far">07530139137769</span>876372</span>
@@ -208,7 +208,7 @@ def as_json(value: Mapping[str, Any] | None) -> str:
 
 
 def lane_path(topic: str, subscription: str, *more: str) -> str:
-    """Return the address of a lane's page, or of one below it."""
+    """Return the address of a lane's page, or of a page below it."""
     return path_of("topics", topic, "subscriptions", subscription, *more)
 
 

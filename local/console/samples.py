@@ -20,7 +20,7 @@ ASK_S = 20.0
 """A topic stays watched for a minute after a request, so a request every 20 seconds misses no event."""
 EVENTS_MAX = 1_000
 LATENCIES_MAX = 200
-"""Latencies remembered per minute: percentiles use the first ones."""
+"""The maximum latencies stored per minute. Percentiles use the first latencies of the minute."""
 ALL = ""
 """The subscription name for a topic's own samples."""
 
@@ -30,7 +30,7 @@ class Charted(Protocol):
 
     @property
     def means(self) -> str:
-        """The source in words, and why it may be empty."""
+        """The source as text, and the reason why minutes may be missing."""
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
         """Return the stored samples of the last *count* minutes, oldest first. Raises ChartError.
@@ -54,7 +54,7 @@ class ChartError(Exception):
 
 @dataclass
 class _Watched:
-    """A sampled topic. *present* are the minutes of it and its subscriptions that may still change."""
+    """A sampled topic. *present* has the minutes of the topic and its subscriptions that may still change."""
 
     topic: str
     file: MinuteFile
@@ -62,7 +62,7 @@ class _Watched:
     present: dict[tuple[str, datetime], Minute] = field(default_factory=dict)
 
     def minute(self, name: str, at: datetime) -> Minute:
-        """Return the minute of an instant, possibly new."""
+        """Return the minute of an instant: from memory, from the file, or a new one."""
         start = at.replace(second=0, microsecond=0)
         if (name, start) not in self.present:
             kept = self.file.minutes(self.topic, name, start - timedelta(seconds=1))
@@ -70,7 +70,7 @@ class _Watched:
         return self.present[name, start]
 
     def keep(self, now: datetime) -> None:
-        """Write the current minutes, and drop finished ones from *present*."""
+        """Write the current minutes, and drop finished minutes from *present*."""
         for (name, _), minute in self.present.items():
             self.file.keep(self.topic, name, [minute])
         self.present = {key: minute for key, minute in self.present.items() if now - minute.at < 2 * MINUTE}
@@ -148,7 +148,7 @@ class Samples:
         watched.cursor = told.next_cursor
 
     async def _go_on(self) -> None:
-        """Sample the recently viewed topics repeatedly, until none was viewed for a day."""
+        """Sample the recently viewed topics repeatedly, until no topic was viewed for a day."""
         while self._topics:
             await asyncio.sleep(ASK_S)
             self._file.shrink(self._now())
@@ -168,7 +168,7 @@ class Samples:
 
 
 def _count(watched: _Watched, event: TailEvent) -> None:
-    """Add a delivery to the minutes of its subscription, and its latency to those of the topic."""
+    """Add a delivery to the minute of its subscription, and add its latency to the topic's minute."""
     assert event.subscription is not None
     minute = watched.minute(event.subscription, event.happened_at)
     if event.state == "delivered" and event.message_id is not None:
@@ -221,7 +221,7 @@ class CloudWatchMinutes:
     def _queries(self, topic: str, subscription: str) -> Iterable[dict[str, Any]]:
         """Yield one query for each value of a minute.
 
-        A topic's value is the sum, or the worst, of its subscriptions.
+        A topic's value is the sum, or the maximum, of its subscriptions' values.
         """
         of = f'service="{self.stack}" topic="{topic}"' + (f' subscription="{subscription}"' if subscription else "")
         for name, metric, stat, over in (

@@ -21,9 +21,9 @@ TICKS_MAX = 5
 
 @dataclass(frozen=True)
 class NextAttempts:
-    """Next attempts if each fails immediately. *spent*: the retries end before the message expires.
+    """The next attempts if each attempt fails immediately. *spent*: the retries end before the message expires.
 
-    *more* is the number of further attempts.
+    *more*: further attempts follow.
     """
 
     attempts: tuple[datetime, ...]
@@ -44,7 +44,7 @@ def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
 def plan_attempts(
     policy: RetryPolicy, attempts: int, first: datetime, expires_at: datetime, time_scale: float = 1.0
 ) -> NextAttempts:
-    """Return the attempts from *first* on after *attempts* earlier ones, if each fails immediately.
+    """Return the attempts from *first* on, if each attempt fails immediately. *attempts* were made before.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Search: a message by id, or retained messages by tag, property, state and time; retry the results."""
+"""Search: a message by id, or retained messages by tag, property, state and time; retry or skip the results."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from local.console.topics import pairs_of
 STATES = ("blocked", "pending", "delivered", "discarded", "expired", "cancelled", "filtered")
 """States of deliveries in the forms."""
 MESSAGES_READ, PAGE, NAMES_MAX = 500, 100, 1_000
-"""Bounds of a search: messages read of one topic, results per page, and suggested topic names."""
+"""Bounds of a search: messages read of one topic, messages per request, and suggested topic names."""
 
 
 @dataclass(frozen=True)
 class MessageCriteria:
-    """The criteria for retained messages; empty fields match all."""
+    """The criteria for retained messages. An empty field matches all messages."""
 
     tag: str = ""
     routing_key: str = ""
@@ -65,7 +65,7 @@ def parse_criteria(query: Mapping[str, str]) -> MessageCriteria:
 
 
 def since_of(within: str) -> datetime:
-    """Return the instant that long ago. Raises ValueError."""
+    """Return the instant that is the duration *within* before now. Raises ValueError."""
     return datetime.now(UTC) - timedelta(seconds=seconds_of(within))
 
 
@@ -119,7 +119,7 @@ async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> 
 
 
 async def _found(desk: Desk, topic: str, wanted: MessageCriteria) -> tuple[list[Message], int, bool]:
-    """Return the matches among the oldest retained messages, how many were read, and whether more exist."""
+    """Return the matches among the oldest retained messages, the number of read messages, and whether more exist."""
     cursor: str | None = None
     found: dict[str, Message] = {}
     read = 0

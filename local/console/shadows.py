@@ -1,4 +1,4 @@
-"""The page of a shadow: its differences from the active filter, with samples; promote or end it."""
+"""The page of a shadow: its differences from the active filter, samples, and the actions to promote or end it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAYS = {"only_active": "only the active filter matches", "only_shadow": "only th
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """Show a shadow's comparison, or that there is none."""
+    """Show a shadow's comparison with the active filter, or that there is no shadow."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     subscription = await desk.api.get_subscription(topic, name)
     try:

@@ -15,7 +15,7 @@ from local.console.desk import desk_of
 
 SHOWN, SHOWN_IN_TOPIC = 60, 12
 WAIT_S = 5
-"""A closed page leaves a pending request behind, which occupies an invocation for this time."""
+"""The wait of a tail request. The request of a closed page occupies an invocation for this time."""
 COUNTED_S_MIN = 5.0
 """Shorter periods give no rate."""
 
@@ -31,7 +31,7 @@ class Rates:
 
 
 def rates_of(counts: Counts) -> Rates | None:
-    """Return the rates of counts, or None until enough is counted.
+    """Return the rates of counts, or None for a period below :data:`COUNTED_S_MIN`.
 
     >>> from datetime import UTC, datetime
     >>> at = datetime(2026, 5, 1, tzinfo=UTC)
@@ -52,7 +52,7 @@ def wish_of(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def tail(request: web.Request) -> web.Response:
-    """Show a topic's last events; with a cursor in *after*, wait for later ones."""
+    """Show a topic's last events. With a cursor in *after*, wait for later events."""
     desk, query = desk_of(request), request.query
     topic, after = query.get("topic", "").strip(), query.get("after")
     told: Tail | None = None

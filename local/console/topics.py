@@ -26,7 +26,7 @@ TOPICS_SHOWN, SUBSCRIPTIONS_SHOWN, MESSAGES_SHOWN = 25, 50, 25
 TEXT_ATTRIBUTES = [
     each for each in MESSAGE_ATTRIBUTES if each.type == "string" and each.name in MessageAttributes.__annotations__
 ]
-"""The attributes of a message that are one text."""
+"""The attributes of a message whose value is one text."""
 
 
 pairs_of = partial(named_lines, sign="=")
@@ -34,7 +34,7 @@ pairs_of = partial(named_lines, sign="=")
 
 
 async def topics(request: web.Request) -> web.Response:
-    """Show the topics with a text in their name, those with most inactive lanes first."""
+    """Show the topics with a text in their name, topics with most inactive lanes first."""
     desk, query = desk_of(request), request.query
     text, owing = query.get("text", "").strip(), query.get("owing") == "yes"
     reading, lanes = await asyncio.gather(desk.topics.look(), desk.lanes.look())
@@ -83,7 +83,7 @@ async def topic(request: web.Request) -> web.Response:
 
 
 async def publish(request: web.Request) -> web.Response:
-    """Publish the form's message, once even if it is sent repeatedly, and redirect to the message."""
+    """Publish the form's message, and redirect to the message. A form that is sent again publishes nothing."""
     desk, name, said = desk_of(request), request.match_info["topic"], await form_fields(request)
     message = new_message(said)
     accepted = await desk.api.publish(

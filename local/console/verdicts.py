@@ -13,7 +13,7 @@ WORDS: Mapping[object, str] = {True: "true", False: "false", None: "unknown", "s
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One node of a verdict tree: *depth* is its indentation, *value* the displayed result."""
+    """One node of a verdict tree. *depth* is its indentation. *value* is the displayed result."""
 
     depth: int
     text: str
@@ -22,7 +22,7 @@ class VerdictLine:
 
 
 def lines(tree: Mapping[str, Any]) -> list[VerdictLine]:
-    """Return a tree from its root down, without recursion, because filters nest deeper than Python allows.
+    """Return the nodes of a tree from the root down. Filters nest too deep for recursion in Python.
 
     >>> [(line.depth, line.value) for line in lines({"text": "a AND b", "value": None, "note": "", "children": [
     ...     {"text": "a", "value": True, "note": "", "children": []}]})]

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from local.functions.quick_json import decode
 
 SIGNERS_KNOWN = 256
-"""Cached signatures: callers that use frames send the same one with every call."""
+"""The number of cached signatures. Callers that use frames send the same signature with every call."""
 _SIGNED = re.compile(r"Credential=(\w+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _TARGETS = {
     "DynamoDB": "dynamodb",
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error response, which an SDK raises with this code."""
+    """An error response, which an AWS SDK raises as an error."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -46,7 +46,7 @@ class Refusal:
 
 @lru_cache(SIGNERS_KNOWN)
 def signer_of(authorization: str) -> tuple[str, str]:
-    """Return the access key and the service that a signature or a presigned query names; empty texts if none.
+    """Return the access key and the service that a signature or a presigned query names, or empty texts.
 
     >>> signer_of("AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host")
     ('KEY', 'sqs')

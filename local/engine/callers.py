@@ -18,9 +18,10 @@ PERMISSION = "AWS::Lambda::Permission"
 
 @dataclass(frozen=True)
 class Callers:
-    """The credentials of each function, by logical id, and of the jobs; and the role of each caller.
+    """The credentials of the functions and the jobs, and the role of each caller.
 
-    `roles` are by access key, or by the name of the service that assumes the role.
+    The keys of `functions` are logical ids. The keys of `roles` are access keys, or names of services that assume a
+    role.
     """
 
     functions: Mapping[str, Credentials]

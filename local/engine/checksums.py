@@ -1,4 +1,4 @@
-"""Distinguishes damaged files from those whose last write was interrupted by a kill."""
+"""Distinguishes damaged files from files whose last write was interrupted by a kill."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ ANEW = "Put back a copy of the whole folder, or start anew with FRESH=1 (--fresh
 
 
 class DamageError(Exception):
-    """A file is damaged; the message says which, where, and what to do."""
+    """A file is damaged. The message names the file, the damage and the remedy."""
 
     def __init__(self, path: Path, what: str, remedy: str = ANEW) -> None:
         super().__init__(f"{path} is damaged: {what}. {remedy}")
@@ -27,9 +27,9 @@ def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
 
 
 def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
-    """Return the text and the checksum of a line; None if the line was changed.
+    """Return the text and the checksum of a line, or None if the line was changed.
 
-    It is also None if *before* is not the checksum of the line before.
+    The result is also None if *before* is not the checksum of the previous line.
 
     >>> unframe_line(frame_line(b"{}")[0]), unframe_line(frame_line(b"{}")[0], 1), unframe_line(b"a3a6bf43 2 []\\n")
     ((b'{}', 2745614147), None, None)

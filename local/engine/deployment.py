@@ -42,9 +42,10 @@ def deploy(
     record: Path,
     functions_root: Path | None,
 ) -> Deployment:
-    """Create the stack, or update it if the template or the parameters changed since `record`.
+    """Create the stack, or update it if the template or the parameters changed since the last deployment.
 
-    `functions_root` replaces the folder `functions/` of the template, for handlers of tests.
+    The file `record` has the digest of the last deployment. Tests set `functions_root` to use their own handlers
+    instead of the template's folder `functions/`.
     """
     body = json.dumps(template.for_the_engine(), sort_keys=True)
     digest = hashlib.sha256(f"{body}{sorted(parameters.items())}".encode()).hexdigest()
@@ -118,7 +119,7 @@ def _await_outputs(cloudformation: Any) -> dict[str, str]:
 
 
 def _upload(template: Template, engine: Engine, body: str) -> None:
-    """Put the objects that CloudFormation expects; placeholders for code, because the host runs the folders."""
+    """Put the objects that CloudFormation expects. Code is a placeholder, because the Lambda host runs the folders."""
     s3 = engine.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=TEMPLATE_KEY, Body=body.encode())

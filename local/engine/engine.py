@@ -128,7 +128,7 @@ class Engine:
             pass
 
     def expire(self, table: str, attribute: str) -> None:
-        """Delete the expired rows of a table: the instant in *attribute* has passed.
+        """Delete the expired rows of a table: rows whose instant in *attribute* has passed.
 
         The engine's own collector writes no stream record. AWS takes up to two days, so nothing may depend on the time.
         """
@@ -157,7 +157,7 @@ class Engine:
 
     @property
     def pid(self) -> int | None:
-        """The process id, while it runs."""
+        """The process id, or None if the engine does not run."""
         return self._process.pid if self._process else None
 
     @property
@@ -169,7 +169,7 @@ class Engine:
 
     @property
     def why_ended(self) -> str:
-        """Why the process ended unexpectedly; empty while it runs, and after `stop`."""
+        """The reason why the process ended unexpectedly. Empty while the process runs, and after `stop`."""
         if self._process is None or self.alive:
             return ""
         self._sentence = self._sentence or read_last_words(self._words)

@@ -28,13 +28,13 @@ class EngineCalls:
     _frames: FrameCalls = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare; connections are made on demand."""
+        """Prepare the calls. Connections are opened on demand."""
         self._frames = FrameCalls(self.address)
 
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Make one call of a service in TARGETS.
 
-        Raises EngineCallError if the engine refuses the call, another OSError if it does not respond.
+        Raises EngineCallError if the engine refuses the call, or another OSError if the engine does not respond.
         """
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)

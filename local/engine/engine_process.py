@@ -1,6 +1,6 @@
 """The process of the embedded engine: ministack with our Lambda host as its Lambda executor.
 
-Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
+Some private names of ministack are used. `tests/unit/local/test_engine_seam.py` checks each of these names:
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
@@ -46,13 +46,13 @@ from local.rules.needs import Account, needs_of
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 EXECUTIONS_MAX = 1_000
-"""AWS has a bound, too (a million per account), and refuses with the same error."""
+"""The maximum running executions. AWS has a limit, too (a million per account), with the same error."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
-    """Return an executor that invokes our functions at the Lambda host, and others with *otherwise*."""
+    """Return an executor that invokes our functions at the Lambda host, and other functions with *otherwise*."""
 
     def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:
         configuration = function.get("config") or function
@@ -77,7 +77,7 @@ def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
 
 
 def _why_denied(permissions: Permissions, caller: str, service: str, operation: str, **parameters: Any) -> str:
-    """Return why the service's role does not allow the call; empty if it does."""
+    """Return why the service's role does not allow the call, or an empty text if the role allows it."""
     role = permissions.roles.get(caller)
     if role is None:
         return ""
@@ -89,7 +89,7 @@ def _why_denied(permissions: Permissions, caller: str, service: str, operation: 
 
 
 def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
-    """Wrap the workflow's call of a function with a check of its role."""
+    """Wrap the workflow's call of a function with a check of the workflow's role."""
 
     def invoke(function: str, event: Any) -> Any:
         fault = _why_denied(permissions, STATES, "lambda", "Invoke", FunctionName=function)
@@ -102,7 +102,7 @@ def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callab
 
 @dataclass
 class Running:
-    """The number of running executions; each is a thread of this process, so it is bounded."""
+    """The number of running executions. It is limited, because each execution is a thread of this process."""
 
     most: int = EXECUTIONS_MAX
     _count: int = 0
@@ -129,7 +129,7 @@ class Running:
 
 
 def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
-    """Wrap the workflow's history: a full one stops the execution."""
+    """Wrap the workflow's history: a full history stops the execution."""
 
     def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
         if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
@@ -140,7 +140,7 @@ def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception
 
 
 def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
-    """Wrap Firehose's writes to its bucket with a check of its role."""
+    """Wrap Firehose's writes to its bucket with a check of Firehose's role."""
 
     def deliver(bucket: str, key: str, body: bytes) -> None:
         fault = _why_denied(permissions, FIREHOSE, "s3", "PutObject", Bucket=bucket, Key=key)
@@ -153,7 +153,7 @@ def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], No
 
 
 def forget_records(deliver: Callable[..., None]) -> Callable[..., None]:
-    """Wrap Firehose's delivery to drop its records afterwards: the engine would store them for ever."""
+    """Wrap Firehose's delivery to drop the delivered records, which the engine would otherwise store for ever."""
 
     def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
         deliver(stream, destination, records)

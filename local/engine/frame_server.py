@@ -9,7 +9,7 @@ JSON = b"application/x-amz-json-1.0"
 
 
 async def listen(application: Application, host: str, port: int) -> asyncio.Server:
-    """Start serving; other protocols are disconnected."""
+    """Start serving. Clients with another protocol are disconnected."""
     return await asyncio.get_running_loop().create_server(lambda: FrameProtocol(application), host, port)
 
 

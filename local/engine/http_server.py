@@ -30,7 +30,7 @@ from local.rules.browsers import why_refused
 
 KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
-"""Long polls end with the stack, which ends the waiting processes first."""
+"""The time for open requests at the end. The stack first ends the processes that wait in long polls."""
 LINE_MAX = 64 * 1024
 """The maximal first line of a request: S3's presigned URLs and keys are long."""
 
@@ -56,9 +56,10 @@ class SavedState(Protocol):
 async def serve(
     application: Application, kept: SavedState, host: str, port: int, frames_port: int, known_as: str = ""
 ) -> None:
-    """Start the application with its *kept* state, and serve HTTP and frames until SIGTERM or SIGINT.
+    """Start the application, restore its state from *kept*, and serve requests until SIGTERM or SIGINT.
 
-    *known_as* is a further allowed host name.
+    *port* accepts HTTP, and *frames_port* the frames of :mod:`local.functions.frames`. *known_as* is another allowed
+    host name.
     """
     life = await _started(application)
     kept.restore()
@@ -82,7 +83,7 @@ async def serve(
 
 
 class BrowserGuard:
-    """An ASGI application that refuses requests from web pages, and those for another host name."""
+    """An ASGI application that refuses requests from web pages, and requests for another host name."""
 
     def __init__(self, application: Application, port: int, host: str = "") -> None:
         self._application = application
@@ -101,7 +102,7 @@ class BrowserGuard:
 
 
 def asgi_server(application: Application) -> web.Server:
-    """Return a server of the application without a body limit: the engine checks sizes with each service's error."""
+    """Return a server of the application without a body limit, because the engine itself refuses large bodies."""
     return plain_server(AsgiHandler(application), 0, **ASGI_LIMITS)
 
 
@@ -144,7 +145,7 @@ def _scope(request: web.BaseRequest) -> MutableMapping[str, Any]:
 
 
 async def _started(application: Application) -> asyncio.Future[None]:
-    """Start the application's lifespan; its end is never sent."""
+    """Start the application's lifespan. The lifespan's end is never sent."""
     begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     messages: asyncio.Queue[Message] = asyncio.Queue()
     messages.put_nowait({"type": "lifespan.startup"})

@@ -1,7 +1,7 @@
 """Stores the engine's changes before each response: they survive a kill of every process, not a power failure.
 
 The effect of each change is appended to a file and flushed to the system before the response. When the file is longer
-than the state and than 32 MiB, the whole state of one instant is written, and a new file begins. Each line has a
+than both the state and 32 MiB, the whole state of one instant is written, and a new file begins. Each line has a
 checksum over itself and all earlier lines, so changed or missing lines are detected.
 """
 
@@ -26,7 +26,7 @@ Change = list[Any]
 
 
 class Journal:
-    """The changes since the state in a folder was written. Call `read` once, to its end, before adding."""
+    """The changes after the last written state, in a folder. Call `read` once, and read to the end, before `add`."""
 
     def __init__(self, folder: Path, grown_bytes: int = GROWN_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ class Journal:
         self._file: FileIO | None = None
 
     def read(self) -> tuple[Any, Iterator[Change]]:
-        """Return the last written state, if any, and the changes since, in order. Raises DamageError.
+        """Return the last written state, if any, and all later changes, in order. Raises DamageError.
 
         An incomplete last line, left by a killed process, is skipped: its request got no response.
         """
@@ -54,9 +54,9 @@ class Journal:
         self._unwritten.append(list(change))
 
     def write(self) -> None:
-        """Flush the added changes to the system; then the request may be answered.
+        """Write the added changes to the operating system. The caller may then answer the request.
 
-        If that fails, the process ends.
+        If the write fails, the process ends.
         """
         if not self._unwritten:
             return
@@ -82,7 +82,7 @@ class Journal:
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
     async def renew_when_grown(self, state: Callable[[], Any]) -> None:
-        """Renew the journal whenever it is longer than the state and than :data:`GROWN_BYTES`, until cancelled."""
+        """Renew the journal whenever it is longer than both the state and :data:`GROWN_BYTES`, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self._bytes > max(self._grown_bytes, self._state_bytes):
@@ -92,7 +92,7 @@ class Journal:
                     self._end(fault)
 
     def _read_state(self) -> tuple[Any, int]:
-        """Return the state, and the number of the file with the first later change; continue its checksums."""
+        """Return the state, and the number of the first file with later changes. Continue the state's checksum."""
         path = self._folder / STATE
         if not path.exists():
             return None, 0

@@ -1,6 +1,7 @@
 """Makes the engine end if it cannot write an S3 object, and Firehose answer only after its objects are written.
 
-By default the engine logs the failed write and answers as if it had succeeded; Firehose writes after its answer.
+By default the engine logs a failed write and answers as if the write had succeeded. Its Firehose answers before it
+writes.
 """
 
 import os
@@ -34,7 +35,7 @@ def or_end(write: Callable[..., None]) -> Callable[..., None]:
 
 
 def put_object(objects: ModuleType) -> Callable[[str, str, bytes], None]:
-    """Return a function with which Firehose puts an object. It returns after the object is written."""
+    """Return a function with which Firehose puts an object. The function returns after the object is written."""
 
     def put(bucket: str, key: str, body: bytes) -> None:
         headers = {**HEADERS, "content-length": str(len(body))}

@@ -88,7 +88,7 @@ class KeptQueues:
             queue |= state.get(_arn(queue), {})
 
     def make_again(self, kind: str, arn: str, change: Any) -> None:
-        """Replay a change of the journal; call `end` after the last."""
+        """Replay a change of the journal. Call `end` after the last change."""
         if self._again is None:
             self._again = {_arn(queue): _Again(queue) for queue in self._queues._queues.all_values()}
         if (again := self._again.get(arn)) is not None:

@@ -21,7 +21,7 @@ KEPT_OTHERWISE = (
     *("PutRecord", "PutEvents", "PutMetricData", "StartExecution", "StopExecution", "SendTask"),
     *("Encrypt", "Decrypt", "GenerateDataKey"),
 )
-"""Prefixes of operations stored in the journal or not at all: executions end with the process, keys are only used."""
+"""Prefixes of operations that the journal stores, or that need no storage: executions end with the process."""
 OF_ONE = {
     "AmazonSQS": "sqs",
     "DynamoDB_20120810": "dynamodb",
@@ -33,14 +33,14 @@ OF_ONE = {
 INDEX = "services"
 """The file with the names of all stored services."""
 PREFIX = '{"crc32": "%08x", '
-"""The beginning of each file: the checksum of the rest."""
+"""The beginning of each file: the checksum of the rest of the file."""
 
 States = Mapping[str, Callable[[], Any]]
 """The state of each service."""
 
 
 def changed_by(scope: Scope) -> Collection[str] | None:
-    """Return the services that a request may change: none, one, or any (None).
+    """Return the services that a request may change, or None if it may change any service.
 
     >>> def of(target, method="POST", path="/"):
     ...     return changed_by({"method": method, "path": path, "headers": [(b"x-amz-target", target)]})
@@ -93,7 +93,7 @@ class KeptServices:
             yield name, path, text.decode()
 
     def keep(self, names: Collection[str] | None = None) -> None:
-        """Write the states of these services that have changed; None means all services."""
+        """Write the changed states of the services *names*. None means all services."""
         for name, state_of in self._states().items():
             if names is None or name in names:
                 self._keep(name, state_of)

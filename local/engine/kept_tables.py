@@ -113,7 +113,7 @@ class KeptTables:
                 self._tables._update_counts(table)
 
     def end(self) -> None:
-        """Pack the restored rows. Raises DamageError for a damaged reader's file."""
+        """Pack the restored rows. Raises DamageError if a reader's file is damaged."""
         self._known = None
         self.trim()
         for table in self._tables._tables.all_values():
@@ -127,12 +127,12 @@ class KeptTables:
         self._tables._stream_records.setdefault(table["TableName"], []).append(record)
 
     def keep_small(self) -> None:
-        """Save memory: drop records that all have read, and pack unchanged rows."""
+        """Save memory: drop records that all readers have read, and pack unchanged rows."""
         self.trim()
         self._packing.pack(time.monotonic())
 
     def expire(self, table: str, attribute: str, now_s: float) -> None:
-        """Delete the expired rows of a table. The stream shows them like deletions by a caller."""
+        """Delete the expired rows of a table. In the stream, these deletions look like deletions by a caller."""
         found = self._tables._tables[table]
         over = [row for row in rows_with(found["items"], attribute) if 0 <= float(row[attribute]["N"]) <= now_s]
         for row in over:

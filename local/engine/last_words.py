@@ -1,6 +1,6 @@
 """The error with which the engine ends, sent to the process that started it.
 
-It goes through a pipe, because the log may be on the disk that is full.
+The error goes through a pipe, because the log may be on the disk that is full.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ def end_process(sentence: str) -> NoReturn:
 
 
 def keep_from_children() -> None:
-    """Make the pipe private to this process, so that it closes with it."""
+    """Make the pipe private to this process, so that the pipe closes when the process ends."""
     if PIPE in os.environ:
         os.set_inheritable(int(os.environ[PIPE]), False)
 
 
 def read_last_words(pipe: int) -> str:
-    """Return the last words of an ended process; empty without any."""
+    """Return the last words of an ended process, or an empty text if there are none."""
     with contextlib.suppress(OSError):
         return os.read(pipe, WORDS_BYTES_MAX).decode(errors="replace").strip()
     return ""

@@ -34,7 +34,7 @@ def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | 
 
 
 def cut(answer: bytes, requested: Mapping[str, Any]) -> bytes:
-    """Return a BatchGetItem response cut to AWS's size; the other keys are unprocessed.
+    """Return a BatchGetItem response cut to AWS's size. The keys of removed items become unprocessed keys.
 
     >>> cut(b'{"Responses": {"T": []}, "UnprocessedKeys": {}}', {})
     b'{"Responses": {"T": []}, "UnprocessedKeys": {}}'

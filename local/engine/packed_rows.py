@@ -9,17 +9,17 @@ from orjson import Fragment
 from local.functions.quick_json import decode, encode
 
 COLD_S = 30.0
-"""By then a message without retries has changed for the last time."""
+"""The age at which unchanged rows are packed. A message without retries no longer changes at this age."""
 ROW_BYTES_MAX = 4_096
-"""A longer row is mostly one text, such as a body, which takes the same memory either way."""
+"""Longer rows are not packed. A longer row is mostly one text, such as a body, so packing saves no memory."""
 AT_ONCE = 1_000
-"""Rows packed in one go, which takes some milliseconds, before other work."""
+"""The maximum number of rows that a call packs. The call takes some milliseconds."""
 
 Row = dict[str, Any]
 
 
 class PackedRows(dict[Any, Any]):
-    """The rows of one partition; some are packed, transparently to readers.
+    """The rows of one partition. Some rows are packed, but readers see all rows unpacked.
 
     >>> row = {"n": {"N": "1"}}
     >>> rows = PackedRows(a=row, b=row)
@@ -114,7 +114,7 @@ class Packing:
 
 
 def rows_with(partitions: dict[Any, dict[Any, Any]], attribute: str) -> Iterator[Row]:
-    """Yield all rows with an attribute; packed rows without it are not parsed.
+    """Yield all rows with an attribute. Packed rows without the attribute are not parsed.
 
     >>> row = {"n": {"N": "1"}}
     >>> rows = PackedRows(a=row, b={"m": row})

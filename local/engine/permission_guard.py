@@ -122,7 +122,7 @@ def role_from(given: Mapping[str, Any]) -> Role:
 
 
 class PermissionGuard:
-    """An ASGI application around the engine's; *owner* is the access key with all permissions.
+    """An ASGI application around the engine's application. *owner* is the access key with all permissions.
 
     `full` returns whether no further execution may start. *own_paths* are the engine's own paths, for the owner only.
     """

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 LOOK_S = 0.5
-"""Changes by time alone (the end of a delay or visibility timeout) are checked this often."""
+"""The interval of checks for changes by time alone: the end of a delay or visibility timeout."""
 WAKERS = (
     "SendMessage",
     "SendMessageBatch",

@@ -26,7 +26,7 @@ class QuickerJson:
 
     @staticmethod
     def dumps(value: Any, *, default: Callable[[Any], Any] | None = None, **how: Any) -> str:
-        """Return a value as JSON without spaces. Other options than :data:`FORM_ONLY` use Python's module.
+        """Return a value as JSON without spaces. With other options than :data:`FORM_ONLY`, use Python's module.
 
         >>> QuickerJson.dumps({"a": [1, "é"]}, ensure_ascii=False), QuickerJson.dumps({"b": 1, "a": 2}, sort_keys=True)
         ('{"a":[1,"é"]}', '{"a": 2, "b": 1}')

@@ -13,9 +13,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 REMEMBERED = 5_000
-"""Cached texts of each kind: those of the last hundreds of messages, each parsed several times."""
+"""The number of cached texts of each kind: enough for the last hundreds of messages."""
 OF_A_TEXT = ("_ddb_canonicalize_number", "_number_error", "_number_size_bytes")
-"""Pure functions of the engine with one text argument; other arguments are passed through."""
+"""Pure functions of the engine with one text argument. Results of other arguments are not cached."""
 RANGE = "pk = :pk AND sk BETWEEN :low AND :high"
 """The condition of all queries of the service on a table itself."""
 PAGE_BYTES_MAX = 1024 * 1024
@@ -46,7 +46,7 @@ class Narrowing:
         self._tables._evaluate_condition = self.evaluate  # type: ignore[attr-defined]
 
     def query(self, request: dict[str, Any]) -> Any:
-        """Answer a query. The engine answers one after the other, on its event loop."""
+        """Answer a query. The engine answers one query after the other, on its event loop."""
         table = self._tables._tables.get(request.get("TableName"))
         if table is None or request.get("KeyConditionExpression") != RANGE or not request.get("ScanIndexForward", True):
             return self._query(request)
@@ -65,7 +65,7 @@ class Narrowing:
             table["items"], self._is_narrow = everything, False
 
     def evaluate(self, condition: str, *arguments: Any, **options: Any) -> Any:
-        """Evaluate a condition. Every row of a narrow partition meets its query's."""
+        """Evaluate a condition. Every row of a narrowed partition meets the query's key condition."""
         if self._is_narrow and options.get("slot") == "KeyConditionExpression":
             return True
         return self._evaluate(condition, *arguments, **options)
@@ -90,7 +90,7 @@ def of_a_text(
 
 
 def deep_copy(value: Any) -> Any:
-    """Return a deep copy: fast for JSON, else Python's.
+    """Return a deep copy. JSON is copied fast; other values are copied by Python's `deepcopy`.
 
     >>> item = {"a": {"L": [{"S": "x"}]}}
     >>> copied = deep_copy(item)

@@ -16,9 +16,9 @@ Service = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[
 
 
 class ShortWay:
-    """An ASGI application in front of the engine's; the keys of *services* are prefixes of `x-amz-target`.
+    """An ASGI application in front of the engine. The keys of *services* are prefixes of `x-amz-target`.
 
-    *enter* sets the engine's context of a request: account and region, from its headers.
+    *enter* sets the engine's context of a request: account and region, from the request's headers.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ShortWay:
 
 
 CALLERS_KNOWN = 256
-"""Cached callers: most requests come from few."""
+"""The number of cached callers. Most requests come from few callers."""
 
 
 def enter(headers: Mapping[str, str]) -> None:

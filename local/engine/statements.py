@@ -1,6 +1,6 @@
 """Executes PartiQL updates as the equivalent UpdateItem, so that the table's stream has them.
 
-The engine would bypass its streams, and parse each statement again. Other statements are passed to it.
+The engine would bypass its streams, and parse each statement again. Other statements are passed to the engine.
 """
 
 import json

@@ -25,7 +25,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512")
 """API Gateway accepts RSA only."""
 INSTANTS = ("exp", "nbf", "iat")
 READ: Options = {"require": ["exp"], "verify_aud": False, "verify_sub": False, "verify_jti": False}
-"""Options of token parsing: API Gateway has its own audience rule, and none for subjects and ids."""
+"""Options of token parsing: API Gateway has its own audience rule, and no rule for subjects and ids."""
 
 Keys = Mapping[str, "PyJWK"]
 """The issuer's RSA keys by id."""
@@ -37,7 +37,10 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True)
 class AuthorizerSettings:
-    """The issuer, the audiences, and the scopes of each route. A token needs one of them; an open route has none."""
+    """The issuer, the audiences, and the scopes of each route.
+
+    A token needs one of the route's scopes. An open route has no scopes.
+    """
 
     issuer: str
     audiences: tuple[str, ...]
@@ -45,7 +48,7 @@ class AuthorizerSettings:
 
 
 def read_authorizer(resolver: Resolver) -> AuthorizerSettings | None:
-    """Read the authorizer of the template's API; None with IAM authorization."""
+    """Read the authorizer of the template's API. Return None for an API with IAM authorization."""
     _, api = next(resolver.template.of_type(API))
     schemes = resolver.value(api["Body"]["components"]["securitySchemes"])
     if JWT not in schemes:
@@ -60,7 +63,7 @@ def read_authorizer(resolver: Resolver) -> AuthorizerSettings | None:
 
 @dataclass
 class JwtAuthorizer:
-    """Authorizes requests; the issuer's keys are fetched when a token names an unknown one."""
+    """Authorizes requests; the issuer's keys are fetched when a token names an unknown key."""
 
     grounds: AuthorizerSettings
     _keys: Keys = field(default_factory=dict)
@@ -97,8 +100,9 @@ class JwtAuthorizer:
         return dict(claims)
 
     def _check(self, claims: Mapping[str, Any]) -> None:
-        """Raise TokenError for another audience, or a time claim that is no number: the library accepts digits as
-        text.
+        """Raise TokenError for another audience, or for a time claim that is no number.
+
+        The library accepts digits as text.
         """
         named = claims.get("aud", claims.get("client_id"))
         if not any(each in self.grounds.audiences for each in (named if isinstance(named, list) else [named])):

@@ -1,4 +1,4 @@
-"""The HTTP front: plays API Gateway between clients and functions."""
+"""The HTTP front: acts as API Gateway between clients and functions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,9 +42,9 @@ class PortInUseError(OSError):
 class Front:
     """Serves the routes of the template; `functions` maps logical ids to physical functions.
 
-    `may_invoke` checks whether the API may invoke a function for a method and route path, `authorize` checks the
-    caller. `metrics` returns the text for `/metrics`; `folder` is the state folder of the stack; `user_functions` are
-    those for filters and endpoints. `host` is a further allowed host name.
+    `may_invoke` checks whether the API may invoke a function for a method and route path. `authorize` checks the
+    caller. `metrics` returns the text for `/metrics`. `folder` is the state folder of the stack. `user_functions` are
+    the user's functions for filters and endpoints. `host` is a further allowed host name.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Front:
         self._runner: web.ServerRunner | None = None
 
     async def listen(self, port: int) -> int:
-        """Serve on 127.0.0.1; return the port, which 0 selects."""
+        """Serve on 127.0.0.1 and return the port. Port 0 selects a free port."""
         self._runner = web.ServerRunner(plain_server(self._serve, HTTP_API_PAYLOAD_BYTES_MAX), shutdown_timeout=2)
         await self._runner.setup()
         try:

@@ -16,7 +16,7 @@ TEXT_TYPES = ("text/", "application/json", "application/javascript", "applicatio
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """One request, its headers in their order."""
+    """One request. The headers keep their order."""
 
     method: str
     path: str
@@ -103,7 +103,7 @@ def event_of(
 
 
 def _text(body: bytes, content_type: str) -> str | None:
-    """Return the body as text if its type and bytes allow it; otherwise it becomes Base64."""
+    """Return the body as text, or None if its type or bytes require Base64."""
     if content_type and not content_type.lower().startswith(TEXT_TYPES):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Frames: a short protocol for calls to the engine, with length prefixes over a kept connection.
+"""Frames: a short protocol for calls to the engine, with length prefixes over a persistent connection.
 
 A frame is two lengths, a head and a body. The head of a call names its caller, as the header `authorization` does, and
 its target, as `x-amz-target` does. The head of a response is its status.
@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 LENGTHS = struct.Struct("!II")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""Larger than any call or response; the first bytes of HTTP would be a greater length."""
+"""The maximum of a frame. Calls and responses are smaller; the first bytes of HTTP would mean a greater length."""
 CONNECT_S = 3.0
 OK = b"%d" % HTTPStatus.OK
 
@@ -45,7 +45,7 @@ def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
 
 
 def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
-    """Return the head of a call: the caller and the target. The engine checks no signature, so it has none.
+    """Return the head of a call: the caller and the target. The head has no signature, because the engine checks none.
 
     >>> call_head("KEY", "us-east-1", "sqs", "AmazonSQS.SendMessage").decode().splitlines()[1]
     'AmazonSQS.SendMessage'

@@ -1,4 +1,4 @@
-"""Runs the functions: a worker pool for each, and Lambda's Invoke over HTTP for the engine."""
+"""Runs the functions: a worker pool for each function, and Lambda's Invoke over HTTP for the engine."""
 
 import asyncio
 import os
@@ -21,12 +21,12 @@ from local.functions.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, fa
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 IDLE_S = 60.0
-"""An idle worker ends after a minute, except one per function; each takes some 60 MB."""
+"""An idle worker ends after a minute, except one worker of each function. A worker takes some 60 MB."""
 REST_LOOK_S = 10.0
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
-    """Return a worker's environment variables: Lambda's own, the template's, and those *common* to all workers."""
+    """Return a worker's environment variables: Lambda's, the template's, and *common* variables."""
     return {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONUNBUFFERED": "1",
@@ -76,7 +76,7 @@ class Pool:
         self._idle.append((time.monotonic(), await self._start()))
 
     async def rest(self, idle_s: float) -> None:
-        """End workers idle for this long, except one."""
+        """End workers that were idle for *idle_s*, except one worker."""
         while len(self._all) > 1 and self._idle and self._idle[0][0] <= time.monotonic() - idle_s:
             await self._discard(self._idle.pop(0)[1])
 
@@ -106,7 +106,7 @@ class Pool:
                 await self._discard(worker)
 
     async def stop(self) -> None:
-        """End every worker; their events fail, and none starts."""
+        """End every worker. Their events fail, and no other worker starts."""
         self._closed = True
         await asyncio.gather(*(worker.stop() for worker in self._all))
         self._all.clear()

@@ -1,4 +1,4 @@
-"""The places of a worker pool, shared by topics so that no topic occupies all."""
+"""The places of a worker pool, shared by topics so that no topic occupies all places."""
 
 import asyncio
 from collections import Counter, deque
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from local.functions.quick_json import decode
 
 YOUNG_S = 1.25
-"""By then a queue batch has stopped waiting for unanswered pushes, and the next batch sees it in the lanes."""
+"""The age at which a place is not young any more.
+
+By then a queue batch has stopped waiting for unanswered pushes, and the next batch sees their lanes blocked.
+"""
 
 
 @dataclass(eq=False)
@@ -21,10 +24,10 @@ class PoolPlace:
 class Places:
     """*free* places of a pool, given in the order of requests. A topic waits if it holds as many as are free.
 
-    So a single topic gets half of the places, and another topic finds one immediately. This is the dynamic threshold of
-    shared buffers (Choudhury and Hahne, 1998). Events about no topic or several topics take any free place. A topic
-    holds at most *young_max* places that are younger than ``YOUNG_S`` (None: no limit): the first batches find hanging
-    receivers before many more begin.
+    So a single topic gets half of the places, and another topic finds a place immediately. This is the dynamic
+    threshold of shared buffers (Choudhury and Hahne, 1998). Events about no topic or several topics take any free
+    place. A topic holds at most *young_max* places that are younger than ``YOUNG_S`` (None: no limit): the first
+    batches find hanging receivers before many more begin.
     """
 
     def __init__(self, free: int, young_max: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""An HTTP server for local callers: aiohttp's without its application layer, which takes as long as the parser."""
+"""An HTTP server for local callers: aiohttp's server without the application layer, which is as slow as the parser."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

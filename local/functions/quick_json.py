@@ -10,7 +10,7 @@ import orjson
 def encode(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
     """Return the JSON text of a value, without spaces; *default* converts other objects.
 
-    Keys that are no text, numbers beyond 64 bits and lone surrogates are encoded like Python's.
+    Keys that are no text, numbers beyond 64 bits and lone surrogates are encoded by Python's module.
 
     >>> encode({"a": [1, "é"]}).decode(), encode({1: 1 << 64}), encode("\\ud800")
     ('{"a":[1,"é"]}', b'{"1": 18446744073709551616}', b'"\\\\ud800"')

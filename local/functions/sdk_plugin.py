@@ -1,7 +1,7 @@
 """A botocore plugin for the workers: sends frequent calls in frames, without the SDK's HTTP stack.
 
 The SDK takes a millisecond of CPU per call for endpoints, signatures and HTTP. The content of a call is the same. The
-SDK repeats a refused or unanswered call: a refused one changed nothing, and the SDK raises or retries correctly.
+SDK repeats a refused or unanswered call: a refused call changed nothing, and the SDK raises or retries correctly.
 """
 
 import json
@@ -23,8 +23,8 @@ SERVICES = ("dynamodb", "sqs", "firehose")
 TURNS = 4
 """Concurrent table calls of a process.
 
-The engine serves one after the other for all processes, so a process with hundreds of calls, such as for the lanes of a
-large topic, lets others in between.
+The engine serves the calls of all processes one after the other. The limit keeps a process with hundreds of calls, such
+as for the lanes of a large topic, from delaying other processes.
 """
 METADATA = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
 
@@ -60,7 +60,7 @@ class ShortCalls:
         }
 
     def __call__(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Make a call; repeat a refused or unanswered one with the SDK."""
+        """Make a call. Repeat a refused or unanswered call with the SDK."""
         try:
             with self._turn:
                 done, answer = self._calls.call(self._heads[operation], encode_request(parameters), self._answer_s)

@@ -77,7 +77,7 @@ class ResidentMemory:
 
     @property
     def bytes(self) -> int:
-        """The current bytes; 0 if unavailable (it is available on Linux) or the process is gone."""
+        """The current bytes. 0 after the end of the process, and on systems other than Linux."""
         try:
             return int(os.pread(self._told, STATM_BYTES_MAX, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, IndexError):
@@ -91,7 +91,7 @@ class ResidentMemory:
 
 
 class Worker:
-    """One process and its Runtime API; call `start` before `invoke`, and `invoke` once at a time."""
+    """One process and its Runtime API; call `start` before `invoke`, and run one `invoke` at a time."""
 
     def __init__(self, function: FunctionSpec, environment: Mapping[str, str], log: LogSink) -> None:
         self._function = function

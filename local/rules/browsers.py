@@ -1,4 +1,4 @@
-"""Decides which requests a local server accepts: none from other sites' pages in a browser."""
+"""Decides which requests a local server accepts. It refuses requests from other sites' pages in a browser."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
 def is_foreign(origin: str | None, port: int) -> bool:
     """Return whether the request comes from another site's page.
 
-    A name that only resolves to this machine is foreign, too.
+    A page of another host name is foreign, even if the name resolves to this machine.
 
     >>> is_foreign(None, 8080), is_foreign("http://127.0.0.1:8080", 8080), is_foreign("http://localhost:8080", 8080)
     (False, False, False)
@@ -45,7 +45,7 @@ def is_foreign(origin: str | None, port: int) -> bool:
 def why_refused(headers: Mapping[str, str], port: int, configured: str = "") -> str:
     """Return why a request with these lower-case headers is refused; empty if it is accepted.
 
-    An image or a form has no Origin header, but `Sec-Fetch-Site`.
+    The request of an image or a form has no Origin header, but has `Sec-Fetch-Site`.
 
     >>> why_refused({"host": "localhost:80", "sec-fetch-site": "none"}, 80)
     ''

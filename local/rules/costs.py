@@ -46,14 +46,14 @@ class SearchPass(NamedTuple):
 
 
 SWEPT_SHARE = 210 / 300
-"""A sweep begins every 300 s and works for at most 210."""
+"""A sweep begins every 300 s and works for at most 210 s."""
 
 
 def search_pass(messages_per_s: float, row_bytes: int = 1024) -> SearchPass:
     """Return the worst-case pass over the table, after a week at this message rate.
 
     A row stays for a day of retention, three more days, and DynamoDB's delay of deletion. A scan reads one partition
-    after another. Each allows 3,000 read units a second; 4 KB cost half a unit.
+    after another. A partition allows 3,000 read units a second; 4 KB cost half a unit.
 
     >>> for rate in (100, 1_000, 5_000):
     ...     print(*(f"{each:.2f}" for each in search_pass(rate)))
@@ -72,7 +72,7 @@ def search_pass(messages_per_s: float, row_bytes: int = 1024) -> SearchPass:
 def usd_of_keys(processes: float) -> tuple[float, float]:
     """Return the cost per month of decrypted secrets and signature seeds for this many constantly pushing processes.
 
-    Each decrypts up to 4 KB of secrets per request, and again when its cache expires.
+    Each process decrypts up to 4 KB of secrets per request, and again when its cache expires.
 
     >>> [round(usd, 2) for usd in usd_of_keys(100)]
     [0.86, 4.32]

@@ -1,6 +1,6 @@
 """AWS's limits, latencies and prices in one table; each figure with its source.
 
-Pages are those of https://docs.aws.amazon.com unless they begin with another host; "measured" marks figures that AWS
+Pages are on https://docs.aws.amazon.com unless they begin with another host; "measured" marks figures that AWS
 does not promise. Sizes are in bytes, durations in milliseconds where the name says `_MS`, else in seconds.
 """
 
@@ -89,7 +89,7 @@ HTTP_API_TIMEOUT_S = 30
 class Quota(NamedTuple):
     """AWS's rate per second in us-east-1 (*largest*), and in the region with the lowest rate (*least*).
 
-    *whose* is the scope of the rate. *bursts* are the sizes of the token bucket in both, if they differ from the rate.
+    *whose* is the scope of the rate. *bursts* are the sizes of both token buckets, if they differ from the rates.
     """
 
     whose: str
@@ -118,7 +118,7 @@ class QuotaPlace:
 
     name: str
     is_small: bool = False
-    """Whether each quota is that of the region with the lowest."""
+    """Whether each quota has the value of the region with the lowest rate."""
     executions: int = LAMBDA_CONCURRENCY
     partitions: int | None = None
     """The partitions of a FIFO queue; None means one per message group. AWS only says that a fresh queue has few."""

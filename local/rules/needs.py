@@ -62,7 +62,7 @@ class Account:
 def needs_of(account: Account, service: str, operation: str, parameters: Mapping[str, Any]) -> list[Need]:
     """Return the distinct needs of boto3's *operation* of *service* with these parameters.
 
-    A batch needs the permissions of its items, a transaction those of its writes.
+    A batch needs the permissions of its items. A transaction needs the permissions of its requests.
 
     >>> needs_of(Account("1", "r"), "sqs", "SendMessageBatch", {"QueueUrl": "http://x/1/q"})
     [Need(action='sqs:SendMessage', resource='arn:aws:sqs:r:1:q')]

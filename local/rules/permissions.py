@@ -1,7 +1,7 @@
 """IAM's decisions: whether the policies of a role, or of a resource, allow an action on a resource.
 
-It supports the template's elements only: `Action`, `Resource`, `Principal` and a few operators of `Condition`. Any
-other element is an error when the policy is read, so nothing is allowed by mistake.
+The module supports the template's elements only: `Action`, `Resource`, `Principal` and a few operators of `Condition`.
+Any other element is an error when the policy is read, so nothing is allowed by mistake.
 """
 
 import re

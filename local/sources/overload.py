@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 WAITING_MAX = 32
-"""With this number of events waiting for one function, the log warns."""
+"""If more events wait for one function, the log warns and the sweep is delayed."""
 PUT_OFF_S = 300.0
-"""The maximal delay of the schedule under load: expiry must happen some time."""
+"""The maximum delay of the sweep under load, because messages must expire some time."""
 SAY_AGAIN_S = 60.0
 
 
@@ -14,8 +14,8 @@ SAY_AGAIN_S = 60.0
 class Overload:
     """Watches the number of waiting events.
 
-    The sweep restarts a lane without a worker as if its execution had died. While workers are short, each sweep would
-    only add waiting executions.
+    The sweep restarts a lane without a worker as if its execution had died. While there are too few workers, each
+    sweep would only add waiting executions.
     """
 
     waiting: Callable[[], int]

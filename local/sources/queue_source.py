@@ -1,4 +1,4 @@
-"""Plays Lambda's event source mapping of an SQS queue: batches, partial failures, ordered groups."""
+"""Acts as Lambda's event source mapping of an SQS queue: batches, partial failures, ordered groups."""
 
 import threading
 from collections import defaultdict
@@ -25,7 +25,7 @@ class QueueSource:
     """Receives from one queue and invokes one function; run `step` in as many threads as batches may overlap.
 
     `calls` have the permissions of the function, as on AWS. `owner` makes failed messages visible again sooner than on
-    AWS. The queue itself keeps the order: a group with messages in flight yields no others.
+    AWS. The queue itself keeps the order: a group with messages in flight yields no other messages.
     """
 
     calls: EngineCalls
@@ -42,9 +42,9 @@ class QueueSource:
     def step(self) -> int:
         """Handle the available messages; return their number.
 
-        At most two receives are handled at the same time; one that lasts longer than :data:`LASTS_S` does not count. So
-        new messages fill whole batches, and a hanging batch blocks no other. The messages of each topic are a batch of
-        their own, as AWS allows, because there are few workers.
+        At most two receives are handled at the same time. A receive that lasts longer than :data:`LASTS_S` does not
+        count. So new messages fill whole batches, and a hanging batch blocks no other batch. The messages of each topic
+        are a separate batch, as AWS allows, because there are few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0
@@ -102,7 +102,7 @@ class QueueSource:
     def _shows_again(self, receipt: str, after_s: int) -> bool:
         """Return a message to the queue; return False if the *receipt* is no longer valid.
 
-        The function returned it itself, or another batch received or deleted it.
+        Then the function returned the message itself, or another batch received or deleted the message.
         """
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
         try:

@@ -1,4 +1,4 @@
-"""Plays AWS's event source mappings and scheduler: threads that feed the functions until stopped."""
+"""Acts as AWS's event source mappings and scheduler: threads that feed the functions until stopped."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ STARTER = "RelayFunction"
 
 @dataclass
 class Sources:
-    """The sources of one running stack. Pass it the loop of the Lambda host."""
+    """The sources of one running stack. *loop* is the event loop of the Lambda host."""
 
     host: LambdaHost
     loop: asyncio.AbstractEventLoop
@@ -57,7 +57,7 @@ class Sources:
     rights: InvocationRights
     is_engine_alive: Callable[[], bool] = lambda: True
     broken: str = ""
-    """Why the sources cannot continue; empty while they can."""
+    """The reason why the sources cannot continue, or an empty text."""
     _overload: Overload = field(init=False)
     _ending: threading.Event = field(default_factory=threading.Event)
     _draining: threading.Event = field(default_factory=threading.Event)
@@ -176,7 +176,10 @@ class Sources:
         ending: threading.Event,
         threads: list[threading.Thread],
     ) -> None:
-        """Repeat a step in its own thread, without a pause if it did something. Run it once more after the stop."""
+        """Repeat a step in its own thread, and pause if the step did nothing.
+
+        After the stop, repeat the step until it does nothing.
+        """
 
         def loop() -> None:
             while True:
@@ -204,7 +207,7 @@ def queue_url(engine: Engine, arn: str) -> str:
 
 
 def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of lanes that need a workflow: executions ended with the engine."""
+    """Yield the rows of lanes that need a workflow, because executions ended with the engine. Release the lanes."""
     table, tables = stream_arn.split("/")[1], engine.client("dynamodb")
     dice = SystemDice()
     indexes = tables.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", ())

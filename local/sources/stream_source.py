@@ -1,7 +1,8 @@
-"""Plays Lambda's event source mapping of a table's stream.
+"""Acts as Lambda's event source mapping of a table's stream.
 
-It keeps the order and applies filters. It repeats a failed batch from its first failure, in halves if the mapping says
-so. It gives up after the last attempt or when the records are too old, and notifies the on-failure destination.
+The source keeps the order and applies filters. It repeats a failed batch from the first failure, in halves if the
+mapping says so. It gives up after the last attempt or when the records are too old, and notifies the on-failure
+destination.
 """
 
 import base64
@@ -35,12 +36,12 @@ class EncodedRecord(NamedTuple):
 
 
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""An operation of the Streams API with a request, returning its response as JSON."""
+"""A function that calls an operation of the Streams API with a request, and returns the response as JSON."""
 
 
 @dataclass(frozen=True)
 class StreamRules:
-    """The mapping's settings in the template; -1 = no bound."""
+    """The mapping's settings in the template. A value of -1 means no limit."""
 
     batch_size: int = 100
     attempts_max: int = -1
@@ -76,7 +77,7 @@ class StreamSource:
     sleep: Callable[[float], object] = time.sleep
     position: Path | None = None
     first: Callable[[], Iterable[Mapping[str, Any]]] | None = None
-    """Returns rows that are delivered before all others, as if just written."""
+    """Returns rows that are delivered before all stream records, as if the rows were just written."""
     stopped: Callable[[], bool] = lambda: False
     urgent: Callable[[], bool] = lambda: False
     _iterator: str | None = field(default=None, init=False)
@@ -89,10 +90,10 @@ class StreamSource:
             self._last = read_position(self.position)
 
     def step(self) -> bool:
-        """Handle the available records; return whether there may be more.
+        """Handle the available records. Return whether more records may be available.
 
-        False lets the caller wait for more records, because an invocation costs the same for one as for many. If
-        `urgent` returns True, one record is enough for True.
+        False lets the caller wait for more records, because an invocation costs the same for one record as for many. If
+        `urgent` returns True, one record is enough for the result True.
         """
         if self.first is not None:
             self._hand_over([self._insertion(place, row) for place, row in enumerate(self.first())])
@@ -187,7 +188,7 @@ class StreamSource:
         return self.rules.age_max_s >= 0 and made_at is not None and self.clock() - made_at > self.rules.age_max_s
 
     def _obituary(self, records: list[EncodedRecord], attempts: int, too_old: bool) -> dict[str, Any]:
-        """Return Lambda's note about records that it gives up; only a bucket gets the payload."""
+        """Return Lambda's note about abandoned records. Only a bucket gets the payload."""
         return {
             "requestContext": {
                 "condition": "RecordAgeExceeded" if too_old else "RetryAttemptsExhausted",

@@ -20,8 +20,9 @@ class FolderInUseError(RuntimeError):
 class DataFolder:
     """The state folder of one stack.
 
-    `engine/` is the engine's state, `deployed` the digest of the last deployment, `stack.json` the stack's addresses,
-    `sam.json` its functions' environment. They contain access keys and messages, so the folder is private to the user.
+    `engine/` has the engine's state, and `deployed` has the digest of the last deployment. `stack.json` has the stack's
+    addresses, and `sam.json` has the functions' environment. These files contain access keys and messages, so the
+    folder is private to the user.
     """
 
     path: Path

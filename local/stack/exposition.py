@@ -16,9 +16,9 @@ LEVELS = (
     "OldestBlockedHeadSeconds",
     "OldestOverdueLaneSeconds",
 )
-"""Gauges are replaced by every sweep; counters are added."""
+"""The metrics that are gauges. Gauges are replaced by every sweep; counters are added."""
 SWEPT = "OldestBlockedHeadSeconds"
-"""Every sweep writes this before the metrics of single subscriptions."""
+"""Every sweep writes this metric before the metrics of single subscriptions."""
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400)
 ATTEMPTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200)
 LABELS = ("topic", "subscription")
@@ -34,7 +34,7 @@ class Described:
 
     @property
     def sample(self) -> str:
-        """The name of its samples: a counter's ends in `_total`, a histogram's in `_bucket`, a gauge's is plain."""
+        """The name of the samples: with `_total` for counters, with `_bucket` for histograms, unchanged for gauges."""
         return self.name + ("_bucket" if self.buckets else "" if self.is_level else "_total")
 
 
@@ -107,7 +107,7 @@ class Exposition:
         return self._families[kind.name]
 
     def _forget_levels(self) -> None:
-        """Drop the gauges of the last sweep: active lanes have none any more."""
+        """Drop the gauges of the last sweep, because active lanes have no gauges any more."""
         for family in self._families.values():
             if isinstance(family, Gauge):
                 family.clear()

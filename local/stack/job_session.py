@@ -1,7 +1,7 @@
-"""One Spark process for the jobs over the stack's archive: they come through a socket, one after another.
+"""One Spark process for the jobs over the stack's archive. The jobs come through a socket, one after another.
 
 Starting Spark and the first planning take most of the time of a job over a small archive. The process starts with the
-first job, waits for others, and ends after an idle time, or with the stack.
+first job, waits for other jobs, and ends after an idle time, or with the stack.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lines:
 
     @classmethod
     async def of(cls, program: Sequence[str], environment: Mapping[str, str]) -> Lines:
-        """Start a program as the leader of a process group, so that all of it can be ended."""
+        """Start a program as the leader of a process group, so that the whole group can be ended."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *program, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environment},
@@ -78,8 +78,8 @@ class Lines:
 class JobSession:
     """Accepts jobs on a port of 127.0.0.1 from clients with *token*; call `listen`, then `stop`.
 
-    A client writes one line ``{"token": …, "first": […], "job": […]}``. *job* is a job with its arguments; *first* is
-    another one to run before it, or empty. The client reads lines ``{"said": …}`` with the progress, then one line
+    A client writes one line ``{"token": …, "first": […], "job": […]}``. *job* is a job with its arguments. *first* is
+    another job to run before *job*, or empty. The client reads lines ``{"said": …}`` with the progress, then one line
     ``{"code": …, "summary": …}`` or ``{"fault": …}``. If the client disconnects, its job ends.
     """
 
@@ -188,7 +188,7 @@ class JobSession:
 
 
 def _object(line: str | bytes) -> dict[str, Any]:
-    """Return the JSON object of a line; empty for another line."""
+    """Return the JSON object of a line, or an empty object for any other line."""
     try:
         found = json.loads(line)
     except ValueError:

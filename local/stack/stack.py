@@ -31,10 +31,13 @@ from local.template.translated import Template, read_template
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"fan-out": 16, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
-"""Maximal workers; one topic may use half of those of `fan-out` and `retry`. All but one start on demand."""
+"""The maximum workers of each function. All workers but one start on demand.
+
+One topic may use half of the workers of `fan-out` and `retry`.
+"""
 FED = ("fan-out", "retry")
 YOUNG_MAX = {"fan-out": 2}
-"""How many new batches of a topic run together; others wait until one ends or leaves its hanging pushes."""
+"""The maximum new batches of a topic. Other batches wait until one ends or stops waiting for hanging pushes."""
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
 """Functions that most stacks never call. Their first request waits for a second."""
@@ -121,7 +124,7 @@ class Stack:
         await self._announce(self._engine, deployment, callers)
 
     def _hear(self, function: str, line: str) -> None:
-        """Print and count a function's log line, unless it complains about an ended engine."""
+        """Add a function's log line to the metrics. Print the line, unless the engine has ended."""
         if self._engine is None or self._engine.alive:
             self._print(function, line)
         self._exposition.hear(line)
@@ -180,7 +183,7 @@ class Stack:
 
     @property
     def broken(self) -> str:
-        """Why the stack cannot continue, in a sentence; empty while it can."""
+        """The reason why the stack cannot continue, in a sentence, or an empty text."""
         of_engine = "" if self._engine is None else self._engine.why_ended
         return of_engine or ("" if self._sources is None else self._sources.broken)
 
@@ -213,7 +216,7 @@ def resolver_of(template: Template, deployment: Deployment, parameters: Mapping[
 
 
 def short_name(function: str) -> str:
-    """Return the name of a function without the stack's.
+    """Return the name of a function without the stack's name.
 
     >>> short_name("tagcast-fan-out")
     'fan-out'

@@ -23,7 +23,7 @@ class FunctionsFileError(ValueError):
 
 
 def names_in(file: Path) -> tuple[str, ...]:
-    """Return the top-level functions of *file* without a leading underscore. Raises FunctionsFileError without any."""
+    """Return the top-level functions of *file* without a leading underscore. Raises FunctionsFileError if none."""
     try:
         tree = ast.parse(file.read_text())
     except (OSError, SyntaxError, ValueError) as fault:

@@ -50,7 +50,7 @@ class Resolver:
     """A translated template with resolved references.
 
     `parameters` overrides defaults; `physical` has the `Ref` values of existing resources, by logical id. Any other
-    resource gets its declared name, or one made of the stack's name and the logical id.
+    resource gets its declared name, or a name made of the stack's name and the logical id.
     """
 
     template: Template
@@ -93,7 +93,7 @@ class Resolver:
         return self.arn(name) if kind in _REF_IS_ARN else self.name_of(name)
 
     def attribute(self, logical_id: str, name: str) -> str:
-        """Return `Fn::GetAtt`."""
+        """Return an attribute of a resource, as `Fn::GetAtt` does."""
         match name:
             case "Arn":
                 return self.arn(logical_id)
@@ -112,7 +112,7 @@ class Resolver:
         return f"arn:{account.partition}:{named}"
 
     def name_of(self, logical_id: str) -> str:
-        """Return the physical name of a resource, or else the declared one, or else a generated one."""
+        """Return the physical name of a resource, or else the declared name, or else a generated name."""
         kind = self._kind(logical_id)
         if logical_id in self.physical:
             given = self.physical[logical_id]

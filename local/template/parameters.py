@@ -19,7 +19,7 @@ LOCAL = {
     "ArchiveBodies": "*",
     "LogLevel": "DEBUG",
 }
-"""The local stack has only one user.
+"""The defaults of the local stack, which has only one user.
 
 Endpoints may be anywhere and need no verification, dead letters may go to any topic, all bodies are archived, and `make
 run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Changes answer at once. Workers

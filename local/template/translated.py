@@ -1,8 +1,8 @@
 """Reads `template.yaml` like CloudFormation: the SAM transform, then routes, sources and schedules.
 
-The engine's template lacks the parts that the local stack plays itself (event source mappings, schedules); references
-in them become outputs of the stack, so that the engine resolves them. The schedule of the Spark jobs and the queries of
-Athena are removed, too: people run local jobs by the command line.
+The engine's template lacks the parts that the local stack emulates itself (event source mappings, schedules).
+References in these parts become outputs of the stack, so that the engine resolves the references. The schedule of the
+Spark jobs and the queries of Athena are removed, too: people run local jobs by the command line.
 """
 
 import copy
@@ -40,7 +40,7 @@ _FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
 
 @dataclass(frozen=True)
 class RouteSpec:
-    """One route of the HTTP API; `function` is a logical id, `security` as in OpenAPI, with unresolved references."""
+    """One route of the HTTP API. `function` is a logical id. `security` is OpenAPI's, with unresolved references."""
 
     method: str
     path: str
@@ -50,7 +50,7 @@ class RouteSpec:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """One event source mapping; `properties` as in CloudFormation, with unresolved references."""
+    """One event source mapping. `properties` are CloudFormation's, with unresolved references."""
 
     logical_id: str
     function: str
@@ -111,7 +111,7 @@ class Template:
         ]
 
     def expiring_tables(self) -> list[tuple[str, str]]:
-        """Return the logical id and the TTL attribute of each table that has one."""
+        """Return the logical id and the TTL attribute of each table with a TTL attribute."""
         return [
             (lid, table["TimeToLiveSpecification"]["AttributeName"])
             for lid, table in self.of_type("AWS::DynamoDB::Table")
@@ -155,7 +155,7 @@ def _is_schedule(resource: Mapping[str, Any]) -> bool:
 
 
 class _NoManagedPolicies:
-    """A loader without managed policies: the translator needs one only for a policy without its ARN."""
+    """A loader without managed policies: the translator needs a loader only for policies without an ARN."""
 
     def load(self) -> dict[str, str]:
         return {}
@@ -164,7 +164,8 @@ class _NoManagedPolicies:
 def read_template(path: Path, bucket: str = "code") -> Template:
     """Translate the SAM template; code is assumed in `bucket`, one key per logical id.
 
-    The last translation is cached beside the compiled modules, because it takes longer than the rest of a start.
+    The last translation is cached beside the compiled modules, because a translation takes longer than the
+    rest of a start.
     """
     source = path.read_text()
     made_of = f"{version('aws-sam-translator')} {bucket} {source}".encode() + Path(__file__).read_bytes()
@@ -200,7 +201,7 @@ def _translated(source: str, bucket: str) -> dict[str, Any]:
 
 
 def _kept(digest: str) -> dict[str, Any] | None:
-    """Return the cached translation, if it is this one."""
+    """Return the cached translation if it has this digest, otherwise None."""
     try:
         found = json.loads(KEPT.read_text())
     except (OSError, ValueError):

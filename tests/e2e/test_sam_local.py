@@ -23,6 +23,9 @@ LAYER = ROOT / "layers" / "tag_matching" / "python"
 EXPORT = re.compile(r"^export (.*)$", re.MULTILINE)
 
 
+ORDER = (ROOT / "events" / "order.txt").read_text()
+
+
 def recipe() -> str:
     return (ROOT / "docs" / "local-stack.md").read_text().partition("## One function by itself")[2]
 
@@ -43,7 +46,8 @@ def is_well(answer: Any) -> bool:
 
 
 def test_every_event_is_part_of_the_recipe() -> None:
-    played = {event for _, event in COMMAND.findall(recipe())}
+    assert "done < events/order.txt" in recipe()
+    played = {event for _, event in COMMAND.findall(ORDER)}
     assert played == {path.stem for path in (ROOT / "events").glob("*.json")}
 
 
@@ -57,7 +61,7 @@ def fresh(tmp_path: Path) -> Iterator[RunningStack]:
 def test_the_commands_work_one_after_the_other_on_a_fresh_stack(fresh: RunningStack, tmp_path: Path) -> None:
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, (ROOT, LAYER)))}
     answers: dict[str, Any] = {}
-    for function, commands in groupby(COMMAND.findall(recipe()), itemgetter(0)):
+    for function, commands in groupby(COMMAND.findall(ORDER), itemgetter(0)):
         events = [f"events/{event}.json" for _, event in commands]
         ran = subprocess.run(
             [sys.executable, "-m", "tests.e2e.invoke_once", function, str(fresh.folder / "sam.json"), *events],

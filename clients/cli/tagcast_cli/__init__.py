@@ -8,15 +8,15 @@ OTHERS = 0o077
 JOB_PROGRESS = "progress: "
 """The prefix of a Spark job's progress lines on standard error."""
 JOB_LINES_KEPT = 30
-"""How many last lines of a failed job are quoted."""
+"""The number of last lines that the error of a failed job quotes."""
 JOB_REFUSED = 2
-"""The exit code of a job that refuses its arguments or its archive; its last line on standard error says why."""
+"""The exit code of a job that refuses its arguments or its archive. The last line on standard error is the reason."""
 SPARK_STARTS = "starting Spark"
 """The first stage of a job that has to start Spark, locally or on AWS."""
 
 
 def quote_job(what: str, code: int, last: Sequence[str]) -> str:
-    """Return the error of a failed job: why it refused to start, or *what* happened and its *last* lines.
+    """Return the error of a failed job: its reason to refuse the start, or *what* happened and the *last* lines.
 
     >>> quote_job("audit broke off:", 2, ["usage: audit [-h]", "audit: error: 'x' is no day"])
     "'x' is no day"

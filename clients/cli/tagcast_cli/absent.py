@@ -1,4 +1,4 @@
-"""Optional packages of commands, and what to do if one is not installed."""
+"""Remedies for commands whose optional packages are not installed."""
 
 from __future__ import annotations
 

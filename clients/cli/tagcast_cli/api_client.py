@@ -43,7 +43,7 @@ def url_fault(url: str) -> str | None:
 
 
 def explain_unreachable(fault: UnreachableError) -> str:
-    """Return what a user can do when nothing responds at an address.
+    """Return the remedy for an unreachable address, or the reason if no remedy is known.
 
     >>> from tagcast_client import UnreachableError
     >>> fault = UnreachableError("https://a", "[SSL: WRONG_VERSION_NUMBER] wrong version number", refused=True)
@@ -75,7 +75,7 @@ def explain_refusal(refused: ProblemError) -> str | None:
 
 
 def explain_unexpected(url: str, fault: UnexpectedAnswerError) -> str:
-    """Return an explanation of an unreadable answer. A console, for example, answers with pages.
+    """Return an explanation of an unreadable answer. A console, for example, answers with web pages.
 
     >>> explain_unexpected("http://127.0.0.1:8081", UnexpectedAnswerError("no JSON: '<!doctype html>'"))
     "http://127.0.0.1:8081 serves web pages, not the API. The console's API has another port."

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 OVERTAKEN = ("InvalidParameterException", "ResourceExistsException")
 DRAFT, CURRENT = "TAGCAST_DRAFT", "AWSCURRENT"
-"""The labels of secret versions. The service reads only the second."""
+"""The labels of secret versions. The service reads only the version ``CURRENT``."""
 
 
 class KeyStoreError(RuntimeError):
@@ -42,13 +42,13 @@ class KeyStore:
 
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:
-        """Return the keys of the stack that runs on *folder*. Raises JobError if none runs."""
+        """Return the keys of the stack that runs on *folder*. Raises JobError if no stack runs there."""
         need("boto3")  # Its absence is reported first, whether a stack runs or not.
         where = read_stack(folder, "a stack on AWS with --stack")
         return cls(client_of(where["owner_environment"], "secretsmanager"), secret_name(where["stack"]))
 
     def read(self) -> KeyRing:
-        """Return the keys; empty if none were ever created."""
+        """Return the keys, or an empty key ring if no key was ever created."""
         with _faults_in_words():
             return self._read()[0]
 
@@ -56,7 +56,7 @@ class KeyStore:
         """Change the keys. *change* gets the present keys, and returns the new keys and the result of this method.
 
         A concurrent change is not overwritten: the new version replaces only the version that was read. Raises
-        KeyStoreError if another version is current by then.
+        KeyStoreError if a concurrent change came first.
         """
         with _faults_in_words():
             ring, version = self._read()

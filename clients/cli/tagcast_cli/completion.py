@@ -11,7 +11,7 @@ from tagcast_client.operation import path_of
 from tagcast_cli.api_client import DEFAULT_URL, client_for, url_fault
 
 PAGES_MAX = 10
-"""The maximum pages of a hundred names to read, because the user waits."""
+"""The maximum number of list pages to read, each of a hundred names. The user waits for them."""
 
 
 def topics(ctx: Any, incomplete: str) -> list[str]:

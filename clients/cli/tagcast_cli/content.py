@@ -28,9 +28,9 @@ PropertyPairs = Annotated[
 
 
 def body_bytes(source: str | None) -> bytes:
-    """Return the body of an argument: a text, `-` for standard input, or `@file` for a file's content.
+    """Return the body that an argument gives: a text, `-` for standard input, or `@file` for a file's content.
 
-    Without an argument, the body is piped standard input, or else empty.
+    If there is no argument, the body is the piped standard input. In a terminal it is empty.
     """
     if source is None:
         return b"" if sys.stdin.isatty() else sys.stdin.buffer.read()

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
 CONCURRENCY_MIN = 100
-"""With less concurrency, a few waiting pulls or one busy topic can starve the other functions."""
+"""Below this concurrency, a few waiting pulls or one busy topic can starve the other functions."""
 SKEW_S_MAX = 240
-"""AWS refuses signatures that are more than five minutes off."""
+"""The largest accepted clock difference. AWS refuses signatures that are more than five minutes off."""
 STREAMS = ("messages", "deliveries", "subscriptions", "lanes")
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
 READS = (
@@ -58,7 +58,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The finding of one check in a sentence, and its remedy."""
+    """The result of one check, with a sentence about it and a remedy."""
 
     check: str
     state: State
@@ -68,7 +68,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A stack, seen with its owner's credentials. *session* is from boto3; *get* returns a URL's status and headers."""
+    """A deployed stack. *session* is a boto3 session of its owner; *get* returns the status and headers of a URL."""
 
     stack: str
     session: Any
@@ -236,7 +236,7 @@ DEPLOYED = (check_tables, check_sources, check_archive, check_alarms, check_api)
 
 
 def examine(of: Deployment) -> Iterator[Finding]:
-    """Yield the findings of all checks. Without a deployment only the account is checked."""
+    """Yield the findings of all checks. If the stack does not exist, only the checks of ``ALWAYS`` run."""
     for check in ALWAYS:
         yield from _carried_out(check, of)
     try:
@@ -294,7 +294,9 @@ NO_REGION = (
 
 
 def own_session(session: Session) -> Any:
-    """Return a boto3 session with the caller's profile and region. Raises BadParameter for an unknown one.
+    """Return a boto3 session with the caller's profile and region.
+
+    Raises BadParameter if the profile is unknown or no region is set.
 
     The region comes from ``--region``, the API's address, ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile.
     """

@@ -68,7 +68,7 @@ def _parsed_pattern(text: str) -> Json:
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """The options of one filter. Without an option it matches everything."""
+    """The options of one filter. If no option is given, the filter matches everything."""
 
     tag: TagFilter = None
     all_tags: Annotated[
@@ -176,7 +176,7 @@ def warning_lines(answer: Json) -> list[Text]:
 
 
 def absent_function_lines(session: Session, answer: Json) -> list[Text]:
-    """Return a warning if the local stack lacks the filter function. A deployment cannot check this."""
+    """Return a warning if the local stack lacks the filter function. On AWS the function is not checked."""
     described = answer.get("filter")
     function = described.get("function") if isinstance(described, dict) else None
     if function is None or is_aws(session.api.url):

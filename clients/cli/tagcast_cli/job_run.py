@@ -1,4 +1,4 @@
-"""Runs one Spark job over an archive, in the local stack or as a program of its own, and shows its progress."""
+"""Runs one Spark job over an archive, in the local stack or in a separate process, and shows its progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, OTHERS, SPARK_STARTS, quot
 from tagcast_cli.absent import need
 
 Link = Sequence[str]
-"""A job and its arguments; empty for no job."""
+"""A job and its arguments. An empty sequence stands for no job."""
 
 
 class JobError(RuntimeError):
@@ -33,7 +33,10 @@ class JobError(RuntimeError):
 
 
 def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
-    """Return the addresses of the stack on *folder*. Raises JobError if none runs; its text ends with *otherwise*."""
+    """Return the addresses of the stack on *folder*.
+
+    Raises JobError if no stack runs there. The error text ends with *otherwise*.
+    """
     try:
         return dict(json.loads((folder / "stack.json").read_text()))
     except FileNotFoundError:
@@ -60,9 +63,9 @@ NOTHING_JUDGED = 3
 
 @dataclass(frozen=True)
 class Archive:
-    """The address of an archive, and the access to its S3.
+    """The address of an archive, and the credentials for its bucket.
 
-    *session* is the stack's session for jobs over its own archive.
+    *session* has the port and token of a local stack's job session.
     """
 
     uri: str
@@ -79,7 +82,7 @@ class Archive:
 
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
-        """Return the archive of the stack running on *folder*. Raises JobError if none runs."""
+        """Return the archive of the stack running on *folder*. Raises JobError if no stack runs there."""
         where = read_stack(folder, "another archive with --archive s3://BUCKET")
         return cls(
             f"s3://{where['outputs']['ArchiveBucketName']}",
@@ -106,7 +109,7 @@ class Archive:
         return cls(f"s3://{bucket}", {} if profile is None else {"AWS_PROFILE": profile})
 
     def fetch(self, uri: str) -> Path:
-        """Download a report into the folder of reports if it is not a local file; return its path."""
+        """Return the local path of a report. A report in S3 is downloaded into the folder of reports."""
         parts = urlsplit(uri)
         if parts.scheme not in ("s3", "s3a"):
             return Path(uri.removeprefix("file://"))
@@ -140,7 +143,7 @@ class Result:
 
 @dataclass
 class JobProgram:
-    """Runs one Spark job at a time in a separate process; `stop` ends the running one."""
+    """Runs one Spark job at a time in a separate process; `stop` ends the running job."""
 
     program: Sequence[str] = (sys.executable, "-m", "glue_jobs.chain")
     _process: subprocess.Popen[str] | None = None
@@ -150,7 +153,7 @@ class JobProgram:
     ) -> Result:
         """Run ``glue_jobs.<job>`` and report its progress to *said*.
 
-        *first* is a job with arguments to run before it, in the same Spark session. Raises JobError.
+        *first* is a job with arguments to run before *job*, in the same Spark session. Raises JobError.
         """
         words = [job, "--archive", archive.uri, *arguments]
         if first:
@@ -201,7 +204,7 @@ class StackJobs:
     def run(
         self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
     ) -> Result:
-        """Run a job like :meth:`JobProgram.run`. Raises JobError."""
+        """Run a job in the stack. The arguments are the same as in :meth:`JobProgram.run`. Raises JobError."""
         assert archive.session is not None
         links = [[link[0], "--archive", archive.uri, *link[1:]] if link else [] for link in (first, (job, *arguments))]
         try:
@@ -237,7 +240,7 @@ Jobs = JobProgram | StackJobs
 
 
 def jobs_of(archive: Archive) -> Jobs:
-    """Return what runs jobs over an archive: the local stack that it belongs to, or else a process of this command."""
+    """Return the runner of jobs: the local stack if the archive belongs to one, otherwise a process of this command."""
     return StackJobs() if archive.is_local else JobProgram()
 
 
@@ -249,7 +252,7 @@ def check_spark() -> None:
 
 
 def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
-    """Run a job like `JobProgram`, and show its stages on *errors*. Raises JobError."""
+    """Run a job with the runner of its archive, and show the stages of the job on *errors*. Raises JobError."""
     check_spark()
     stages = Stages((SPARK_STARTS, *first[:1], job))
     with _progress(errors) as progress:
@@ -350,7 +353,7 @@ EVER = date(2020, 1, 1)
 
 
 def option(name: str, value: str | None) -> list[str]:
-    """Return an option with its value; empty for None."""
+    """Return an option with its value, or an empty list if the value is None."""
     return [] if value is None else [name, value]
 
 
@@ -360,7 +363,7 @@ def audit_arguments(
     """Return the command-line arguments of an audit job.
 
     The archive is complete until *as_of* (None: an hour ago). For a local archive the job also gets the time scale by
-    which its stack shortened the waits.
+    which the local stack shortened the waits.
     """
     arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
     arguments += option("--property", property)
@@ -375,8 +378,9 @@ def backtest_arguments(
 
 
 def compacting(place: Archive, first: date) -> Link:
-    """Return the job that compacts the new files of a local archive that arrived on the day *first* or later.
+    """Return the job that compacts the files of a local archive from the day *first* until today.
 
-    A delivery may end days after its message was accepted. A deployment compacts on a schedule.
+    A delivery may end days after its message was accepted. For a deployment, which compacts on a schedule, return an
+    empty link.
     """
     return ["compact", *Days.of(first.isoformat(), None).arguments()] if place.is_local else ()

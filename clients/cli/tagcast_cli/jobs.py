@@ -62,7 +62,7 @@ class ArchiveOptions:
     ] = None
 
     def archive(self, ctx: typer.Context) -> Archive:
-        """Return the archive that the options name; by default that of the local stack on `--data`."""
+        """Return the archive that the options name; by default the archive of the local stack on `--data`."""
         if self.uri is not None:
             return Archive(self.uri)
         session = session_of(ctx)
@@ -121,7 +121,7 @@ def archive(
     place: ArchiveOptions,
     period: DayOptions,
 ) -> None:
-    """Compact the archive of these days from raw JSON lines to deduplicated Parquet."""
+    """Compact the archive of the given days from raw JSON lines to deduplicated Parquet."""
     _run(ctx, "compact", place.archive(ctx), period.days().arguments())
 
 
@@ -140,7 +140,7 @@ def report(
     as_is: AsItIs = False,
     show: Opens = True,
 ) -> None:
-    """Report on deliveries: counts, latencies, blocked time and failures, as a page and as Parquet."""
+    """Report on deliveries: counts, latencies, blocked time and failures, as an HTML page and as Parquet."""
     if subscription is not None and (topic is None or by is None):
         raise typer.BadParameter("--subscription needs --topic and --by")
     archive, days = place.archive(ctx), period.days()
@@ -232,8 +232,8 @@ def replay(
 ) -> None:
     """Replay archived messages to one subscription, as new messages. Messages without a body are left out.
 
-    The current filter of the subscription applies. With --tag or --sql, messages must match that, too. Other
-    messages are counted as filtered out, and not sent.
+    The current filter of the subscription applies. With --tag or --sql, messages must match that filter, too.
+    Other messages are counted as filtered out, and not sent.
     """
     archive, days, api = place.archive(ctx), period.days(), session_of(ctx).api
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
@@ -296,7 +296,7 @@ def retain(
 ) -> None:
     """Delete the bodies and properties of older archived messages. Salted hashes remain.
 
-    A deployment does this every night, by its parameters ArchiveBodiesDays and ArchivePropertiesDays.
+    A deployment deletes them every night, by its parameters ArchiveBodiesDays and ArchivePropertiesDays.
     """
     archive = place.archive(ctx)
     arguments = ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
@@ -349,7 +349,7 @@ def _compacting(place: Archive, first: date, as_is: bool) -> Link:
 
 
 def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the summary of a job: plain values as fields, and a table for each nested one."""
+    """Return the summary of a job: simple values as fields, and a table for each nested value."""
     fields: dict[str, Any] = {}
     tables: list[RenderableType] = []
     for name, value in summary.items():

@@ -87,7 +87,7 @@ class Act:
                 return
 
     def carry_out(self, api: Client, lanes: Sequence[ActedLane]) -> ActedLanes:
-        """Act on some lanes of the preview, in one request. If it fails, the result of each lane is `failed`."""
+        """Act on the given lanes in one request. If the request fails, the result of each lane is `failed`."""
         named = [
             {"topic": lane.topic, "subscription": lane.subscription}
             | ({"message_id": str(lane.message_id)} if self.verb == "skip" else {})
@@ -191,7 +191,7 @@ def _carry_out(session: Session, act: Act, lanes: Sequence[ActedLane]) -> Outcom
 
 
 class _Progress:
-    """Progress: one updated line in a terminal, otherwise a line every few seconds; none if silent."""
+    """Shows progress: one updated line in a terminal, otherwise a line every few seconds, or nothing if silent."""
 
     def __init__(self, *, is_silent: bool) -> None:
         self._is_silent, self._is_terminal = is_silent, sys.stderr.isatty()

@@ -134,7 +134,7 @@ class ListedState(StrEnum):
 
 @dataclass(frozen=True)
 class Selection:
-    """The lanes that match every given value; None matches all."""
+    """The lanes that match every given value. A value of None matches all lanes."""
 
     topic: Annotated[
         str | None, typer.Option("--topic", help="Only lanes of this topic.", autocompletion=completion.topics)
@@ -215,7 +215,7 @@ def group_lanes(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
 
 
 lanes = typer.Typer(invoke_without_command=True)
-"""`tagcast lanes` lists; its commands act on many lanes."""
+"""`tagcast lanes` lists lanes; its subcommands act on many lanes."""
 
 
 @lanes.callback()
@@ -265,7 +265,7 @@ def _say_what_helps(session: Session, lanes: Iterable[Json]) -> None:
 
 
 def _group_row(group: dict[str, Any]) -> list[Any]:
-    """Return the cells of a group: its frequent values, each with its number if there are several."""
+    """Return the cells of a group. A cell with several frequent values has a number behind each value."""
     return [_told(value, is_state=of in ("state", "states")) for of, value in group.items()]
 
 

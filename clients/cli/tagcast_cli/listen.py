@@ -22,7 +22,7 @@ BODY_SHOWN_MAX = 60
 
 
 def tags_of(header: str) -> list[str]:
-    """Return the tags in a push's `x-tagcast-tags` header; empty if it is not a JSON array.
+    """Return the tags in a push's `x-tagcast-tags` header. Return no tags if the header is not a JSON array.
 
     >>> tags_of('["apple", "imac"]'), tags_of("apple")
     (['apple', 'imac'], [])
@@ -35,7 +35,7 @@ def tags_of(header: str) -> list[str]:
 
 
 def body_text(body: bytes) -> str:
-    """Return a push's body as short text; for an envelope the message's own body."""
+    """Return a push's body as short text. For an envelope, return the body of the message in it."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -51,7 +51,7 @@ def body_text(body: bytes) -> str:
 
 
 def push_line(push: Push, reply: Reply, name: str | None) -> Text:
-    """Return a push in one line: time, subscription, message, attempt and response. Messages of a batch follow."""
+    """Return a push in one line: time, subscription, message, attempt and response. Batched messages have own lines."""
     line = _begun(name)
     line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
     line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")

@@ -168,7 +168,7 @@ def history(
     cursor: Cursor = None,
     every: EveryPage = False,
 ) -> None:
-    """List the messages of a topic in the last day, newest first, delivered ones included."""
+    """List the messages of a topic in the last day, newest first, including delivered messages."""
     session, began = session_of(ctx), datetime.now(UTC) - timedelta(seconds=since)
     query = drop_none(since=began.isoformat(), tag=tag, property=property, subscription=subscription, state=state)
     answers = session.read(path_of("topics", topic, "history"), Page(limit, cursor, every), query)
@@ -185,12 +185,12 @@ def history(
 
 
 ROWS_SHOWN = 50
-"""At most 50 deliveries that do not fail are shown, except with --all."""
+"""At most 50 deliveries that do not fail are shown, except with --all, --cursor or --only."""
 FAILING = ("blocked", "discarded", "expired")
 
 
 def counts_text(counts: Json) -> Text:
-    """Return the number of deliveries by state, failing ones first.
+    """Return the number of deliveries by state, failing deliveries first.
 
     >>> counts_text({"delivered": 4850, "blocked": 100, "pending": 50}).plain
     '5,000: 100 blocked, 50 pending, 4,850 delivered'
@@ -205,14 +205,14 @@ def counts_text(counts: Json) -> Text:
 
 
 def _first_few(entries: Json) -> Json:
-    """Return the failing deliveries, and one page of the others."""
+    """Return the failing deliveries, and at most :data:`ROWS_SHOWN` other deliveries."""
     others = [name for name, entry in entries.items() if entry.get("state") not in FAILING]
     left_out = set(others[ROWS_SHOWN:])
     return {name: entry for name, entry in entries.items() if name not in left_out}
 
 
 def _state_map(first: Json, entries: Json) -> RenderableType:
-    """Return the first page of a message with its counts and these deliveries."""
+    """Return the fields and counts of *first*, the first page of a message, and a table of *entries*."""
     rows = [
         [
             name,
@@ -265,7 +265,7 @@ OptionalId = Annotated[str | None, typer.Argument(metavar="MESSAGE_ID", help="Id
 
 
 def _located(session: Session, place: str | None, message_id: str | None) -> tuple[str, str]:
-    """Return topic and id of a message. Without a topic, the first argument is the id."""
+    """Return the topic and the id of a message. If only one argument is given, the argument is the id."""
     if place is not None and message_id is not None:
         return place, message_id
     if place is None or not (place.isascii() and place.isdigit() and len(place) == ID_DIGITS):

@@ -1,7 +1,7 @@
 """Options that several commands share: a class of options is one parameter of a command function.
 
-`with_options` shows Typer the options of each class, and of each table of settings, as parameters of their own. When
-the command runs, its function gets the classes.
+`with_options` shows Typer the options of each class, and of each table of settings, as separate parameters. When the
+command runs, its function gets an object of each class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tagcast_cli.instant import duration
 
 Values = dict[str, Any]
 Make = Callable[[Values], Any]
-"""Removes its options from the values of a command, and returns the object made from them."""
+"""A function that removes options from the values of a command, and returns an object made from the options."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _written_out(hint: Any) -> tuple[list[inspect.Parameter], Make] | None:
-    """Return the options of a class or a table, and its constructor; None for any other parameter."""
+    """Return the options of a class or table of options, and its constructor. Return None for any other *hint*."""
     for note in getattr(hint, "__metadata__", ()):
         if isinstance(note, SettingOptions):
             return list(note.parameters()), note.take

@@ -18,7 +18,7 @@ from tagcast_cli.options import SettingOptions
 
 LIFE = "life"
 SECRET_VARIABLE = "TAGCAST_SECRET"
-"""Environment variable with a secret, so that it stands in no command."""
+"""The environment variable for a secret, so that the secret does not appear in a command."""
 
 
 class Strategy(StrEnum):
@@ -120,7 +120,7 @@ class SecretOptions:
     ] = None
 
     def certificate(self) -> Json | None:
-        """Return the contents of both files. The API validates them."""
+        """Return the certificate and the key from their files. The API validates both."""
         hint = "--client-certificate, --client-key"
         if self.client_certificate is None and self.client_key is None:
             return None
@@ -134,7 +134,7 @@ class SecretOptions:
         return {"certificate": certificate, "private_key": key}
 
     def headers(self) -> dict[str, str] | None:
-        """Return the given headers. A header given twice is an error; the API validates the rest."""
+        """Return the given headers. A header given twice is an error. The API validates names and values."""
         headers: dict[str, str] = {}
         for line in self.header or ():
             name, colon, value = (part.strip() for part in line.partition(":"))

@@ -20,9 +20,9 @@ from tagcast_client import Received, UnreadableError, read_batch
 class Push:
     """A received push.
 
-    `number` counts the pushes of a subscription from 1. `message_number` counts its distinct messages, so a retry has
-    the number of its message. A push with `batch` has the id of the batch as `message_id`, and its messages in
-    `batched`.
+    `number` counts the pushes of a subscription from 1. `message_number` counts the distinct messages of the
+    subscription, so a retry has the number of its message. A push with `batch` has the id of the batch as `message_id`,
+    and its messages in `batched`.
     """
 
     topic: str

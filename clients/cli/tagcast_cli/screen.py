@@ -126,7 +126,7 @@ class Rows:
         return table
 
     def _lines(self, row: Sequence[Text], width: int) -> Iterator[Text]:
-        """Return the cells of one row with their headings, filling lines; all lines but the first are indented."""
+        """Yield lines with the cells of one row, each after its heading. All lines but the first are indented."""
         line = Text()
         for heading, value in zip(self._headings, row, strict=True):
             shown = Text.assemble((f"{heading} ", "dim"), value)
@@ -143,7 +143,7 @@ _INSTANT = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC \((?P<distance>[
 
 
 def _shortened(value: Text) -> Text:
-    """Return an instant as its distance from now; any other cell unchanged.
+    """Return an instant as its distance from now. Return any other cell unchanged.
 
     >>> _shortened(Text("2026-05-02 12:00:00 UTC (in 1 d)")).plain, _shortened(Text("12")).plain
     ('in 1 d', '12')
@@ -204,7 +204,7 @@ OUTCOMES: Mapping[str, str] = {
 
 
 def outcome_text(told: str | None) -> str | None:
-    """Return the outcome of an attempt, or why there was none.
+    """Return the outcome of an attempt, or the reason why there was no attempt.
 
     >>> outcome_text("http 500"), outcome_text("circuit"), outcome_text(None)
     ('http 500', 'not attempted: host down (circuit open)', None)

@@ -1,7 +1,7 @@
 """The resources of `tagcast smoke` on AWS: two queues, and a function with a minimal role and a URL.
 
 All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources. A stack's
-name has no `_`, so the guard cannot confuse these with the stack's own, even if the stack is called tagcast.
+name has no `_`, so the guard cannot confuse these resources with the stack's, even if the stack is called tagcast.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ PUSHERS = ("FanOutFunctionRole", "RetryFunctionRole")
 RUNTIME, MEMORY_MB, TIMEOUT_S = "python3.13", 1024, 10
 """With less memory the function gets less CPU, and the first push would wait for the import of boto3."""
 ARCHIVED_BYTES_MAX = 256 * 1024 * 1024
-"""At most this much of the archive is read. For more, use Athena."""
+"""The maximum bytes of the archive that a run reads. For a larger archive, use Athena."""
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "TIMEOUT", "ERROR", "EXPIRED")
 
 
@@ -108,9 +108,10 @@ class OnAws:
         self._log = self._make_queue(f"{run}_log.fifo", {})
 
     def make_queue(self, run: str) -> Endpoint:
-        """Create a queue whose policy allows the stack's pushers to send, so the stack's parameters need not name it.
+        """Create a queue whose policy allows the stack's pushers to send.
 
-        The policy is set at the creation, because a later change may take a minute.
+        So the stack's parameters need not name the queue. The policy is set at the creation, because a later change may
+        take a minute.
         """
         name = f"{run}_queue.fifo"
         policy = _policy(self._arn("sqs", name), "sqs:SendMessage", {"AWS": self._pushers})
@@ -183,7 +184,10 @@ class OnAws:
             self.sleep(JOB_POLL_S)
 
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
-        """Delete function, role and queue, then the log if nothing remains. Return what remains, and why."""
+        """Delete function, role and queue; then the log, unless *keep_log* or a resource remains.
+
+        Return the remaining resources, with the reasons.
+        """
         removals: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
             (f"the function {run}", "lambda", "delete_function", {"FunctionName": run}),
             (f"the policy of the role {run}", "iam", "delete_role_policy", {"RoleName": run, "PolicyName": "log"}),
@@ -305,7 +309,10 @@ class OnAws:
     def _call(
         self, service: str, method: str, *, none_for: str = "", absent_is_fine: bool = False, **arguments: Any
     ) -> Any:
-        """Call an operation; return None for the error *none_for*. Raises MissingRightError and PlaceError."""
+        """Call an operation. Return None for the error *none_for*, or if *absent_is_fine* and the resource is absent.
+
+        Raises MissingRightError, NotPlayedError and PlaceError.
+        """
         from botocore.exceptions import BotoCoreError, ClientError
 
         if service == "sqs":
@@ -347,7 +354,7 @@ def _policy(resource: str | None, action: str, principal: Mapping[str, Any] | No
 
 
 def _action(service: str, operation: str, text: str) -> str:
-    """Return the missing action: from AWS's message, or else the operation's own.
+    """Return the action without permission: the action that AWS's message names, or else the operation's action.
 
     >>> _action("lambda", "CreateFunction", "User: me is not authorized to perform: iam:PassRole on resource: r")
     'iam:PassRole'

@@ -19,7 +19,7 @@ from typing import Any
 
 LOG_VARIABLE, SECRET_VARIABLE, CLIENT_VARIABLE = "LOG_QUEUE", "SECRET", "CLIENT"
 BROKEN, DOOMED = "broken", "doomed"
-"""Subscriptions that fail here: one on the first push of a tagged message, the other on every push."""
+"""Subscriptions that fail: the first on the first push of a message with ``FAILS_ONCE``, the second on every push."""
 FAILS_ONCE = "fails-once"
 """The tag of a message whose first push fails."""
 SECRET_PREFIX = "whsec_"
@@ -37,7 +37,7 @@ def handle(event: Mapping[str, Any], context: object) -> Reply:
 
 
 def answer(request: Mapping[str, Any], settings: Mapping[str, str]) -> Reply:
-    """Respond to a request to the URL: confirm verifications, accept signed pushes, and fail the planned ones."""
+    """Respond to a request to the URL: confirm verifications, accept signed pushes, and refuse planned failures."""
     method = request["requestContext"]["http"]["method"]
     headers = {name.lower(): value for name, value in request.get("headers", {}).items()}
     if method == "OPTIONS":

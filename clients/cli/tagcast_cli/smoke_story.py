@@ -1,8 +1,8 @@
 """The steps of `tagcast smoke`: create resources, publish, check the deliveries, and delete everything.
 
 The steps use the API and a `Place` that creates queues, functions and endpoints: AWS, the local stack, or a fake of the
-tests. A step that fails, or that the caller may not do, does not stop the others. The last step deletes all resources
-of the run by name, whether or not an earlier step created them.
+tests. A step that fails, or that the caller may not do, does not stop the other steps. The last step deletes all
+resources of the run by name, whether or not an earlier step created them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MESSAGES = 3
 RETENTION_S = 60
 """The minimum retention of a topic."""
 INTERVAL_S = 20
-"""The retry interval: longer than the other deliveries take, which must not wait for the retry."""
+"""The retry interval. The other deliveries take less time, so the test sees whether they waited for the retry."""
 EXPIRED = "expired"
 POLL_S = 0.5
 MADE_S, DELIVERED_S, RETRIED_S, RECEIPT_S, ARCHIVED_S = 30.0, 40.0, 45.0, 15.0, 420.0
@@ -39,7 +39,7 @@ AFTER_LIFE_S = 3.0
 LATE_S = 15.0
 """How much later than its interval a retry may come, because of the workflow and a cold start."""
 EARLY_SHARE = 0.9
-"""Clocks of two environments of the receiver differ a little, so a retry may seem a little early."""
+"""The share of the interval that must pass before a retry. Clocks of two environments of the receiver may differ."""
 
 Endpoint = Mapping[str, str]
 
@@ -125,7 +125,7 @@ class Place(Protocol):
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
         """Delete all resources of a run. Return the resources that remain, and why.
 
-        The log stays if *keep_log*, or if another resource remains: by the log, the next run finds what remains.
+        The log stays if *keep_log*, or if another resource remains. The next run finds remaining resources by the log.
         """
 
 
@@ -198,7 +198,7 @@ class Story:
         self.tell(Step(name, state, saw, self.now_s() - began_s, shown))
 
     def remove_leftovers(self) -> str:
-        """Delete the resources of earlier runs, including killed ones and a run in progress."""
+        """Delete the resources of earlier runs, including killed runs and a run in progress."""
         runs = self.place.earlier_runs()
         for run in runs:
             self._remove(run)
@@ -284,7 +284,7 @@ class Story:
         return f"Attempt 1 got 503. {told}"
 
     def see_order(self) -> str:
-        """Check that messages behind the failure waited in order, and that other subscriptions did not wait."""
+        """Check that messages behind the failed message waited in order, and other subscriptions did not wait."""
         self._need_published(BROKEN)
         self._wait(lambda: len(set(self._taken(BROKEN))) == MESSAGES, RETRIED_S)
         pushes = self._pushes_to(BROKEN)
@@ -330,7 +330,7 @@ class Story:
         return f"{MESSAGES} receipts say delivered for each subscription. The bodies are deleted."
 
     def see_archive(self) -> str:
-        """Check that the messages are in the archive, if they are there already or the caller waits."""
+        """Check that the messages are in the archive. Without ``wait_archive``, missing messages are no failure."""
         self._need_published()
 
         def is_there() -> bool:
@@ -343,7 +343,7 @@ class Story:
         return f"{MESSAGES} messages are in the archive."
 
     def see_job(self) -> str:
-        """Check a run of the compaction job: the last one, or one that this step starts."""
+        """Check a run of the compaction job: the last run, or a run that this step starts."""
         run = self.place.run_job() if self.start_job else self.place.last_job()
         if run is None:
             raise NotPlayedError("The job compact has not run yet. --job runs it, for 3 cents on AWS.")
@@ -360,7 +360,7 @@ class Story:
         return "All resources of this run are deleted. The archive keeps the records of its messages."
 
     def _remove(self, run: str) -> None:
-        """Delete a run's subscriptions, topic and receivers by name. Raises PlaceError for what remains."""
+        """Delete a run's subscriptions, topic and receivers by name. Raises PlaceError if anything remains."""
         faults = []
         paths = (*(("topics", run, "subscriptions", name) for name in SUBSCRIPTIONS), ("topics", run))
         for segments in () if run == self.run and self._has_no_topic else paths:
@@ -385,7 +385,7 @@ class Story:
             raise NotPlayedError("Not all messages were accepted: see above.")
 
     def _subscribe(self, name: str, endpoint: Endpoint, **settings: Any) -> None:
-        """Subscribe an endpoint and verify it. Retry while a new name does not resolve."""
+        """Subscribe an endpoint and verify it. Retry after a refusal, because a new name may not resolve yet."""
         tag = DOOMED if name == DOOMED else TAG
         body: dict[str, Any] = {
             "endpoint": endpoint,
@@ -431,7 +431,7 @@ class Story:
         )
 
     def _check_order(self, name: str, arrived: list[str]) -> None:
-        """Compare the first pushes with the order of acceptance, because a message may be pushed twice."""
+        """Compare each message's first push with the order of acceptance: a message may be pushed twice."""
         first = list(dict.fromkeys(arrived))
         if first != self._accepted:
             places = [self._accepted.index(each) + 1 if each in self._accepted else each for each in first]

@@ -1,4 +1,4 @@
-"""`tagcast subscribe`, `unsubscribe`, `subscription …` and others: subscriptions, one or many, and their settings."""
+"""`tagcast subscribe`, `unsubscribe`, `subscription …` and others: subscriptions and their settings."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ _OF_PUSHES = ("timeout_seconds", "content_format")
 
 
 def subscription_fields(answer: Json) -> Table:
-    """Return a subscription as fields, one per line; for a group only the settings of groups.
+    """Return a subscription as fields, one per line. For a group, leave out the settings of pushes.
 
-    `tagcast lane` shows its lane.
+    `tagcast lane` shows the lane of the subscription.
     """
     shown, retry = dict(answer), answer.get("retry")
     is_group = protocol_of(answer.get("endpoint")) == "pull"
@@ -110,7 +110,7 @@ def subscription_fields(answer: Json) -> Table:
 
 
 def pending_note(answer: Json) -> Text | None:
-    """Return what to do about an unverified endpoint; None for a verified one.
+    """Return what to do about an unverified endpoint, or None if the endpoint is verified.
 
     >>> pending = {"state": "unverified", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
     >>> print(pending_note(pending))
@@ -128,7 +128,7 @@ def pending_note(answer: Json) -> Text | None:
 
 
 def with_note(session: Session, sentence: str, answer: Json) -> Group:
-    """Return the result of a change: a sentence, the subscription's fields, and what it still needs."""
+    """Return the result of a change: a sentence, the subscription's fields, warnings, and the `pending_note`."""
     note = pending_note(answer)
     shown: list[RenderableType] = [Text(sentence), subscription_fields(answer), *warning_lines(answer)]
     shown += absent_function_lines(session, answer)
@@ -338,7 +338,10 @@ def set_filter(
         str | None, typer.Option(help="Only if the subscription still has this version (its ETag).")
     ] = None,
 ) -> None:
-    """Replace the filter of a subscription; without a filter it receives everything. All other settings stay."""
+    """Replace the filter of a subscription. All other settings stay.
+
+    Without a filter option the subscription receives everything.
+    """
     described = filter.filter()
     session = session_of(ctx)
     answer = session.api.request(

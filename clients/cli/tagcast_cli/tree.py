@@ -52,7 +52,7 @@ def _is_flat(value: Any) -> bool:
 
 
 def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
-    """Return the line of a node, and the fields shown in it. A node without a name begins with a field."""
+    """Return the line of a node, and the fields shown in the line. A node without a label begins with a field."""
     label = next((name for name in LABELS if isinstance(node.get(name), str)), None)
     value = next((name for name in VALUES if name in node and _is_flat(node[name])), None)
     if label is None and not fallback and (first := next(iter(node), None)) is not None and _is_flat(node[first]):

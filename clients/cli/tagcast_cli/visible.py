@@ -50,7 +50,7 @@ def _notation(found: re.Match[str]) -> str:
 
 
 class VisibleConsole(Console):
-    """A console that makes control characters in texts visible, and prints only its own."""
+    """A console that makes control characters in texts visible. Only its own control codes reach the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render like rich, with control characters made visible."""

@@ -25,7 +25,7 @@ class TableStore:
         self._clock = clock
 
     def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token*, if it is free."""
+        """Claim *name* for the holder of *token*, if *name* is free."""
         try:
             self._client.put_item(
                 TableName=self._table,

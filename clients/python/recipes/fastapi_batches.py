@@ -25,7 +25,7 @@ def allow() -> Response:
 
 @app.post("/hook")
 async def hook(request: Request) -> Response:
-    """Respond with the failed messages. All others succeed."""
+    """Respond with the failed messages. All other messages succeed."""
     try:
         messages = receiver.verify_batch(request.headers, await request.body())
     except TagcastError:

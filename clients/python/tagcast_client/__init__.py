@@ -1,7 +1,7 @@
 """Publish to tagcast, manage it, and receive its webhooks.
 
 `Client` and `AsyncClient` call the API. `Receiver` verifies and reads pushes, and `Deduplicator` recognizes repeated
-ones. Only the names of this module and of `tagcast_client.testing` are public.
+pushes. Only the names of this module and of `tagcast_client.testing` are public.
 """
 
 from tagcast_client._async.client import AsyncClient as AsyncClient

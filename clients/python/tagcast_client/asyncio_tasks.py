@@ -1,4 +1,4 @@
-"""Tasks and slots of the asynchronous half. `threads` has both for the synchronous half."""
+"""Tasks and slots of the asynchronous half. `threads` has the tasks and slots of the synchronous half."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AsyncSleep = Callable[[float], Awaitable[object]]
 
 
 async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict. Raises RuntimeError if it awaited something cancelled."""
+    """Return the listener's verdict. Raises RuntimeError if the listener awaited something that was cancelled."""
     try:
         return await listener(messages)
     except asyncio.CancelledError as fault:
@@ -32,7 +32,7 @@ class AsyncTasks:
     """Tasks that start one by one, stop together, and end together."""
 
     is_abandoned = False
-    """Whether the tasks were cancelled by `abandon`. Threads continue instead."""
+    """Whether work continues after `abandon`. Never, because `abandon` cancels tasks; threads continue instead."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -45,11 +45,11 @@ class AsyncTasks:
         return self._stop.is_set()
 
     def start(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Run *work* concurrently with the others."""
+        """Run *work* concurrently with the other tasks."""
         self._running = {each for each in self._running if not each.done()} | {asyncio.create_task(work(*arguments))}
 
     async def pause(self, seconds: float | None = None) -> bool:
-        """Wait until the tasks are stopped, at most *seconds*. Return whether they were."""
+        """Wait until the tasks are stopped, at most *seconds*. Return whether the tasks were stopped."""
         if not self.stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), seconds)

@@ -35,7 +35,7 @@ def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Ma
 
 
 def _size(text: str) -> int:
-    """Return the share of *text* in a request, in bytes of a full one.
+    """Return the bytes of *text* that count towards the size limit of a request.
 
     >>> _size("x" * 99), _size('"' * 99)
     (99, 134)

@@ -37,7 +37,7 @@ def _octets(message: HasBody) -> bytes:
 
 
 def body_of(found: Mapping[str, Any], text: str = "body", octets: str = "body_base64") -> bytes | None:
-    """Return the body in an object of the API, as text or as base64; None without a body.
+    """Return the body in an object of the API, given as text or base64. Return None if there is no body.
 
     >>> body_of({"body": "é"}), body_of({"body_base64": "/w=="}), body_of({"body": None})
     (b'\\xc3\\xa9', b'\\xff', None)

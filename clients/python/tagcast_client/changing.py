@@ -1,4 +1,4 @@
-"""Settings in the API's form, and merge patches (RFC 7396) that update a resource to them."""
+"""Settings in the API's form, and merge patches (RFC 7396) that update a resource to such settings."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def needs_present(changes: Mapping[str, Any]) -> bool:
 
 
 def _is_whole(name: str, value: Mapping[str, Any]) -> bool:
-    """Return whether *value* replaces the present object. Retries without a strategy are merged into it."""
+    """Return whether *value* replaces the present object. Retry settings without a strategy are merged."""
     return name != "retry" or "strategy" in value
 
 

@@ -1,4 +1,4 @@
-"""Shared by both consumers: their options, filter expressions, and the verdicts of listeners."""
+"""Shared by both consumers: their options, their batches, and the verdicts of listeners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PULL_MAX = 32
 
 
 class MessageModel(StrEnum):
-    """Whether members of a group share its messages, or each gets all of them."""
+    """Whether the members of a group share its messages, or each member gets all messages."""
 
     CLUSTERING = "clustering"
     BROADCASTING = "broadcasting"
@@ -34,7 +34,7 @@ class ConsumeStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A verdict: the batch becomes visible again after *delay_seconds*. Raises ValueError for more than 43,200."""
+    """A verdict: the batch becomes visible again after *delay_seconds*. Raises ValueError if not 0 to 43,200."""
 
     delay_seconds: int
 
@@ -51,17 +51,17 @@ def member_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """How a consumer works. Durations are in seconds.
+    """The options of a consumer. Durations are in seconds.
 
     The consumer handles at most *consume_thread_max* batches at the same time, each of at most
     *consume_message_batch_max_size* messages, and pulls no more. While a listener works, the consumer extends the
-    visibility timeout every *prolong_seconds*, by default a third of it. A failed batch becomes visible again after
-    *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
+    visibility timeout every *prolong_seconds*, by default a third of the timeout. A failed batch becomes visible again
+    after *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
     *pull_interval_seconds*. An idle consumer shuts down within a second.
 
-    *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. This is set when the
-    group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
-    Without *member_id* each consumer draws one when it starts.
+    *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. The order is set when
+    the group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
+    Without *member_id*, each consumer draws an id when it starts.
     """
 
     member_id: str | None = None
@@ -79,11 +79,11 @@ class ConsumerOptions:
     heartbeat_seconds: float = 30.0
 
     def messages_max(self, slots: int) -> int:
-        """Return how many messages to pull while *slots* further batches may be handled."""
+        """Return how many messages to pull if *slots* more batches can be handled now."""
         return min(PULL_MAX, slots * self.consume_message_batch_max_size)
 
     def delay_s(self, verdict: object) -> int | None:
-        """Return the seconds until a batch becomes visible again; None when it is done.
+        """Return the seconds until a batch becomes visible again, or None if the batch is done.
 
         >>> options = ConsumerOptions()
         >>> options.delay_s(None), options.delay_s(ConsumeStatus.RECONSUME_LATER), options.delay_s(Later(300))

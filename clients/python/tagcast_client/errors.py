@@ -41,7 +41,7 @@ class UnexpectedAnswerError(TagcastError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One invalid value of a request; *pointer* is a JSON pointer to it, *code* its kind, for programs."""
+    """One invalid value of a request. *pointer* is its JSON pointer. *code* is the kind of fault, for programs."""
 
     detail: str
     pointer: str
@@ -51,8 +51,8 @@ class Fault:
 class ProblemError(TagcastError):
     """The API refused the request. Holds the problem (RFC 9457), with one fault per invalid value.
 
-    *code* is its kind, for programs. *request_id* finds the request in the log of the service. Both are empty
-    if another server answered.
+    *code* is the kind of the problem, for programs. *request_id* finds the request in the log of the service. *code*
+    and *request_id* are empty if another server answered.
     """
 
     def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:

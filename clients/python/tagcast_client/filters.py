@@ -47,7 +47,7 @@ class Filter:
 
     @staticmethod
     def sql(expression: str, *, dialect: SqlDialect = "strict") -> SqlFilter:
-        """Return the filter for an SQL92 expression over properties. *rocketmq* selects RocketMQ's semantics.
+        """Return the filter for an SQL92 expression over properties. The dialect `rocketmq` has RocketMQ's semantics.
 
         >>> Filter.sql("price > 100")
         {'kind': 'sql92', 'expression': 'price > 100', 'dialect': 'strict'}
@@ -65,7 +65,7 @@ class Filter:
     def function(function: str, *, on_error: OnError = "drop", timeout_seconds: int = 3) -> FunctionFilter:
         """Return the filter by a Lambda *function*, given by name or ARN.
 
-        After an error of the function, the message is either filtered out, or blocks.
+        After an error of the function, the message is filtered out (`drop`), or blocks its lane (`block`).
         """
         return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": timeout_seconds}
 

@@ -9,7 +9,7 @@ from typing import Any
 def instant(value: str | datetime) -> str:
     """Return an instant in the API's form; a word such as ``earliest`` is unchanged.
 
-    Raises ValueError without an offset.
+    Raises ValueError if the instant has no offset.
 
     >>> instant(datetime(2027, 1, 15, 8, tzinfo=UTC)), instant("2027-01-15T09:00:00+01:00"), instant("latest")
     ('2027-01-15T08:00:00.000Z', '2027-01-15T09:00:00+01:00', 'latest')
@@ -31,7 +31,9 @@ def instant(value: str | datetime) -> str:
 
 
 def json_default(value: object) -> Any:
-    """Write an instant, or a message, within JSON. Raises TypeError for other values, ValueError without an offset.
+    """Return an instant or a message in its JSON form. Raises TypeError for other values.
+
+    Raises ValueError for an instant without an offset.
 
     >>> json_default(datetime(2027, 1, 15, 8, tzinfo=UTC))
     '2027-01-15T08:00:00.000Z'

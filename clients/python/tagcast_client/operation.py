@@ -43,7 +43,7 @@ class Answer:
 class Operation(Generic[T]):
     """One request and the reader of its answer.
 
-    *repeatable*: repeating it after a lost answer changes nothing. *gone_is_done*: if a repetition gets 404, the first
+    *repeatable*: the request may be repeated after a lost answer. *gone_is_done*: if a repetition gets 404, the first
     request succeeded.
     """
 
@@ -74,7 +74,7 @@ class Operation(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list, and the cursor of the next one (None: this is the last page)."""
+    """One page of a list, and the cursor of the next page, or None on the last page."""
 
     items: tuple[T, ...]
     next_cursor: str | None
@@ -108,7 +108,7 @@ def drop_none(**fields: Any) -> dict[str, Any]:
 
 
 def idempotency(key: str | None) -> str:
-    """Return *key*, or a new one for None. Raises ValueError for a key that a header cannot carry.
+    """Return *key*, or a new key if *key* is None. Raises ValueError for a key that is not valid in a header.
 
     >>> idempotency("order-7")
     'order-7'
@@ -125,7 +125,7 @@ def idempotency(key: str | None) -> str:
 
 
 def if_match(version: int | None) -> dict[str, str]:
-    """Return the headers that make a change conditional on a version; empty for None."""
+    """Return the headers that make a change conditional on a version, or none if *version* is None."""
     return {} if version is None else {"If-Match": f'"{version}"'}
 
 

@@ -13,7 +13,7 @@ from tagcast_client.instants import json_default
 
 Body = str | bytes | Mapping[str, Any] | list[Any]
 Tags = tuple[str, ...] | list[str] | set[str] | frozenset[str]
-"""Not every iterable of strings: a single string would be one, too."""
+"""The types of a list of tags. Other iterables are not allowed, because a single string is an iterable, too."""
 JSON_TYPE = "application/json"
 
 
@@ -31,8 +31,8 @@ class MessageAttributes(TypedDict, total=False):
 class NewMessage:
     """A message to publish. The body is text, bytes, or an object or list that becomes JSON.
 
-    JSON has the content type ``application/json`` unless you give another one. Without *traceparent*, the message is in
-    the current trace.
+    JSON has the content type ``application/json`` unless you give another type. Without *traceparent*, the message is
+    in the current trace.
     """
 
     body: Body

@@ -25,9 +25,9 @@ class UnreadableError(TagcastError):
 
 @dataclass(frozen=True, slots=True)
 class Received(WithBody):
-    """A pushed message. Fields that the content format does not carry are None.
+    """A pushed message. Fields that the content format does not contain are None.
 
-    `json` carries all fields. `cloudevents` has no *expires_at*, *properties* and *routing_key*. `simplified` also has
+    `json` contains all fields. `cloudevents` has no *expires_at*, *properties* and *routing_key*. `simplified` also has
     no *accepted_at* and *ordering_key*. A delivery may be repeated, with the same *message_id* and *subscription*. Its
     *attempt* may differ.
     """
@@ -53,7 +53,7 @@ class Received(WithBody):
 class Pulled(Received):
     """A pulled message: the fields of a push, and the *receipt_handle* of this pull.
 
-    Code for a `Received` handles it, too.
+    Code for a `Received` also handles a `Pulled`.
     """
 
     content_type: str | None
@@ -100,7 +100,7 @@ def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
 
 
 def item_failures(messages: Iterable[Received]) -> dict[str, list[dict[str, str]]]:
-    """Return the JSON of a 2xx response that lists the failed *messages* of a batch. All others succeed.
+    """Return the JSON of a 2xx response that lists the failed *messages* of a batch. All other messages succeed.
 
     >>> item_failures([Received("07457000000000000001", "orders", "billing", 1, b"")])
     {'batchItemFailures': [{'itemIdentifier': '07457000000000000001'}]}

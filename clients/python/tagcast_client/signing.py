@@ -16,7 +16,7 @@ _EXECUTE_API = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.c
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws$")
 _AWS = re.compile(rf"\.amazonaws\.com(?:\.cn)?$|{_FUNCTION_URL.pattern}")
 _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
-"""The signed headers. Proxies may change others."""
+"""The signed headers. Proxies may change other headers."""
 
 
 def is_aws(url: str) -> bool:
@@ -33,7 +33,7 @@ def is_aws(url: str) -> bool:
 
 
 def region_of(url: str) -> str | None:
-    """Return the AWS region in the host name of an API or a function; None without one.
+    """Return the AWS region in the host name of an API or a function, or None if it has no region.
 
     >>> region_of("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
     'eu-west-1'

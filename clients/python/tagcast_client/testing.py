@@ -1,6 +1,6 @@
 """Support for tests: an API in memory, and signed pushes.
 
-Nothing here opens a socket. `tagcast_client.pytest_plugin` has both as fixtures.
+Nothing here opens a socket. `tagcast_client.pytest_plugin` has fixtures of the API and its client.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _whole_topic(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a subscription with defaults for missing ones."""
+    """Return the settings of a subscription with defaults for missing settings."""
     is_ordered, is_group = bool(settings.get("ordered")), settings["endpoint"]["protocol"] == "pull"
     whole = {**_SUBSCRIPTION, "retry": _IN_ORDER if is_ordered and not is_group else _RETRY, **settings}
     whole |= {"batch": _BATCH | settings["batch"]} if settings.get("batch") else {}
@@ -236,7 +236,7 @@ def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _patched(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with a merge patch.
 
-    If the patch sets `ordered` but not `retry`, the retries become those of ordered subscriptions.
+    If the patch sets `ordered` but not `retry`, the retry settings become the defaults of ordered subscriptions.
     """
     kept = {name: value for name, value in present.items() if name != "ordered"}
     if patch.get("ordered") and "retry" not in patch and kept["retry"]["strategy"] != _IN_ORDER["strategy"]:

@@ -1,4 +1,4 @@
-"""Threads and slots of the synchronous half. `asyncio_tasks` has both for the asynchronous half."""
+"""Threads and slots of the synchronous half. `asyncio_tasks` has the tasks and slots of the asynchronous half."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sleep = Callable[[float], object]
 
 
 def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict. Raises RuntimeError if it called ``sys.exit``, which would only end its thread."""
+    """Return the listener's verdict. Raises RuntimeError if the listener called ``sys.exit``."""
     try:
         return listener(messages)
     except SystemExit as fault:
@@ -41,14 +41,14 @@ class Tasks:
         return self._stop.is_set()
 
     def start(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Run *work* concurrently with the others."""
+        """Run *work* concurrently with the other threads."""
         thread = threading.Thread(target=work, args=arguments, name="tagcast-consumer", daemon=True)
         with self._lock:
             self._running = {each for each in self._running if each.is_alive()} | {thread}
             thread.start()
 
     def pause(self, seconds: float | None = None) -> bool:
-        """Wait until the threads are stopped, at most *seconds*. Return whether they were."""
+        """Wait until the threads are stopped, at most *seconds*. Return whether the threads were stopped."""
         return self._stop.wait(seconds)
 
     def stop(self) -> None:
@@ -78,7 +78,7 @@ class Tasks:
 
 
 class Slots:
-    """Slots that limit concurrent work. A thread that gives slots back gets none before one that waits."""
+    """Slots that limit concurrent work. A waiting thread gets slots before a thread that gives slots back."""
 
     def __init__(self, count: int) -> None:
         self._free = count

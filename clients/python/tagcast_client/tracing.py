@@ -15,7 +15,7 @@ _FIELDS = ("traceparent", "tracestate")
 
 
 def current_trace() -> Mapping[str, str]:
-    """Return the headers that name the current span; empty outside a trace.
+    """Return the headers that name the current span, or no headers outside a trace.
 
     OpenTelemetry is used only if the program has already imported it.
     """

@@ -13,7 +13,10 @@ SECRET_PREFIX = "whsec_"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 TOLERANCE_S = 300.0
 SIGNATURES_MAX = 16
-"""Each costs a reading of the whole body, and anybody may send some. A push has at most one for each secret and key."""
+"""The maximum signatures of a request. Each check reads the whole body, and anybody may send signatures.
+
+A push has at most one signature for each secret and key.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Verifier:
 def verifier_of(secret: str) -> Verifier:
     """Return the verifier for a *secret* or a public key. Raises ValueError for any other text.
 
-    A public key needs the extra `tagcast-client[ed25519]`, else raises ImportError.
+    Raises ImportError for a public key if the extra `tagcast-client[ed25519]` is not installed.
     """
     if secret.startswith(PUBLIC_KEY_PREFIX):
         return Verifier("v1a", _by_public_key(secret))

@@ -37,7 +37,7 @@ TAIL_WAIT_S = 20
 class AsyncClient(AsyncOperations):
     """A client of the API at *url*; default: the environment variable ``TAGCAST_URL``.
 
-    The client signs requests to AWS with the default AWS credentials, unless you give *auth*. Other requests are plain.
+    Without *auth*, the client signs requests to AWS with the default AWS credentials. Other requests are not signed.
 
     The client repeats a request after a lost answer, 429 or 5xx, as *retries* says, if that is safe. A publish is safe
     by its idempotency key. A refused request raises `ProblemError`, a missing answer `UnreachableError`. Use the
@@ -54,7 +54,7 @@ class AsyncClient(AsyncOperations):
     ) -> Accepted:
         """Publish one message. The API accepts it once, even if the client repeats the request.
 
-        An object or a list as *body* becomes JSON. `MessageAttributes` lists what else a message may have.
+        An object or a list as *body* becomes JSON. `MessageAttributes` lists the other attributes of a message.
         """
         check_names(MessageAttributes, attributes, "an attribute of a message")
         message = NewMessage.like(attributes, body)
@@ -98,18 +98,21 @@ class AsyncClient(AsyncOperations):
         return await self._send_parts(publish, [message.as_json() for message in messages])
 
     async def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> Topic:
-        """Create the topic, or update the named settings; all others stay. Call it at the start of a program."""
+        """Create the topic, or update the named settings. All other settings stay.
+
+        Call the method at the start of a program.
+        """
         wanted = settings_of(TopicSettings, settings)
         return await self._ensure(path_of("topics", topic), Topic, lambda present: topic_patch(present, wanted), wanted)
 
     async def ensure_subscription(
         self, topic: str, subscription: str, endpoint: str | Endpoint, **settings: Unpack[SubscriptionSettings]
     ) -> Subscription:
-        """Create the subscription, or update the named settings; all others stay. Call it at the start of a program.
+        """Create the subscription, or update the named settings. All other settings stay.
 
-        A new *secret* is rotated: for a day pushes are also signed with the old one. `generate` creates a secret for a
-        subscription without one. *start_from* is for a new group only. Headers and certificates are write-only, so
-        they are set each time.
+        Call the method at the start of a program. A new *secret* is rotated: for a day pushes are also signed with
+        the old secret. `generate` creates a secret for a subscription without a secret. *start_from* is for a new group
+        only. Headers and certificates are write-only, so they are set each time.
         """
         wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
         path = path_of("topics", topic, "subscriptions", subscription)
@@ -122,10 +125,10 @@ class AsyncClient(AsyncOperations):
     async def update_subscription(
         self, topic: str, subscription: str, *, if_version: int | None = None, **changes: Unpack[SubscriptionChanges]
     ) -> Subscription:
-        """Update the named settings; None resets or removes one. All other settings stay, secrets included.
+        """Update the named settings. The value None resets or removes a setting. All other settings stay, also secrets.
 
-        A filter and an endpoint are replaced as a whole, headers are merged. *if_version* updates only this version of
-        the subscription, else raises PreconditionFailedError.
+        A filter and an endpoint are replaced as a whole, and headers are merged. With *if_version*, raise
+        PreconditionFailedError if the subscription has another version.
         """
         wanted, path = (
             settings_of(SubscriptionChanges, changes),
@@ -144,10 +147,10 @@ class AsyncClient(AsyncOperations):
     ) -> tuple[Subscription | Refused, ...]:
         """Create any number of subscriptions, split into requests by the API's limits.
 
-        Give each its `name`, its `endpoint` and the settings of `create_subscription`. Each has its own result: the
-        subscription without its lane, or `Refused` with its problem. An existing one is refused; *replace* replaces its
-        settings as a whole. Raises BatchInterruptedError when a part fails after an earlier part succeeded. Raises
-        ValueError, and creates none, when two have the same name.
+        Give each subscription a `name`, an `endpoint` and the settings of `create_subscription`. Each subscription has
+        its own result: the subscription without its lane, or `Refused` with the problem. An existing subscription is
+        refused; with *replace* its settings are replaced as a whole. Raises BatchInterruptedError when a part fails
+        after an earlier part succeeded. Raises ValueError, and creates nothing, when a name is given twice.
         """
         wanted = [settings_of(NamedSubscription, each) for each in subscriptions]
         if again := named_again(wanted):
@@ -168,7 +171,7 @@ class AsyncClient(AsyncOperations):
         subscription: str | None = None,
         state: str | None = None,
     ) -> AsyncIterator[Tail]:
-        """Yield the events from now on, without end. The arguments narrow them, as in `tail`."""
+        """Yield the events from now on, without end. The arguments select events, as in `tail`."""
         narrowed: dict[str, Any] = {"kind": kind, "subscription": subscription, "state": state}
         cursor = (await self.tail(topic, max_events=0)).next_cursor
         while True:
@@ -193,7 +196,7 @@ class AsyncClient(AsyncOperations):
 
 
 def _reads_results(kind: type[T]) -> Callable[[Answer], tuple[T | Refused, ...]]:
-    """Return a reader of answers that hold a *kind*, or why it was refused, for each item of a batch."""
+    """Return a reader of batch answers. For each item of the batch it returns a *kind*, or a `Refused`."""
     return lambda answer: tuple(
         decode(Refused, each) if "error" in each else decode(kind, each) for each in answer.json.get("results", ())
     )

@@ -159,7 +159,7 @@ class AsyncConnection:
         patch_of: Callable[[Resource], Mapping[str, Any]],
         wanted: Mapping[str, Any] | None = None,
     ) -> Resource:
-        """Patch the resource at *path*, or create it as *wanted* if it is missing, also during concurrent changes.
+        """Patch the resource at *path*, or create it as *wanted* if it is missing. Repeat after concurrent changes.
 
         Both requests are conditional, so a lost answer does no harm: the next read shows the outcome.
         """

@@ -19,7 +19,7 @@ BACKOFF_S_MAX = 30.0
 HANDLES_MAX = 100
 """A request extends at most 100 messages."""
 ABANDONED_AFTER_S = 0.2
-"""The consumer abandons a pull without an answer this long after a shutdown."""
+"""The time from a shutdown until the consumer abandons a pull without an answer."""
 _LOG = logging.getLogger("tagcast_client.consumer")
 
 
@@ -31,7 +31,8 @@ class AsyncConsumer:
     """A member of a consumer group: it pulls messages, calls a listener, and acknowledges.
 
     The consumer continues after a failed listener, a changed filter of the group, or an unreachable API. It reports
-    each error to *on_error*; by default it logs them. Use it as a context manager, or call `start` and `shutdown`.
+    each error to *on_error*, which by default logs the error. Use the consumer as a context manager, or call `start`
+    and `shutdown`.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class AsyncConsumer:
         self._filters[topic] = Filter.tag_expression(expression) if isinstance(expression, str) else expression
 
     def register_message_listener(self, listener: AsyncListener) -> None:
-        """Call *listener* with each batch. It returns None, a `ConsumeStatus` or `Later`."""
+        """Call *listener* with each batch. The listener returns None, a `ConsumeStatus` or `Later`."""
         self._listener = listener
 
     async def __aenter__(self) -> Self:
@@ -74,7 +75,7 @@ class AsyncConsumer:
     async def start(self) -> None:
         """Join the group and start to pull. Raises the errors of the first heartbeat, e.g. DisagreementError.
 
-        A consumer starts once. Raises ValueError without a subscription or a listener.
+        Start a consumer only once, also after a shutdown. Raises ValueError if it has no subscription or no listener.
         """
         if self._listener is None or not self._filters:
             raise ValueError("a consumer needs a subscription and a listener before it starts")
@@ -89,7 +90,7 @@ class AsyncConsumer:
         self._upkeep.start(self._prolong)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait for `shutdown`, at most *seconds*. Return whether it was called."""
+        """Wait for `shutdown`, at most *seconds*. Return whether `shutdown` was called."""
         return await self._work.pause(seconds)
 
     async def shutdown(self) -> None:
@@ -112,7 +113,7 @@ class AsyncConsumer:
                 self._report(fault)
 
     def _report(self, fault: Exception) -> None:
-        """Tell *on_error* of a fault. Its own faults are logged: the consumer goes on."""
+        """Report a fault to *on_error*. If *on_error* fails, log its error and continue."""
         try:
             self._on_error(fault)
         except Exception:  # noqa: BLE001 - logged
@@ -203,7 +204,7 @@ class AsyncConsumer:
             return self.options.suspend_seconds
 
     async def _prolong(self) -> None:
-        """Extend the visibility timeout of the messages in work, many in a request; no request waits for another."""
+        """Extend the visibility timeout of the messages in work. Requests have many messages and are concurrent."""
         pause_s = self.options.prolong_seconds or self.options.visibility_timeout_seconds / 3
         while not await self._upkeep.pause(pause_s):
             for topic, batches in Batch.together(self._batches, HANDLES_MAX):

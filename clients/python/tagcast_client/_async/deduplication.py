@@ -31,7 +31,7 @@ class AsyncSeenStore(Protocol):
 
 
 class AsyncMemoryStore:
-    """A store in this process's memory, with at most *size_max* names; the oldest are deleted first."""
+    """A store in this process's memory, with at most *size_max* names; the oldest names are deleted first."""
 
     def __init__(self, size_max: int = 100_000, clock: Callable[[], float] = time.monotonic) -> None:
         self._size_max = size_max
@@ -40,7 +40,7 @@ class AsyncMemoryStore:
         self._lock = Lock()
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token*, if it is free."""
+        """Claim *name* for the holder of *token*, if *name* is free."""
         now = self._clock()
         with self._lock:
             until, holder = self._kept.get(name, (now, None))
@@ -84,7 +84,8 @@ class AsyncDeduplicator:
     async def once(self, message: Received) -> AsyncIterator[bool]:
         """Return whether *message* is new. If it is, process it in the block.
 
-        If the block fails, the message is new again for its next delivery. Raises InProgressError.
+        If the block fails, the message is new again for its next delivery. Raises InProgressError if the message is
+        being processed elsewhere.
         """
         name = f"{message.topic}/{message.subscription}/{message.message_id}"
         token = secrets.token_hex(8)

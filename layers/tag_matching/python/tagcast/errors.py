@@ -63,7 +63,7 @@ class FilterSyntaxError(InvalidFilterError):
     """An invalid expression, with its position (line and column count from 1).
 
     ``message`` is the error, ``hint`` the remedy; neither ends with a full stop. ``found`` and ``expected`` are for
-    people; they are empty for faults other than grammar.
+    people; both are empty if the grammar is not violated.
 
     >>> str(FilterSyntaxError("Unexpected '>'", 1, 26, found=">", hint="Expected a property or a value"))
     "Unexpected '>' at column 26. Expected a property or a value."
@@ -94,7 +94,7 @@ class FilterSyntaxError(InvalidFilterError):
 
 
 class FilterEvaluationError(TagcastError):
-    """A filter failed on a message, which is then not delivered; ``message`` is the reason."""
+    """A filter failed on a message, so its subscription does not get the message; ``message`` is the reason."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -135,9 +135,9 @@ class ConflictError(TagcastError):
 
 
 class DisagreementError(ConflictError):
-    """A member's filter differs from its group's; *difference* lists it in sentences.
+    """A member and its group differ in their filter or order; *difference* lists the differences in sentences.
 
-    *yours* is missing if only its digest is known.
+    *group* and *yours* are the two filters. *yours* is None if only the digest of the member's filter is known.
     """
 
     def __init__(
@@ -195,4 +195,4 @@ class ReplacedError(UnavailableError, ConditionLostError):
 
 
 class ContendedError(ConditionLostError):
-    """A write failed because other transactions kept writing the same rows, regardless of its condition."""
+    """Other transactions kept writing the same rows, so a write failed, whether or not its condition was true."""

@@ -22,14 +22,14 @@ GROUP_LENGTH_MAX = 64 - 1 - HASH_LENGTH
 
 
 class Mode(StrEnum):
-    """Whether members share a group's messages, or each has a subscription of its own and gets all."""
+    """Whether members share a group's messages, or each member has its own subscription and gets all messages."""
 
     CLUSTERING = "clustering"
     BROADCASTING = "broadcasting"
 
 
 class MemberChange(StrEnum):
-    """The change of a member: *lost* has stopped its heartbeats, *refused* has a different filter."""
+    """The change of a member. A *lost* member stopped its heartbeats. A *refused* member differs from its group."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -79,8 +79,8 @@ class Heartbeat:
 class Member:
     """A consumer of a group, by its last heartbeat.
 
-    *digest* identifies its filter. *is_ordered*: it relies on an ordered group. *is_gone*: it left, or its loss was
-    announced.
+    *digest* identifies the consumer's filter. *is_ordered*: the consumer relies on an ordered group. *is_gone*: the
+    consumer left, or its loss was announced.
     """
 
     client: Client
@@ -92,15 +92,15 @@ class Member:
     is_ordered: bool = False
 
     def is_alive(self, now: int) -> bool:
-        """Return whether its last heartbeat is recent enough."""
+        """Return whether the member has not left, and its last heartbeat is recent enough."""
         return not self.is_gone and now < self.seen_at + LIVENESS_S * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A subscription that heartbeats created for a group, and the *version* with which they created it.
+    """A *subscription* that heartbeats created for a group; *version* is the last version that heartbeats wrote.
 
-    A broadcasting group has one such *subscription* for each member. Any other group has one, with the group's name.
+    A broadcasting group has one such subscription for each member. Any other group has one, with the group's name.
     *client* is the member that set the filter; *renewed_at* is the last time a member joined.
     """
 
@@ -120,7 +120,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class MembershipChange:
-    """An announced change; *members* is the number alive after it."""
+    """An announced change; *members* is the number of live members after the change."""
 
     topic: str
     group: str

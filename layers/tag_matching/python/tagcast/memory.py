@@ -8,9 +8,9 @@ K = TypeVar("K")
 
 
 class Memory:
-    """Values by class: each class is private to the package that defines it.
+    """One value for each class, such as a cache. Each class is private to the package that defines it.
 
-    It is a cache: losing it costs time and never changes an answer.
+    Losing this memory costs time, but never changes an answer.
 
     >>> class Seen(set[str]): "Words that were seen."
     >>> memory = Memory()
@@ -23,7 +23,7 @@ class Memory:
         self._kept: dict[type[Any], Any] = {}
 
     def of(self, kind: type[K]) -> K:
-        """Return the value of *kind*, at first ``kind()``."""
+        """Return the value of the class *kind*. The first call creates it with ``kind()``."""
         kept: K | None = self._kept.get(kind)
         if kept is None:
             kept = self._kept[kind] = kind()

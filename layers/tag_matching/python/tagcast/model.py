@@ -65,7 +65,7 @@ __all__ = [
 
 
 class EntryState(StrEnum):
-    """The state of a delivery in the state map. The last five are terminal; rows store their order."""
+    """The state of a delivery in the state map. The last five are terminal, and rows store their positions."""
 
     PENDING = "pending"
     BLOCKED = "blocked"
@@ -105,7 +105,7 @@ class LaneState(StrEnum):
 class Topic:
     """A named stream of messages. *topic_id* is never reused, even by a later topic of the same name.
 
-    *recent* are the names of recently changed subscriptions, ending with the change that made *subscriptions_version*.
+    *recent* are the names of recently changed subscriptions. The last change in *recent* made *subscriptions_version*.
     Only a topic created through the CMQ endpoint has a *filter_type*.
     """
 
@@ -234,8 +234,8 @@ class PushBatch:
 class Entry:
     """One delivery of the state map, as the API shows it.
 
-    *added_at* is when a late entry was added, for a group created after the message. *history* are the last remembered
-    attempts; it does not count in comparisons.
+    *added_at* is the time at which a late entry was added, for a group created after the message. *history* lists the
+    last stored attempts; comparisons ignore *history*.
     """
 
     state: EntryState

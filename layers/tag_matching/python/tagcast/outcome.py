@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 class Outcome:
     """The outcome of one request. *detail* is a short text for people, without secrets (``http 500``).
 
-    *retry_after_s*: the receiver's Retry-After. *gone*: the receiver wants nothing more (410). *unreached*: the host
-    did not respond. *refused*: it responded, and may accept other messages. HTTP's *status* and *answer*, the beginning
-    of an error response, are stored for display after redaction. *failed*: messages of a *delivered* batch that the
-    receiver refused, by id with a detail.
+    *retry_after_s*: the receiver's Retry-After. *gone*: the receiver wants no more messages (410). *unreached*: the
+    host did not respond. *refused*: the receiver responded, and may accept other messages. *status*: the HTTP status.
+    *answer*: the beginning of an error response, which is redacted and stored for display. *failed*: the messages of a
+    *delivered* batch that the receiver refused, as details by message id.
     """
 
     delivered: bool

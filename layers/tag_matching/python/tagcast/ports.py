@@ -74,7 +74,7 @@ class EventBus(Protocol):
         """Publish one change. A failure is logged, never raised: the API lists the members anyway."""
 
     def tell(self, event: Mapping[str, object]) -> None:
-        """Publish one event of a topic, a CloudEvent. A failure is logged, never raised: the events topic has it."""
+        """Publish one event of a topic, a CloudEvent. A failure is only logged: the events topic has the event, too."""
 
 
 class FilterFunctions(Protocol):
@@ -83,7 +83,7 @@ class FilterFunctions(Protocol):
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
         """Call the subscription's function once for at most 100 messages, within the filter's ``timeout_seconds``.
 
-        Returns one verdict each, in their order; None for any error (a fault, a timeout, a malformed answer).
+        Returns one verdict for each message, in order; None after any error (a fault, a timeout, a malformed answer).
         """
 
 
@@ -162,16 +162,16 @@ class Telemetry(Protocol):
     """Log lines and metrics for operators, without bodies or secrets."""
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
-        """Record one push."""
+        """Record one attempt and its outcome."""
 
     def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
-        """Record an entry that ended without a push (expired, cancelled)."""
+        """Record a delivery that ended without a push, e.g. an expired or a filtered delivery."""
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
         """Record filters that failed on a message."""
 
     def failed(self, what: str, error: Exception) -> None:
-        """Record one failed piece of work; the others continued."""
+        """Record the failure of one piece of work, named *what*; other work continues."""
 
     def count(self, name: str, value: int = 1) -> None:
         """Add to a metric."""
@@ -190,9 +190,9 @@ class Telemetry(Protocol):
 class World:
     """All ports together, as every use case takes them. *time_scale* divides delays and lives.
 
-    Maps over *section_max* entries are stored in sections. A first round is processed in slices of at most *slice_max*
-    messages. *scope_prefix* precedes the scopes of tokens. *dead_letter_topics* are pairs of patterns: a topic, and the
-    topic for its dead letters. At most *waiting_max* pulls and tail requests may wait per topic.
+    A state map of more than *section_max* entries is stored in sections. A first round is processed in slices of at
+    most *slice_max* messages. *scope_prefix* precedes the scopes of tokens. *dead_letter_topics* are pairs of patterns:
+    a topic, and the topic for its dead letters. At most *waiting_max* pulls and tail requests may wait per topic.
     """
 
     store: Store
@@ -216,7 +216,7 @@ class World:
     section_max: int = 1_000
     slice_max: int = PACK_MAX
     topic_known_s: float = 0.0
-    """A publishing process may cache a topic's row for this time, and a change waits for it."""
+    """A publishing process may cache a topic's row for this time. A change is acknowledged only after this time."""
     short_wait_s: float = 10.0
     """A retry waits up to this time in its process; the workflow handles longer waits."""
     scope_prefix: str = ""

@@ -14,7 +14,7 @@ from tagcast.model import Ordering, Subscription
 
 
 class Audience(StrEnum):
-    """The subscriptions that an entry is for: ordered ones, the others, or all."""
+    """The subscriptions that an entry is for: all, the ordered, or the unordered."""
 
     EVERYBODY = "everybody"
     IN_ORDER = "in_order"
@@ -29,10 +29,10 @@ PACK_MAX = 96
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A queue entry: a message, in the message group of ordered messages or in a group of its own.
+    """A queue entry: a message, in the message group of ordered messages or in a message group of its own.
 
-    A pack has *others* after the first message. All are of one message group, or all unordered, for one audience.
-    An entry for one *section* of a wide message names only that message.
+    A pack names *others* after the first message. All messages of a pack have one audience; either they are of one
+    message group, or all are unordered. An entry for one *section* of a wide message names only that message.
     """
 
     topic: str
@@ -54,12 +54,12 @@ class QueueEntry:
 
     @property
     def is_section(self) -> bool:
-        """Whether it is for one section of a wide message."""
+        """Whether the entry is for one section of a wide message."""
         return self.section is not None
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one whole message for all subscriptions."""
+        """Whether the entry is one whole message for all subscriptions."""
         return self.audience is Audience.EVERYBODY and not self.others and not self.is_section
 
     @property
@@ -119,13 +119,16 @@ class Queue(Protocol):
     """The FIFO delivery queue."""
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, deduplicated by id for five minutes; return those not accepted.
+        """Send all entries in order, deduplicated by id for five minutes; return the entries that were not accepted.
 
-        After an entry that is not accepted, no other of its group counts as accepted.
+        After an entry that is not accepted, no later entry of the same message group counts as accepted.
         """
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make the messages of *receipts* (at most 10) visible again after *after_s*; on a fault, later."""
+        """Make the messages of *receipts* (at most 10) visible again after *after_s*.
+
+        After a fault, they become visible when their visibility timeout ends.
+        """
 
     def delete(self, receipts: Sequence[str]) -> None:
         """Delete the messages of *receipts* (at most 10); on a fault they stay."""
@@ -149,9 +152,9 @@ class GroupQueue:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEntry:
-    """An entry received from a group's queue for the *times*-th time, under *receipt* until its visibility timeout.
+    """An entry that a group's queue returned for the *times*-th time. *receipt* is valid until its visibility timeout.
 
-    *entry_id* is constant; a message sent twice has two entries.
+    *entry_id* never changes. A message that was sent twice has two entries.
     """
 
     message_id: str
@@ -193,23 +196,23 @@ class GroupQueues(Protocol):
         """Return all existing queues, with or without a group."""
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return entries that were not accepted, and all later ones of their message groups."""
+        """Send all entries in order; return those not accepted, and all later entries of their message groups."""
 
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
     ) -> Sequence[ReceivedEntry]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first.
 
-        They are hidden from others for *visibility_timeout_s*. *limit* is at most RECEIVED_MAX.
+        The entries are hidden from other calls for *visibility_timeout_s*. *limit* is at most RECEIVED_MAX.
         """
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
-        """Delete entries; one that stays is received again."""
+        """Delete entries. An entry that could not be deleted is received again."""
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
         """Set visibility timeouts in seconds from now, by receipt; return the invalid receipts.
 
-        Raises UnavailableError if any other timeout could not be set; some may have been set by then.
+        Raises UnavailableError if the timeout of a valid receipt could not be set; other timeouts may have been set.
         """
 
     def counts(self, queue: GroupQueue) -> QueueCounts:
@@ -236,7 +239,7 @@ def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: s
 
 
 def own_group(message_id: str, section: int | None = None) -> str:
-    """Return the message group of an unordered message; each section of a map has its own.
+    """Return the message group of an unordered message; each section of a wide message has its own group.
 
     >>> own_group("1"), own_group("1", 2)
     ('1', '1#2')

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 QUEUE_NAME = r"[A-Za-z0-9_-]{1,80}(\.fifo)?"
 QUEUE_NAME_LENGTH_MAX = 80
-"""Including the suffix: the pattern alone allows a FIFO queue five characters more."""
+"""The limit includes the suffix ``.fifo``. The pattern alone allows a FIFO queue five more characters."""
 
 _REGION, _ACCOUNT = "[a-z0-9-]+", "[0-9]{12}"
 QUEUE_ARN = rf"arn:aws[a-z-]*:sqs:{_REGION}:{_ACCOUNT}:{QUEUE_NAME}"
@@ -19,8 +19,8 @@ FUNCTION = (
     r"[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?"
 )
 NO_FUNCTION = rf"^({_ACCOUNT}|function|(eusc-)?[a-z]{{2}}(-gov|-iso[a-z]?)?-[a-z]+-[0-9]):"
-"""Ambiguous names: Lambda reads an account, region or keyword followed by a name, but it could be a name and its
-version.
+"""How ambiguous names begin. Lambda reads ``123456789012:bill`` as account and name, but the text could be name and
+alias. The same is true for a region or the word ``function``.
 """
 FUNCTION_LENGTH_MAX = 300
 """Longer than any valid name; the pattern does not bound partitions and regions."""
@@ -44,7 +44,7 @@ _FUNCTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ResourceName:
-    """The name of a queue or a function, with partition, region and account; None is the service's own."""
+    """The name of a queue or a function, with its region and account; None means the service's own."""
 
     name: str
     region: str | None = None
@@ -76,7 +76,7 @@ def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
 
 
 def function_named(text: str) -> ResourceName | None:
-    """Return the function of a name or full ARN, with or without a version or alias; else None.
+    """Return the function of a name or a full ARN, with or without a version or an alias; None for another *text*.
 
     >>> function_named("bill:7"), function_named("123456789012:bill")
     (ResourceName(name='bill', region=None, account=None), None)

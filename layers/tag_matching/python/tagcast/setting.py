@@ -52,7 +52,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A declared setting: *name* of the field, *type* without None, and *default* (MISSING: none)."""
+    """A declared setting: *name* of the field, *type* without None, and *default* (MISSING if it has none)."""
 
     name: str
     type: Any

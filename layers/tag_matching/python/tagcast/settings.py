@@ -41,7 +41,7 @@ class ContentFormat(StrEnum):
 
 
 class Signature(StrEnum):
-    """The signatures of a push over HTTP: by the subscription's secret (v1), and also by its service key (v1a)."""
+    """The signatures of a push over HTTP. v1: by the subscription's secret; v1a: by the service's keys, too."""
 
     V1 = "v1"
     V1A = "v1a"
@@ -69,7 +69,7 @@ class Endpoint:
 TIMEOUT_S_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX = 1, 15, 30
 RATE_MIN, RATE_MAX = 0.01, 1_000
 DECAY_INTERVAL_S_MAX = 512
-"""The maximum of waits that double, as in CMQ's EXPONENTIAL_DECAY_RETRY. A subscription may choose a smaller one."""
+"""The maximum of waits that double, as in CMQ's EXPONENTIAL_DECAY_RETRY. A subscription may set a smaller maximum."""
 RETRIES_FOR_LIFE = 86_400
 """More retries than fit into a message's life of a day, because each wait takes at least a second."""
 
@@ -78,8 +78,9 @@ RETRIES_FOR_LIFE = 86_400
 class RetryPolicy:
     """When, and how often, a failed delivery is retried (docs/semantics.md, Retries).
 
-    Under BACKOFF, *interval_s* ``None`` means a random wait of 10-20 s. Waits double up to *interval_s_max* under DECAY
-    and INDEPENDENT. With ``RETRIES_FOR_LIFE`` they also double under BACKOFF, from *interval_s*, or 1 s.
+    Under BACKOFF_RETRY, an *interval_s* of None means a random wait of 10-20 s. Under the other two strategies, waits
+    double up to *interval_s_max*. With ``RETRIES_FOR_LIFE``, waits under BACKOFF_RETRY double, too. The first of the
+    doubling waits is *interval_s*, or 1 s if *interval_s* is None.
     """
 
     strategy: Strategy
@@ -122,17 +123,18 @@ class Batching:
 class SubscriptionSettings:
     """The settings of a subscription, declared once for API, client, command line and console (`tagcast.setting`).
 
-    *filter* is its JSON form; the stored form is canonical. None matches everything. Fields without ``repr`` are
-    secrets: nothing shows or archives them.
+    *filter* is the JSON form of the filter; the stored form is canonical. None matches everything. Fields without
+    ``repr`` are secrets: the service never shows or archives secrets.
 
-    - *sealed*: the reference to the row with the encrypted secrets. They are decrypted only for pushes and updates.
-      The service generates the secret of a group, which signs receipt handles.
-    - *ordered*: for groups only. Pushes in order have the strategy BACKOFF_RETRY.
-    - *start_from*: an instant; None: no older messages.
-    - *unverified*: the reason why the endpoint is not verified; None: it is verified.
+    - *sealed*: the reference to the row with the encrypted secrets. Only pushes, verifications and updates decrypt the
+      secrets. The service generates the secret of a group, which signs receipt handles and is not sealed.
+    - *ordered*: only a group sets this field. A subscription with ordered pushes has the strategy BACKOFF_RETRY.
+    - *start_from*: the instant from which a new group gets messages; None means that the group gets no older messages.
+    - *unverified*: the reason why the endpoint is not verified; None means that the endpoint is verified.
     - *allowed_per_second*: the rate that the endpoint allowed when it was verified.
-    - *headers*: by their names in lower case.
-    - *client_certificate*: its public parts. *client_key*: certificate, chain and private key, as PEM.
+    - *headers*: the values by the names of the headers, in lower case.
+    - *client_certificate*: the public parts of the certificate. *client_key*: the certificate, its chain and its
+      private key, as PEM.
     """
 
     endpoint: Annotated[
@@ -244,7 +246,7 @@ class SubscriptionSettings:
 
     @property
     def rate(self) -> float | None:
-        """Return the attempts per second that the subscriber wants and its endpoint allows at most; None: no limit."""
+        """Return the lower of *max_per_second* and *allowed_per_second*; None if neither is set."""
         return min((each for each in (self.max_per_second, self.allowed_per_second) if each is not None), default=None)
 
     @property

@@ -12,10 +12,10 @@ JSON_DEPTH_MAX = 100
 JSON_VALUES_MAX = 20_000
 """More values than a batch of the largest messages has, with tags, properties and all other fields."""
 _WHOLE_MAX = 1 << 53
-"""From here on a double represents several integers."""
+"""From this number on, one double stands for several integers."""
 _OUTSIDE_TEXTS = rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
 _CROWDED = re.compile(rb"(?:%b[,\[{]){%d}+" % (_OUTSIDE_TEXTS, JSON_VALUES_MAX + 1), re.DOTALL)
-"""A comma or bracket precedes each value but the first; those inside texts do not count."""
+"""Matches JSON with too many values: each value but the first follows a comma or bracket outside texts."""
 
 
 class MalformedError(Exception):
@@ -29,7 +29,7 @@ class MalformedError(Exception):
 def parse(content: bytes, number: Callable[[str], object] | None = None) -> object:
     """Return the value of the JSON text *content*; *number* parses numbers with a fraction or an exponent.
 
-    Values are counted before parsing: a million fit into 4 MiB of text, but take a hundred times its memory.
+    Values are counted before parsing: a million values fit into 4 MiB of text, but take a hundred times its memory.
 
     >>> parse(b'{"tags": ["apple"]}')
     {'tags': ['apple']}
@@ -86,7 +86,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _finite(text: str) -> float | int:
-    """Return a number with a fraction or exponent; an integral one as int, like JSON Schema.
+    """Return a number with a fraction or exponent; an integral number becomes an int, as in JSON Schema.
 
     >>> _finite("1787.0"), _finite("1.5e1"), _finite("1.5")
     (1787, 15, 1.5)

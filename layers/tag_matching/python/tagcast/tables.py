@@ -95,9 +95,9 @@ class Store(Protocol):
     """A table with conditional and transactional writes: the truth of the service.
 
     Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Returned rows have ``pk`` and
-    ``sk``. A write with a failed condition raises ``ConditionLostError`` and writes nothing. A write that other
-    transactions on the same rows block raises its subclass ``ContendedError``. After both the caller reads again and
-    retries.
+    ``sk``. A write with a failed condition raises ``ConditionLostError`` and writes nothing. A write raises the
+    subclass ``ContendedError`` if other transactions on the same rows block it. After either error, the caller reads
+    again and retries.
     """
 
     def get(self, key: Key) -> Row | None:
@@ -126,8 +126,8 @@ class Store(Protocol):
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
         """Read the next part of all messages; return those that may need the sweep. Eventually consistent.
 
-        These are of two kinds. Some were accepted before *open_before* and have an open first round. The others expired
-        before *over_before*, and are pending or still have a body.
+        A message may need the sweep for two reasons. It was accepted before *open_before* and has an open first round.
+        Or it expired before *over_before*, and is pending or still has a body.
         """
 
     def kept(
@@ -135,8 +135,9 @@ class Store(Protocol):
     ) -> SearchPage:
         """Read the next part of all messages; return those of *topic* with a body, by id.
 
-        They were accepted at *accepted_from* or later, by a publish that saw a version of the topic before
-        *before_version*. They have not expired at *alive_at* and are no replays. Rows stored before the call are found.
+        These messages were accepted at *accepted_from* or later, by a publish that read a version of the topic before
+        *before_version*. They have not expired at *alive_at*, and none is a replay. All matching rows that were stored
+        before the call are found.
         """
 
     def write(self, write: Write) -> None:
@@ -146,11 +147,11 @@ class Store(Protocol):
         """Apply each update (at most 25, distinct rows, each with a condition and without additions); return which
         succeeded.
 
-        Repeat a failed one with :meth:`write`, which raises the reason.
+        Repeat a failed update with :meth:`write`, which raises the reason.
         """
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Apply all (at most 100, distinct rows) or none."""
+        """Apply all *writes* (at most 100, on distinct rows), or none of them."""
 
 
 def fitting(items: Sequence[T], most: int, bytes_max: int, bytes_of: Callable[[T], int]) -> Iterator[Sequence[T]]:

@@ -1,6 +1,7 @@
 """A message's place in a distributed trace, as in W3C Trace Context.
 
-Rules: W3C Trace Context, level 1 and the flag of level 2, 3.2 (traceparent), 3.3 (tracestate).
+The rules are those of W3C Trace Context: level 1, sections 3.2 (traceparent) and 3.3 (tracestate), and the ``random``
+flag of level 2.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import re
 from dataclasses import dataclass
 
 STATE_MEMBERS_MAX, STATE_LENGTH_MAX, LONG_MEMBER = 32, 512, 128
-"""Bounds of a kept tracestate, in members and characters. Long members are dropped first."""
+"""The limits of a stored tracestate: members, characters, and the length above which a member is dropped first."""
 FLAGS = 0b11
-"""``sampled`` and ``random``; all others are sent as zeros."""
+"""The flags ``sampled`` and ``random``; all other flags are sent as zeros."""
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
 _KEY = r"[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}"
 _MEMBER = re.compile(rf"({_KEY})=[ -+\--<>-~]{{0,255}}[!-+\--<>-~]")
@@ -20,7 +21,7 @@ _MEMBER = re.compile(rf"({_KEY})=[ -+\--<>-~]{{0,255}}[!-+\--<>-~]")
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """Both headers, valid; *state* may be empty."""
+    """The valid values of ``traceparent`` and ``tracestate``; *state* may be empty."""
 
     parent: str
     state: str = ""
@@ -50,7 +51,7 @@ def parse_trace(text: str) -> TraceContext:
 def read_trace(parent: str | None, state: str | None = None) -> TraceContext | None:
     """Return a producer's trace, or None without a valid ``traceparent``; an invalid *state* is dropped.
 
-    A later version is read like version 00, and forwarded as version 00.
+    A ``traceparent`` of a later version is read like version 00, and forwarded as version 00.
 
     >>> read_trace("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-09-what.the.future", " a=1 , , b=2")
     TraceContext(parent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', state='a=1,b=2')
@@ -68,8 +69,8 @@ def read_trace(parent: str | None, state: str | None = None) -> TraceContext | N
 def make_trace(topic: str, message_id: str) -> TraceContext:
     """Return the trace that the service derives for a message whose producer sent none.
 
-    It is always the same, so it is not stored. It is ``sampled``: otherwise a receiver that follows its parent would
-    drop its own spans.
+    The trace of a message is always the same, so it is not stored. It has the flag ``sampled``: otherwise a receiver
+    that samples like its parent would drop its own spans.
 
     >>> make_trace("orders", "07457000000000000001").parent
     '00-14e3676df09e1260d22ce4e15db5a23a-70eb5552683130e2-01'
@@ -79,7 +80,7 @@ def make_trace(topic: str, message_id: str) -> TraceContext:
 
 
 def _state(text: str) -> str:
-    """Return a tracestate without optional parts, within the bounds; empty if invalid."""
+    """Return a tracestate within the limits, without empty members and spaces around members; empty if invalid."""
     members = [member for each in text.split(",") if (member := each.strip(" \t"))]
     found = [_MEMBER.fullmatch(member) for member in members]
     keys = {each[1] for each in found if each is not None}
@@ -89,7 +90,7 @@ def _state(text: str) -> str:
 
 
 def _bound_members(members: list[str]) -> list[str]:
-    """Return the members within the bounds: long ones are dropped first, then the oldest, which come last."""
+    """Return the members within the limits: long members are dropped first, then the oldest, which are at the end."""
     kept = list(members)
     while len(",".join(kept)) > STATE_LENGTH_MAX:
         long = [place for place, member in enumerate(kept) if len(member) > LONG_MEMBER]

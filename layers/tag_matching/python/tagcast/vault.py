@@ -9,7 +9,7 @@ from typing import Protocol
 class Vault(Protocol):
     """Encrypts secrets with a key that the service never sees.
 
-    *context* identifies their owner; another context cannot decrypt them.
+    *context* identifies the owner of the secrets. Secrets cannot be decrypted with another context.
     """
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
@@ -20,7 +20,7 @@ class Vault(Protocol):
 
 
 class Signer(Protocol):
-    """The service's keys (ed25519), for receivers without a shared secret; each subscription has its own.
+    """The service's keys (ed25519), for receivers without a shared secret; each subscription has its own key.
 
     While the seed is rotated, each subscription has two keys, and both sign.
     """

@@ -24,7 +24,8 @@ _RATE = re.compile(r"[1-9][0-9]{0,8}")
 class VerificationResult:
     """The answer of an endpoint to a verification.
 
-    *refusal* is the reason why it must not get pushes; None: it may. *per_second* is its rate limit; None: no limit.
+    *refusal* is the reason why the endpoint must not get pushes; None allows pushes. *per_second* is the rate limit
+    that the endpoint requires; None means no limit.
     """
 
     refusal: str | None = None
@@ -54,7 +55,8 @@ class EndpointVerifier(Protocol):
 class Verification:
     """A deployment's policy for verification.
 
-    All endpoints are verified unless *is_optional*. Endpoints of CMQ's API are verified only if *of_cmq*.
+    All endpoints must be verified unless *is_optional* is set. Endpoints of subscriptions that are created through
+    CMQ's API must be verified only if *of_cmq* is set.
     """
 
     verifier: EndpointVerifier

@@ -43,11 +43,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The dependencies of a composition. The defaults are the real ones; adapters create those that are None.
+    """The dependencies of a composition. The defaults are the real ones; adapters create each dependency that is None.
 
     *make_client* has the signature of ``boto3.client``, and *lookup* resolves a host name. *make_loop* creates the
-    event loop of the pushes, *make_socket* its sockets. *make_thread* starts the thread that resolves a name at
-    subscribe time, *make_threads* those of blocking calls.
+    event loop of the pushes, and *make_socket* creates its sockets. *make_thread* starts the thread that resolves a
+    host name when a subscription is created. *make_threads* starts the threads of blocking calls.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -70,7 +70,7 @@ class Process:
 
     @cached_property
     def world(self) -> World:
-        """The world of this deployment."""
+        """All ports of this deployment."""
         return compose(self._ground)
 
     @cached_property
@@ -90,7 +90,7 @@ class Process:
 
     @cached_property
     def events(self) -> EventPublisher:
-        """The event publisher of this deployment; its world is created at the first event."""
+        """The event publisher of this deployment. It creates its ``World`` when it publishes the first event."""
         from tagcast.archive.events import EventPublisher
 
         settings = Settings.from_environment(self._ground.environ)
@@ -108,13 +108,13 @@ class Process:
 
 
 PROCESS: ContextVar[Process] = ContextVar("PROCESS")
-"""The current process, in a simulation with many in one interpreter."""
+"""The current process, in a simulation of several processes in one interpreter."""
 
 _THIS = Process(Dependencies())
 
 
 def world() -> World:
-    """Return the world of this process."""
+    """Return all ports of this process."""
     return PROCESS.get(_THIS).world
 
 
@@ -149,7 +149,7 @@ def home() -> Home:
 
 
 def compose(ground: Dependencies) -> World:
-    """Compose the world from the adapters."""
+    """Compose all ports from the adapters."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow

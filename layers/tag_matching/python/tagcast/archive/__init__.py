@@ -1,1 +1,1 @@
-"""The archive's records: one for every change of a message, an entry, a lane or a subscription."""
+"""The archive: records of the changes of topics, subscriptions, messages, deliveries and lanes."""

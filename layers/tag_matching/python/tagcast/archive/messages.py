@@ -17,13 +17,16 @@ from tagcast.rows.state_map import Round
 from tagcast.setting import declared_json
 
 _COLUMNS = ("tags", "routing_key", "properties", "ordering_key", "content_type")
-"""Attributes with a column of their own."""
+"""The attributes of a message that have a column of their own."""
 SHORT_BYTES_MAX = 1_024
 """Text up to this length is archived as text, even if base64 would be shorter."""
 
 
 def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
-    """Yield a message when it is accepted, and the deliveries that ended in the first rounds of its row."""
+    """Yield a message when it is accepted, and the deliveries that ended in the first rounds of its row.
+
+    If the row is deleted before its deliveries ended, yield those deliveries.
+    """
     before = None if change.before is None else MESSAGES.value_of(change.before)
     after = None if change.after is None else MESSAGES.value_of(change.after)
     if before is None:
@@ -91,7 +94,8 @@ def _attributes(draft: Draft) -> dict[str, Field]:
 def archived_body(draft: Draft) -> dict[str, Field]:
     """Return the body as text if that is its shorter form, otherwise as base64.
 
-    In JSON a control character takes six bytes. A Firehose record has at most 1,000 KiB.
+    In JSON a control character takes six bytes, so a text may be longer than its base64. A Firehose record has at most
+    1,000 KiB.
 
     >>> archived_body(Draft(b"hello")), archived_body(Draft(bytes(3_000)))["body_is_text"]
     ({'body': 'hello'}, True)
@@ -108,7 +112,7 @@ def archived_body(draft: Draft) -> dict[str, Field]:
 def _ended(change: RowChange, end: End, source: str, round_at: int | None) -> Record:
     """Return the record of an ended delivery.
 
-    A different *source* gives a second end, which must not happen, another id.
+    The id contains *source*, the kind of row. So a second end from another kind of row would have another id.
     """
     origin, entry = end.origin, end.entry
     return record(
@@ -168,9 +172,9 @@ def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
 
 
 def of_due(change: RowChange) -> Iterator[Record]:
-    """Yield the failed attempts of a pending delivery, and the removal of its row by the time to live.
+    """Yield a delivery when it joins a backlog, after each failed attempt, and when the time to live removes its row.
 
-    The end of a delivery is read from its message's rows, not from this row.
+    The end of a delivery is archived from the rows of its message, not from this row.
     """
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)

@@ -37,7 +37,7 @@ def split_columns(values: Mapping[str, Field], columns: Iterable[str], rest: str
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One change of a row. *removed_by_ttl*: the table's garbage collection removed it."""
+    """One change of a row. *removed_by_ttl*: the table deleted the row because its time to live was over."""
 
     before: Row | None
     after: Row | None

@@ -14,13 +14,13 @@ from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
 from tagcast.rows.topic import TOPICS
 
 _LEFT_OUT = {each.name for each in fields(SubscriptionSettings) if not each.repr} | {"sealed"}
-"""Settings that are not archived, because they are secrets."""
+"""The settings that are not archived: secrets, and the reference to sealed secrets."""
 _COLUMNS = (
     *("filter", "protocol", "endpoint", "strategy", "max_retries", "interval_s", "interval_s_max", "timeout_s"),
     "start_from",
     "unverified",
 )
-"""The settings with columns of their own, because jobs read them. `settings` has all others, as JSON."""
+"""The settings with columns of their own, because jobs read them. The column `settings` has all other settings."""
 
 
 def of_topic(change: RowChange) -> Iterator[Record]:
@@ -84,7 +84,7 @@ def _without_secrets(endpoint: Endpoint) -> str:
 
 
 def of_filter_version(change: RowChange, topic: str) -> Iterator[Record]:
-    """Yield a new version of a filter, with the first topic version that uses it. A deleted version has none."""
+    """Yield a new version of a filter, with the first topic version that uses it. A deleted version has no record."""
     if change.after is None:
         return
     version = FILTER_VERSIONS.value_of(change.after)

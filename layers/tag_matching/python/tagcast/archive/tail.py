@@ -1,4 +1,4 @@
-"""The tail: short events for a topic's watchers, from the records of the archive, as they happen."""
+"""The tail: short events for those who watch a topic, derived from archive records as changes happen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tagcast.rows.tail import EVENTS_MAX, Counts, EventKind, TailBatch, TailEven
 KNOWN_S = 1.0
 """A process caches the watches for a second."""
 EVENTS_PER_S = 200
-"""A process writes at most 200 events of a topic a second on average; all are counted."""
+"""A process writes on average at most 200 events per second for each topic, but counts all events."""
 FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 
@@ -23,7 +23,7 @@ FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 class Share:
     """The number of events that a process may still write for one topic: *left*, as of *at*.
 
-    It allows bursts of *burst* events, and *per_s* events a second on average.
+    A share allows bursts of *burst* events, and *per_s* events per second on average.
     """
 
     left: float = EVENTS_MAX
@@ -60,7 +60,7 @@ class TailWriter:
     def tell(self, records: Sequence[Record]) -> None:
         """Write one row for every watched topic in *records*.
 
-        Never raises: the archive has the events, even if the tail loses them. Losses are counted.
+        Never raises, because the archive has the events even if the tail loses them. Losses are reported.
         """
         try:
             self._tell(records)

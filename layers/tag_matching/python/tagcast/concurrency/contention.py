@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def window_s(lost: int) -> float:
-    """Return the seconds within which to retry after *lost* tries. The window grows quickly, to spread a crowd.
+    """Return the seconds within which to retry after *lost* tries. The window grows quickly, to spread many writers.
 
     >>> [window_s(lost) for lost in (1, 2, 3, 4, 5)]
     [0.02, 0.08, 0.32, 1.0, 1.0]
@@ -32,8 +32,8 @@ def pause_s(world: World, lost: int) -> float:
 def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:
     """Return the result of *attempt*; repeat it on contention, for a few seconds at most.
 
-    Each time *attempt* must read again, and end in one conditional write. After the last try raises UnavailableError,
-    with *what* as the name of the contended row. Any other error of *attempt* is raised at once.
+    Each call of *attempt* must read again, and end with one conditional write. After the last try, this function raises
+    UnavailableError, with *what* as the name of the contended row. It raises any other error of *attempt* at once.
     """
     for lost in range(1, TRIES_MAX + 1):
         try:

@@ -1,4 +1,4 @@
-"""Isolated pieces of work: a failure is reported and stops none of the others."""
+"""Isolated pieces of work: a failure of one is reported and does not stop the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
 
 
 async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]]) -> list[R]:
-    """Return the results of *work* on the items, in their order, without the failed ones.
+    """Return the results of *work* on *items*, in order, without the items whose work failed.
 
     A failure is reported to telemetry under the name *what*. Use it for work that is repeated, like the sweep.
     """

@@ -1,4 +1,4 @@
-"""Concurrent work that ends together: no task of a use case outlives it."""
+"""Concurrent work that ends together: no task continues after its use case has ended."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Exception]:
     """Run all *works* until each has ended; return their faults. A fault stops no other work.
 
-    If this call is cancelled, or if a work raises a BaseException such as a process exit, all others are cancelled and
-    awaited first.
+    If this call is cancelled, or if one of *works* raises a BaseException such as a process exit, this call first
+    cancels the other works and waits for them.
     """
     faults: list[Exception] = []
 

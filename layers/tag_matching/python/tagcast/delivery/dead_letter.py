@@ -1,7 +1,8 @@
 """Dead letters: a discarded or expired delivery is published to another topic before its end is written.
 
-After a crash in between, the publication repeats, but stores one letter, so no letter is lost (docs/semantics.md, Dead
-letters). The relay, not this module, sends letters to the delivery queue, when the table's stream shows them.
+So a crash between the two writes loses no letter. The publication is repeated, but stores only one letter
+(docs/semantics.md, Dead letters). Not this module but the relay sends letters to the delivery queue, when it reads them
+in the table's stream.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tagcast.model import Entry, EntryState, Message, Subscription, Subscription
 from tagcast.ports import World
 
 DEAD_LETTER = "dead_letter_"
-"""Properties whose names begin with this are set by the service only: so no producer can make a letter."""
+"""Only the service sets properties whose names begin with this, so that no producer can publish a dead letter."""
 DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
 """Properties of a dead letter: the original message id, and ``topic/subscription``."""
 DEAD_LETTER_STATE, DEAD_LETTER_ATTEMPTS = "dead_letter_state", "dead_letter_attempts"
@@ -42,8 +43,8 @@ def publish_dead_letter(world: World, subscription: Subscription, message: Messa
     """Publish *message* as a new message if a delivery that ends as *entry* has a dead letter.
 
     Repeated calls publish once within the message's life. The letter is lost if the topic does not exist or refuses the
-    body. A dead letter never makes a second one, so topics that name each other cannot loop. Both cases count as
-    ``DeadLettersLost``.
+    body. A dead letter itself has no dead letter, so two topics that name each other cannot loop. Lost and omitted
+    letters count as ``DeadLettersLost``.
     """
     settings = subscription.settings
     topic = settings.dead_letter_topic

@@ -1,7 +1,7 @@
-"""Ends deliveries after their first round. `LaneLease.end_deliveries` ends several of one lane at once.
+"""Ends deliveries after their first round. `LaneLease.end_deliveries` ends several deliveries of one lane at once.
 
 Each end is a row of its own, written once, so writers do not wait for each other. A condition fails only if another
-writer ended the same delivery or changed a row in *beside*.
+writer ended the same delivery, or changed another row of the same transaction.
 
 See docs/protocol.md, Invariants, 2, 3 and 5, and Completion.
 """
@@ -23,7 +23,7 @@ from tagcast.rows.message import MessageRow
 _T = TypeVar("_T")
 TRIES_MAX = 5
 WRITES_MAX = 99
-"""A transaction has 100 writes; one is reserved for the lane."""
+"""A transaction has at most 100 writes. One write is reserved for the lane."""
 
 
 def end_due(
@@ -31,8 +31,8 @@ def end_due(
 ) -> bool:
     """End a delivery in a backlog and delete its due row. Return whether it was pending there.
 
-    *known* is its message, if the caller just read it as pending. A stale row, whose delivery is not pending in the
-    backlog, is only deleted. Raises ConditionLostError if nothing was written.
+    *known* is the row of the message, if the caller just read the delivery as pending. The function only deletes a
+    stale due row, whose delivery is not pending in the backlog. Raises ConditionLostError if nothing was written.
     """
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)
@@ -64,7 +64,7 @@ def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool
 
 
 def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Mapping[int, PendingDelivery]) -> None:
-    """End deliveries of one message, with their due rows. Raises ConditionLostError if another writer was faster."""
+    """End deliveries of one message; delete their due rows. Raises ConditionLostError if another writer was faster."""
     for some in slices_of(sorted(ends), (WRITES_MAX - 1) // 2):
         gone = [due_delete_as_read(dues[each]) for each in some if each in dues]
         write_all(store, (*gone, *end_writes(row, {each: ends[each] for each in some})))
@@ -73,8 +73,8 @@ def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Map
 def complete(store: Store, topic: str, message_id: str) -> None:
     """Complete a message if none of its deliveries is pending any more.
 
-    The writer of an end need not know whether it was the last: this function reads all rows of the message. Raises
-    ConditionLostError if other writers keep changing them.
+    The caller need not know whether it wrote the last end: this function reads all rows of the message. Raises
+    ConditionLostError if other writers keep changing these rows.
     """
     for tries in range(1, TRIES_MAX + 1):
         row = stored.closed_message(store, topic, message_id)

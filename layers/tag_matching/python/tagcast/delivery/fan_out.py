@@ -1,10 +1,10 @@
-"""The first round of a batch of messages: push to active lanes, and append the rest to backlogs.
+"""The first round of a batch of messages: push to active lanes, and append other deliveries to backlogs.
 
 See docs/protocol.md, The first round.
 
 Lanes are written before messages, and messages before the batch is acknowledged. So after a crash between any two
-writes, a repeated batch completes the rest. Writes are planned as values; the world's executor executes them beside the
-pushes, in any order.
+writes, a repeated batch writes what is missing. Writes are planned as values. The executor executes them while pushes
+are in flight, in any order.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from tagcast.settings import UNVERIFIED
 from tagcast.tables import UPDATES_MAX, fitting
 
 TOGETHER_BYTES_MAX = 2 * 1024 * 1024
-"""Bytes of messages written by one request, which takes 16 MiB; sizes are estimates."""
+"""The maximum of message bytes in one request. DynamoDB accepts 16 MiB, but the sizes are estimates."""
 GO_ON_S = 2.0
 """An invocation starts no further slice more than 2 s after its beginning."""
 TRIES_MAX = 8
@@ -73,9 +73,10 @@ async def fan_out(
 ) -> tuple[QueueEntry, ...]:
     """Complete the first round of these entries of one topic, in queue order.
 
-    Entries are served in slices, each like a batch of its own. Returns the entries for which no time was left; they
-    must be redelivered. A repeated or concurrent call changes no terminal entry and at most repeats pushes. At the end
-    it raises the first fault of the store; then all entries must be redelivered.
+    Entries are served in slices, each like a batch of its own. The function returns the entries for which no time was
+    left; these entries must be redelivered. A repeated or concurrent call changes no terminal entry and at most repeats
+    pushes. After a fault of the store, the function finishes its writes and raises the first fault; then all entries
+    must be redelivered.
 
     A push without a timely response delays nothing else: *served* is called as soon as everything else is written. Late
     results are written before this function returns.
@@ -108,7 +109,7 @@ def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[Queu
 class _SlicedBatch:
     """The slices of a batch in their order.
 
-    While one slice is served, the results of the one *before* are written, and the next is read *ahead*.
+    While a slice is served, the results of the slice *before* are written, and the next slice is read *ahead*.
     """
 
     world: World
@@ -161,7 +162,8 @@ class _SlicedBatch:
     async def _read(self, audiences: Mapping[str, Audience], section: int | None, round_at: int) -> Slice:
         """Read the messages first, in queue order; then the subscriptions, then the lanes.
 
-        In this order every matched subscription is known, and the lane of a deleted one is read after its deletion.
+        This order ensures that every matched subscription is known, and that the lane of a deleted subscription is read
+        after the deletion.
         """
         world, topic, rows = self.world, self.topic, self.ahead
         run = world.executor.run
@@ -205,7 +207,7 @@ def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
 class Slice:
     """The rows read for a slice, and the results in the *rounds* of its subscriptions.
 
-    *addressed* are the subscriptions for which each message is served here; for a wide message those in one *section*.
+    *addressed* has, for each message, the subscriptions that this slice serves: those in one *section* if it is wide.
     *rounds* is updated after each step, so that a fault in the next step loses nothing.
     """
 
@@ -232,7 +234,7 @@ class Slice:
         return "" if self.directory is None else self.directory.topic.topic_id
 
     def begin(self) -> None:
-        """Begin the round of every subscription with a pending delivery here."""
+        """Begin the round of every subscription with a pending delivery in this slice."""
         for each in set[int]().union(*(row.map.pending & self.addressed[name] for name, row in self.rows.items())):
             lane = self.lanes.get(subscription_id(self.topic_id, each))
             subscription = None if self.directory is None else self.directory.by_ordinal.get(each)
@@ -241,7 +243,7 @@ class Slice:
             self.rounds[each] = SubscriptionRound(each, rows, lane, is_independent=is_independent)
 
     def _rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
-        """Return the *rows* that are served here for a subscription."""
+        """Return those of *rows* that this slice serves for a subscription."""
         if all(ordinal in addressed for addressed in self.addressed.values()):
             return rows
         return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
@@ -369,8 +371,8 @@ class Slice:
     async def write(self) -> list[Exception]:
         """Close the first round of each message for the subscriptions addressed here, with its results.
 
-        If one subscription's round failed, the ends of the others are written separately, so that a repeated batch does
-        not push again. Returns the faults; after any, the batch must be redelivered.
+        If one subscription's round failed, the ends of other subscriptions are written separately, so that a repeated
+        batch does not push to them again. Returns the faults. After any fault, the batch must be redelivered.
         """
         world, store = self.world, self.world.store
         planned = {each: self._plan(row) for each, row in self.rows.items()}
@@ -436,7 +438,7 @@ class Slice:
 def _may_have_been_missed(row: MessageRow) -> bool:
     """Return whether the worker that closed the round of a narrow message may have died before completing it.
 
-    The relay gets no event for a round in the message's own row. So a repeated batch checks.
+    The relay gets no event for a round in the message's own row. So a repeated batch must check the message.
     """
     is_closed = None not in row.rounds.values()
     return row.section is None and (not row.map.pending or (row.is_split and is_closed))
@@ -454,10 +456,10 @@ class MessagePlan:
 class SubscriptionRound:
     """The first round of subscription *ordinal* in a batch: messages and lane as read, and the results so far.
 
-    - *until*: pushes start before this time, in monotonic seconds. *is_served*: every pending delivery has ended here
-      or joined the backlog.
-    - *enqueued*: this batch put them into the group's queue. *judged*: they passed the filter function.
-    - *free_at*: when the next push may begin; *reason*: why not earlier.
+    - *until*: pushes start before this time, in monotonic seconds. *is_served*: every pending delivery has ended in
+      this round or joined the backlog.
+    - *enqueued*: messages that this batch sent to the group's queue. *judged*: those that passed the filter function.
+    - *free_at*: the time at which the next push may begin. *reason*: the reason why it may not begin earlier.
     - *in_flight*: pushes that the batch left unfinished. No other worker repeats them before *held_until*.
     """
 
@@ -580,8 +582,8 @@ async def push_round(
 class LateRun:
     """Pushes that were in flight when their batch continued without them. *messages* joined the backlog as *dues*.
 
-    *lease* claims the lane, unless the deliveries are independent. *before* has the results until then. The batch
-    writes those itself.
+    *lease* claims the lane; it is None if the deliveries are independent. *before* has the results from before the
+    batch continued. The batch itself writes the results in *before*.
     """
 
     lease: LaneLease | None
@@ -631,8 +633,8 @@ def plan_join(
 ) -> tuple[Sequence[Write], Lane | None]:
     """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane if it is newly blocked.
 
-    *generation* is the generation of a newly blocked lane. Its head is claimed until *held_until*, if given. The writes
-    fail if the lane changed since the read.
+    *generation* is the generation of a newly blocked lane. If *held_until* is given, the head of that lane is claimed
+    until then. The writes fail if the lane changed since it was read.
     """
     dues = _dues(subscription, this, messages, now)
     joining = [due_put(due) for due in dues]
@@ -666,9 +668,9 @@ def plan_join(
 def _plan_independent_join(
     subscription: Subscription, this: SubscriptionRound, dues: Sequence[PendingDelivery], now: int, generation: str
 ) -> tuple[Write, Lane | None]:
-    """Plan the lane that *dues* join under INDEPENDENT_RETRY; return it if it is now due earlier.
+    """Plan the write of the lane that *dues* join under INDEPENDENT_RETRY. Return the lane, too, if it is due earlier.
 
-    While a push is in flight and none succeeded, no other is attempted.
+    While a push is in flight and no push of this round has succeeded, no other delivery is attempted.
     """
     lane, names = this.lane, [due.message_id for due in dues]
     earliest, due_at = min(due.expires_at for due in dues), min(int(due.position) for due in dues)

@@ -24,7 +24,7 @@ from tagcast.rows.message import LATE_MAX, MessageRow
 from tagcast.rows.state_map import AddedLater
 
 ADDED_AT_ONCE = 8
-"""A transaction adds 8 late entries: it takes 4 MB, and a row is at most a tenth of that."""
+"""A transaction adds 8 late entries. DynamoDB accepts 4 MB, and the row of a message takes at most a tenth of that."""
 
 
 async def fill(lease: LaneLease) -> Drained:
@@ -64,7 +64,7 @@ async def fill(lease: LaneLease) -> Drained:
 
 
 async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
-    """Add these messages in one transaction; after a conflict one by one, with retries."""
+    """Add the messages *ids* in one transaction. After a conflict, add them one by one, with retries."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
         try:
@@ -108,7 +108,7 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
 def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
     """Return whether a message was accepted without *group* and may still be added.
 
-    A publish at *since* or later matched the group itself.
+    A publish that read the topic at version *since* or later matched the group itself.
     """
     message = row.message
     if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:

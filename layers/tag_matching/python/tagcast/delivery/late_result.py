@@ -1,7 +1,7 @@
-"""Late responses to pushes of a lane under INDEPENDENT_RETRY, whose batch continued without them.
+"""Writes late results under INDEPENDENT_RETRY, i.e. results of pushes without which the batch continued.
 
-No claim holds the lane. Until the response comes, a delivery's due time keeps other workers away from it. See
-docs/protocol.md, The first round, 3.
+No worker claims the lane. Until the response arrives, other workers do not attempt the delivery, because its due time
+is later. See docs/protocol.md, The first round, 3.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def write_late_result(
 
 
 async def _until_written(world: World, write: Callable[[], object]) -> None:
-    """Retry a write on conflicts. If it fails in the end, the next worker repeats the attempt."""
+    """Retry a write on conflicts. If the last try fails, too, the next worker repeats the attempt."""
     for lost in range(1, TRIES_MAX + 1):
         try:
             await world.executor.run(write)
@@ -62,7 +62,7 @@ async def _move(
 
 
 async def _go_on(world: World, subscription: Subscription) -> None:
-    """Let a lane continue that waited for responses."""
+    """Let a lane that waited for responses continue."""
     now = world.clock.now()
     await _until_written(
         world, partial(_write_beside, world, subscription, (), partial(_plan_lane, world, None, None, now))
@@ -75,7 +75,7 @@ def _write_beside(
     writes: Sequence[Write],
     plan: Callable[[Lane], tuple[Write, Lane | None]],
 ) -> None:
-    """Write together with the planned lane, and start its workflow if the lane is now due earlier."""
+    """Execute *writes* with the planned write of the lane; start the lane's workflow if the lane is now due earlier."""
     lane = stored.lane(world.store, subscription.topic, subscription.subscription_id)
     if lane is None or lane.state is LaneState.REMOVED:
         return
@@ -88,7 +88,7 @@ def _write_beside(
 def _plan_lane(
     world: World, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
 ) -> tuple[Write, Lane | None]:
-    """Return the lane's write, and the lane if it continues earlier. A worker with a claim checks for itself."""
+    """Return the lane's write, and the lane if it continues earlier. A worker that claims the lane decides itself."""
     now, names = world.clock.now(), () if due is None else (due.message_id,)
     state = after if after in (LaneState.LOST_CONTACT, LaneState.SUSPENDED) else lane.state
     if lane.is_claimed or lane.state not in (LaneState.BLOCKED, LaneState.RETRYING):

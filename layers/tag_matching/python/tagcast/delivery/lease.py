@@ -1,4 +1,4 @@
-"""The lease of a lane: one worker's right to write its backlog, checked by each of its writes.
+"""The lease of a lane: the right of one worker to write the lane's backlog. Each write checks the lease.
 
 See docs/protocol.md, Redelivery, and Invariants, 5 and 6.
 """
@@ -28,9 +28,9 @@ from tagcast.rows.message import MessageRow
 
 LEASE_GRACE_S = 30
 TRIES_MIN = 3
-"""A result gets 3 tries even after the budget: the budget reserves time for the writes after a push."""
+"""A write of a result gets 3 tries even after the budget, which reserves time for such writes."""
 ENDED_AT_ONCE = 33
-"""At most 33 deliveries end in a transaction of 100 writes: up to three for each, and one more."""
+"""At most 33 deliveries end in a transaction of 100 writes: up to three writes for each, and one for the lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Task:
 
 
 class StaleWorkerError(Exception):
-    """Another worker owns the lane. Handled within redelivery."""
+    """Another worker owns the lane. Only the delivery package raises and handles this error."""
 
 
 class Drained(Enum):
     """The result of one step through the backlog under a claim."""
 
     DONE = auto()
-    """The lane is empty, or a tombstone. No worker needs to return."""
+    """The lane is empty, or is a tombstone. No worker needs to return to it."""
     WAITING = auto()
     """The next attempt is planned."""
     GOING_ON = auto()
@@ -67,11 +67,11 @@ async def look(world: World, task: Task) -> Lane | None:
 
 @dataclass(slots=True)
 class LaneLease:
-    """One worker's lease of a task's *lane*, as last read or written. Its head is claimed until *held_until*.
+    """One worker's lease of a task's lane. The head of the lane is claimed until *held_until*.
 
-    The worker pushes in *slots* until *deadline* (monotonic). *is_held* is False once the next attempt is planned; then
-    the claim must not be extended. *attempt_s* is the maximal duration of an attempt. *is_independent*: no delivery of
-    the lane waits for another.
+    *lane* is the lane as last read or written. The worker pushes in *slots* until *deadline* (monotonic). *is_held* is
+    False after the next attempt is planned; then the claim must not be extended. *attempt_s* is the maximal duration of
+    an attempt. *is_independent*: no delivery of the lane waits for another delivery.
     """
 
     world: World
@@ -128,7 +128,7 @@ class LaneLease:
             return
 
     def end_at(self) -> int:
-        """Return the end of the budget as an instant: then the next worker may continue."""
+        """Return the end of the budget as an instant, at which the next worker may continue."""
         return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
 
     async def wait(self, lost: int) -> bool:
@@ -153,7 +153,7 @@ class LaneLease:
         self.lane, self.held_until, self.is_held = claimed, until, True
 
     async def finish(self, appended: int) -> None:
-        """Activate the empty lane, or leave the tombstone of a removed one.
+        """Activate the empty lane, or leave the tombstone of a removed lane.
 
         Raises ConditionLostError if a batch joined meanwhile.
         """
@@ -169,13 +169,13 @@ class LaneLease:
     def plan(self, due_at: int, message_id: str | None = None) -> Write:
         """Return the write that plans the next attempt of the lane for *due_at*.
 
-        *message_id* is the message whose failure set this time, if any.
+        *message_id* is the message whose failure set *due_at*; None if no failure did.
         """
         state = LaneState.BLOCKED if self.lane.state is LaneState.RETRYING else self.lane.state
         return lane_transitions.plan(self.lane, due_at, message_id, state)
 
     async def read_subscription(self) -> Subscription | None:
-        """Return the current subscription of the lane; None if it was deleted, even if another has its name.
+        """Return the current subscription of the lane; None if it was deleted, even if a new one has the same name.
 
         Also updates the duration of an attempt and *is_independent*.
         """
@@ -223,7 +223,7 @@ class LaneLease:
 
 
 def continue_as_new(world: World, task: Task) -> None:
-    """Hand the lane of *task* to a new execution; do nothing if another owns it."""
+    """Hand the lane of *task* to a new execution; do nothing if another execution owns the lane."""
     lane = stored.lane(world.store, task.topic, task.subscription_id)
     if lane is None or lane.generation != task.generation:
         return

@@ -49,7 +49,7 @@ class Idempotency:
     def at(self, place: int) -> Idempotency:
         """Return the claim of the message at *place* in a request: each message of a batch has its own.
 
-        The service's own claims never end in a place, so no producer can take one of them.
+        The keys of the service's own claims never end with a place, so no producer can use such a key.
 
         >>> Idempotency("k", "f").at(2)
         Idempotency(key='k#2', fingerprint='f')
@@ -89,7 +89,7 @@ class ArchivedOriginal:
 
 @dataclass(frozen=True, slots=True)
 class _AcceptedDraft:
-    """The result for one draft: its answer, its stored row (None: gone again), and whether this call stored it."""
+    """The result for one draft: the answer, the row (None if it was deleted since), and whether this call stored it."""
 
     accepted: Accepted
     row: MessageRow | None
@@ -97,7 +97,7 @@ class _AcceptedDraft:
 
 
 def check_draft(world: World, topic: Topic, draft: Draft, claim: Idempotency | None) -> Fault | None:
-    """Return the fault of a too large body; None if *topic* allows it, or *claim* was accepted before."""
+    """Return the fault of a too large body; None if *topic* allows its size, or if *claim* was accepted before."""
     if len(draft.body) <= topic.settings.body_bytes_max or (claim is not None and is_accepted(world, topic, claim)):
         return None
     return Fault(
@@ -110,16 +110,16 @@ def check_draft(world: World, topic: Topic, draft: Draft, claim: Idempotency | N
 def publish(
     world: World, topic: str, drafts: Sequence[Draft], claims: Sequence[Idempotency | None] = ()
 ) -> tuple[Accepted, ...]:
-    """Accept every draft, in order. *claims* are empty, or one or None for each draft.
+    """Accept every draft, in order. *claims* is empty, or has an item (a claim or None) for each draft.
 
     Before storing anything, raises NotFoundError, TooLargeError, or ConflictError for a reused idempotency key. After
     storing, raises UnavailableError if the queue did not accept every ordered message.
 
-    The order of a topic (or of a key) is the order in which the queue first accepted its messages. So an ordered
-    message is acknowledged only after the queue accepted it. After an error, stored messages may be delivered behind
-    messages acknowledged since. A repetition with the same key sends again every message without a first round. The
-    queue drops repetitions within five minutes; later ones are in the queue twice, and fan-out skips those whose first
-    round is over.
+    The order of a topic (or of an ordering key) is the order in which the queue first accepted its messages. So an
+    ordered message is acknowledged only after the queue accepted it. After an error, stored messages may be delivered
+    after messages that were acknowledged later. A repeated request with the same idempotency key sends every message
+    without a first round again. The queue drops repetitions within five minutes. After that time, a message may be in
+    the queue twice; fan-out skips a message whose first round is over.
     """
     return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], claims)
 
@@ -127,8 +127,8 @@ def publish(
 def publish_by_relay(world: World, topic: str, draft: Draft, claim: Idempotency) -> None:
     """Store a message like :func:`publish`, but let the relay send it to the queue.
 
-    Functions that push have no permission to send to the service's own queue. Otherwise an endpoint that names this
-    queue could write to it. A dead letter waits for the table's stream, usually less than a second.
+    Functions that push have no permission to send to the service's own queue. Otherwise a subscription with this queue
+    as its endpoint could write to it. The message waits for the table's stream, usually less than a second.
     """
     _accept_all(world, publishing_directory(world, topic), [(draft, None)], (claim,), is_queued=False)
 
@@ -152,8 +152,8 @@ def replay(
 ) -> tuple[Accepted, ...]:
     """Publish archived messages again for one subscription, as new messages with new ids and lives.
 
-    The current filter decides. If it does not match, the receipt shows no delivery. Raises the errors of
-    :func:`publish`, and NotFoundError for the subscription.
+    The subscription's current filter decides. If this filter does not match, the receipt shows no delivery. Raises the
+    errors of :func:`publish`, and NotFoundError if the subscription does not exist.
     """
     directory = publishing_directory(world, topic).only(subscription)
     offers = [(original.draft, original.message_id) for original in originals]
@@ -168,7 +168,7 @@ def _accept_all(
     *,
     is_queued: bool = True,
 ) -> tuple[Accepted, ...]:
-    """Accept each draft, with the id of its original if it is a replay; send all to the queue if *is_queued*."""
+    """Accept each draft in *offers*. A replay has the id of its original. Send all to the queue if *is_queued*."""
     _check_sizes(world, directory, [draft for draft, _ in offers], claims)
     taken: list[_AcceptedDraft] = []
     lost = 0
@@ -217,9 +217,10 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
 
 
 def _carrying(topic: Topic, taken: Sequence[_AcceptedDraft], size: int, row: MessageRow) -> MessageRow:
-    """Return *row* with the queue entries that it carries: the last row of a request of *size* carries all.
+    """Return *row* with queue entries: the last row of a request of *size* messages has the entries of all messages.
 
-    So the relay, which sees the rows one by one, sends the publisher's entries, and the queue drops the repetition.
+    The relay reads the rows one by one. With these entries it sends the same entries as the publisher, and the queue
+    drops the repetition.
     """
     if size == 1:
         return row
@@ -240,7 +241,7 @@ def _accept(
 ) -> _AcceptedDraft:
     """Store the message, or return what an earlier request with the same claim stored.
 
-    The claim is read only after a failed write: most keys are new, and the write's condition checks that for free.
+    The claim is read only after a failed write: most keys are new, and the condition of the write checks that anyway.
     """
     earlier: Claim | None = None
 
@@ -276,7 +277,7 @@ def _accept(
 def _is_stored(world: World, message: Message) -> bool:
     """Return whether a condition failed only because the SDK sent our own write twice.
 
-    The body may be gone if all deliveries ended. Another message with this id is not ours.
+    The body may have been deleted if all deliveries ended. A different message with the same id was not written here.
     """
     found = stored.accepted(world.store, message.topic, message.message_id)
     if found is None:

@@ -21,7 +21,7 @@ APART_MAX = 9
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
     """Return the queue entries in a message's row.
 
-    These are the message's own entries, or the entries of its whole request if the row carries them.
+    These are the message's own entries, or the entries of its whole request if the row has those entries.
     """
     return _own_entries(ordering, row) if row.is_alone else row.packs
 
@@ -56,7 +56,7 @@ def _together(ordering: Ordering, rows: Iterable[MessageRow]) -> list[QueueEntry
 
 
 def _own_entries(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
-    """Return the entries of a single message: one for all, or one in its order and one for unordered subscriptions."""
+    """Return the entries of one message: one entry for all subscriptions, or an ordered and an unordered entry."""
     if row.is_wide:
         return tuple(_of_sections(ordering, row))
     message = row.message
@@ -71,9 +71,9 @@ def _own_entries(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
 
 
 def _of_sections(ordering: Ordering, row: MessageRow) -> Iterator[QueueEntry]:
-    """Yield the entries of a wide message: for each section one in its order, one in a group of its own, or both.
+    """Yield the entries of a wide message: for each section an ordered entry, an unordered entry, or both.
 
-    The ordered entries of all sections are in one group.
+    The ordered entries of all sections are in one message group. Each unordered entry has a message group of its own.
     """
     message, first = row.message, row.message.message_id
     group = queue_group(ordering, message.topic, first, message.ordering_key)

@@ -31,7 +31,7 @@ ROUNDS_MAX = 1_500
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """The next step of the workflow: wait until an instant and return, or end (None)."""
+    """The next step of the workflow: call the function again at *wait_until*, or end if *wait_until* is None."""
 
     task: Task
     wait_until: int | None = None
@@ -52,7 +52,7 @@ async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots)
 
 
 async def _work(world: World, task: Task, slots: PushSlots, deadline: float) -> int | None:
-    """Work until a wait is needed (return its end), or until the lane is done or lost (None)."""
+    """Work until a wait is needed, and return its end; return None if the lane is done, asleep or lost."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
         lane = await look(world, task)
@@ -127,9 +127,9 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
 async def _independent_step(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], appended: int, streak: Streak
 ) -> tuple[Drained, Streak]:
-    """Attempt the due ones of *dues*, or plan their next attempts.
+    """Attempt those of *dues* that are due. If none is due, plan the next attempt.
 
-    Messages that joined meanwhile may be due earlier.
+    The write of the plan fails if messages joined since the read, because they may be due earlier.
     """
     world, lane = lease.world, lease.lane
     at = [retry_at(subscription.settings.retry, due, lane.retry_all_at or 0, world.time_scale) for due in dues]
@@ -144,7 +144,8 @@ async def _independent_step(
 async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[PendingDelivery]:
     """Return the head alone, or a window of the backlog if the receiver answered well or is gone.
 
-    Independent deliveries need a good answer only while contact is lost: a run ends when the receiver stops answering.
+    The window of independent deliveries needs a good answer only while contact is lost, because a run of them ends when
+    the receiver stops answering.
     """
     window = CANCELLED_AT_ONCE if subscription is None else 1
     is_answering = streak.answered or (lease.is_independent and lease.lane.state is not LaneState.LOST_CONTACT)
@@ -161,7 +162,7 @@ def front(dues: Sequence[PendingDelivery], now: int) -> list[PendingDelivery]:
     """Return the deliveries at the front of the backlog that may be in flight together.
 
     A head that failed before is returned alone. A message that is in the backlog twice is returned once. The front ends
-    before a later delivery that may not be attempted yet, because of a Retry-After or a push in flight.
+    before a delivery that must wait for a Retry-After or for a push in flight. The head is always returned.
     """
     if dues and dues[0].attempts:
         return list(dues[:1])

@@ -41,10 +41,10 @@ from tagcast.rows.message import MessageRow
 class Streak:
     """The receiver's behaviour under the current claim.
 
-    *answering* is False if the last run ended deliveries without any success, or found only stale ones. Then a head
-    that failed before waits for its own schedule. It also does so if the lane's next attempt was planned for another
-    message. *answered* is True after a push succeeded; before, only the head is attempted. *got_through* counts the
-    successes of the last run.
+    *answering* is False if the last run ended deliveries without a success, or found only stale deliveries. Then a head
+    that failed before waits for its own schedule. Such a head also waits if the lane's next attempt was planned for
+    another message. *answered* is True after a push succeeded; until then, only the head is attempted. *got_through*
+    counts the successes of the last run.
     """
 
     answering: bool = True
@@ -88,9 +88,9 @@ async def retry(
 def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pending], streak: Streak) -> Run:
     """Return the run of pending deliveries. Its attempts end before the claim, and none starts after the budget.
 
-    The run checks the circuit in three cases: the head got no response last time or was held by the circuit; the
-    previous head failed under this claim; or contact is lost with independent deliveries, and the head has no attempt
-    that tells more. Other lanes do not check it.
+    The run checks the circuit in three cases. The last attempt of the head got no response, or the circuit held the
+    head. Or the last run under this claim ended deliveries without a success. Or the deliveries are independent,
+    contact is lost, and the head was never attempted.
     """
     head = pending[0].due
     circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
@@ -119,7 +119,7 @@ def _is_in_doubt(due: PendingDelivery) -> bool:
 
 
 def _reason(head: PendingDelivery, held: Hold) -> tuple[Write, ...]:
-    """Return the write of the reason why *head* waits, unless its row has it. A rate is not recorded."""
+    """Return the write of the reason why *head* waits, unless its row has that reason. A rate is not recorded."""
     if held.reason in (RATE, head.last_outcome):
         return ()
     return (due_change(head, replace(head, last_outcome=held.reason)),)
@@ -178,7 +178,7 @@ class _Outcomes:
         return Drained.GOING_ON if goes_on else Drained.WAITING
 
     async def _publish_dead_letters(self) -> None:
-        """Publish the dead letters of ended deliveries. Only published ones may end."""
+        """Publish the dead letters of ended deliveries, before their ends are written."""
         if self.subscription.settings.dead_letter_topic is None:
             return
         messages = [each.row.message for each in self.pending.values()]
@@ -186,9 +186,9 @@ class _Outcomes:
         await publish_dead_letter_after_run(self.lease.world, self.subscription, messages, ended)
 
     async def _write_ends(self) -> bool:
-        """Write ends: in batches that fit a transaction, otherwise one by one.
+        """Write ends: several in one transaction if the subscription has batches, otherwise one by one.
 
-        Return whether some deliveries stay in the backlog, because of contention until the end of the budget.
+        Return whether some deliveries stay in the backlog, because other writers were faster until the budget ended.
         """
         named = [(self.pending[each], entry) for each, entry in self.result.ended.items()]
         ends = [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in named]
@@ -221,7 +221,7 @@ class _Outcomes:
                 await self.lease.write(due_change(judged, judged), self.lease.check())
 
     async def _write_failures(self) -> bool:
-        """Write failed attempts to their due rows, and the head's together with the lane.
+        """Write failed attempts to their due rows. The head's row is written together with the lane.
 
         Return whether the lane continues.
         """
@@ -289,7 +289,7 @@ async def write_late(
 ) -> None:
     """Write the results of late attempts at *dues*, and hand the lane to an execution.
 
-    If a worker claimed the lane since, that worker decides and nothing more is written.
+    If another worker has claimed the lane meanwhile, that worker decides, and this function writes no more.
     """
     world = lease.world
     try:
@@ -309,9 +309,9 @@ async def write_late(
 def _plan_behind(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> Write:
-    """Return the lane's write after the successes: it continues with a failed delivery, or with the next.
+    """Return the lane's write after the successes: it plans the attempt of a failed delivery, or of the next delivery.
 
-    A failed delivery that another batch appended meanwhile keeps its own schedule.
+    A delivery that failed before the batch continued without the run keeps its own schedule.
     """
     now = lease.world.clock.now()
     failed = next((due for due in dues if due.attempts and due.message_id not in result.ended), None)

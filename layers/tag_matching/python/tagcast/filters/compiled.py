@@ -9,7 +9,7 @@ from tagcast.errors import Fault, FaultCode
 from tagcast.filters.explanation import Explanation
 
 SENT_TIMES_MAX = 10
-"""A list may have up to ten times its bound before repetitions are dropped."""
+"""A written list may have ten times as many elements as the filter. Repeated elements are then dropped."""
 UNKNOWN_TOLD_MAX = 100
 """An error lists at most 100 unknown fields."""
 _NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -47,7 +47,7 @@ class CompiledFilter(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind in the JSON form; ``"everything"`` without a filter."""
+        """The kind in the JSON form, or ``"everything"`` if the subscription has no filter."""
         ...
 
     @property
@@ -63,7 +63,8 @@ class CompiledFilter(Protocol):
     def evaluate(self, message: FilterInput) -> bool | None:
         """Return ``True`` if the subscription receives the message; ``False`` and ``None`` (unknown) do not match.
 
-        Raises :class:`tagcast.errors.FilterEvaluationError`; then the subscription does not receive the message.
+        Raises :class:`tagcast.errors.FilterEvaluationError` if the evaluation fails. The subscription then does not
+        receive the message.
         """
         ...
 

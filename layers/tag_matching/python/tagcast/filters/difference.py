@@ -16,7 +16,7 @@ Canonical = Mapping[str, object]
 
 
 def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, ...]:
-    """Return the differences as sentences. The order of listed values does not count.
+    """Return the differences as sentences. The order of tags and of routing-key patterns does not count.
 
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
     ("tags: only the group has 'a'; only you have 'c'",)
@@ -46,7 +46,10 @@ def digest(filter: Canonical | None) -> str:
 
 
 def _comparable(filter: Canonical | None) -> dict[str, object]:
-    """Return a filter with sorted lists, because their order has no meaning. All that match everything are equal."""
+    """Return a filter with sorted lists, because their order has no meaning.
+
+    A filter of tags that matches everything becomes equal to no filter.
+    """
     if filter is None or _matches_everything(filter):
         return {"kind": "everything"}
     form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}

@@ -38,7 +38,7 @@ class EventPatternFilter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about each ``$or`` that is a field and not an operator."""
+        """One warning if a ``$or`` of the pattern is a field and not an operator."""
         return (_OR_IS_A_FIELD,) if self.pattern.or_is_a_field else ()
 
     @property

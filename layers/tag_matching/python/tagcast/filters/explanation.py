@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Value = bool | None | Literal["error", "skipped"]
-"""``None`` is SQL's unknown. ``"skipped"`` is a part that was not evaluated, because an earlier one decided."""
+"""``None`` is SQL's unknown. ``"skipped"`` is a part that was not evaluated, because an earlier part decided."""
 
 
 def shorten(text: str, most: int) -> str:
@@ -31,7 +31,7 @@ class Explanation:
 
     @property
     def verdict(self) -> Literal["matched", "not_matched", "error"]:
-        """The verdict for the delivery: only TRUE matches; an error never does."""
+        """The verdict for the delivery: only TRUE matches; an error never matches."""
         if self.value == "error":
             return "error"
         return "matched" if self.value is True else "not_matched"

@@ -60,7 +60,7 @@ def is_judged_by_function(subscription: Subscription) -> bool:
 
 
 def judging_s(subscription: Subscription) -> int:
-    """Return the timeout of the function in seconds; 0 without a function."""
+    """Return the timeout of the function in seconds, or 0 if no function decides deliveries."""
     function = function_of(subscription)
     return 0 if function is None else function.timeout_s
 

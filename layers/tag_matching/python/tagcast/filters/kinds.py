@@ -1,7 +1,8 @@
 """The registry of filter kinds: from the JSON form to a compiled filter.
 
-A new kind is one module with a ``compile_…`` function and one line in :data:`_COMPILERS`; the index refuses it until it
-can find it. The first SQL92 filter or event pattern imports its language, about 80 ms.
+A new kind is one module with a ``compile_…`` function and one line in :data:`_COMPILERS`. The index of a topic raises
+TypeError for a kind that it does not know. The first SQL92 filter or event pattern imports the modules of its language,
+which takes about 80 ms.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class EverythingFilter:
-    """The filter of a subscription without one (``null``): matches every message."""
+    """The filter of a subscription that has no filter (``null``). It matches every message."""
 
     kind: str = "everything"
     warnings: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ class EverythingFilter:
         return True
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return a single TRUE."""
+        """Return a single node with the value TRUE."""
         return Explanation("everything", True, note="the subscription has no filter")
 
     def as_json(self) -> None:
@@ -82,8 +83,8 @@ KINDS = tuple(_COMPILERS)
 def compile_filter(value: FilterValue | None) -> CompiledFilter:
     """Validate and compile the JSON form of a filter; ``None`` matches everything.
 
-    Raises :class:`tagcast.errors.InvalidFilterError` with every fault, pointers relative to ``value``. For expressions
-    it is the subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
+    Raises :class:`tagcast.errors.InvalidFilterError` with every fault. Pointers are relative to ``value``. A syntax
+    error raises the subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
 
     >>> compile_filter({"kind": "tags", "tags": ["apple"]}).kind, compile_filter(None).kind
     ('tags', 'everything')
@@ -105,9 +106,10 @@ def compile_filter(value: FilterValue | None) -> CompiledFilter:
 
 
 def canonical(value: FilterValue | None) -> dict[str, object] | None:
-    """Return the normal JSON form of a filter: explicit defaults, no duplicates.
+    """Return the normal JSON form of a filter.
 
-    Two filters with the same normal form match the same messages. Raises the errors of :func:`compile_filter`.
+    Defaults are explicit, except ``"match": "any"``. Tags and routing-key patterns have no duplicates. Two filters with
+    the same normal form match the same messages. Raises the errors of :func:`compile_filter`.
 
     >>> canonical({"kind": "tag_expression", "expression": None})
     {'kind': 'tag_expression', 'expression': '*'}

@@ -1,4 +1,4 @@
-"""Routing keys: RabbitMQ's topic patterns, one at a time. For many see :mod:`tagcast.filters.index.routing_trie`."""
+"""Routing keys: RabbitMQ's topic patterns, one at a time. :mod:`tagcast.filters.index.routing_trie` matches many."""
 
 SEPARATOR = "."
 ONE_WORD = "*"
@@ -28,7 +28,7 @@ def matches_key(pattern: str, key: str) -> bool:
 
 
 def matches_words(words: list[str], key_words: list[str]) -> bool:
-    """Return the same as :func:`matches_key`, on words. ``words`` has no neighbouring ``#``.
+    """Return the result of :func:`matches_key` for lists of words. ``words`` must not have neighbouring ``#``.
 
     >>> matches_words(["*"], [""]), matches_words(["*"], [])
     (True, False)
@@ -50,7 +50,7 @@ def matches_words(words: list[str], key_words: list[str]) -> bool:
 
 
 def pattern_words(pattern: str) -> list[str]:
-    """Return the words of a pattern. Neighbouring ``#`` become one, which means the same.
+    """Return the words of a pattern. Neighbouring ``#`` become one ``#``, which matches the same keys.
 
     >>> pattern_words("a.#.#.b")
     ['a', '#', 'b']

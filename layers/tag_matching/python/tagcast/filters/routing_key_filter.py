@@ -29,7 +29,7 @@ KEY_DOTS_MAX = 15
 
 @dataclass(frozen=True, slots=True)
 class RoutingKeyFilter:
-    """Matches if one of the patterns does. A message without a routing key has the empty key."""
+    """Matches if one of the patterns matches the routing key. A message without a routing key has the empty key."""
 
     patterns: tuple[str, ...]
     kind: str = "routing_key"
@@ -42,7 +42,7 @@ class RoutingKeyFilter:
         return any(matches_key(pattern, key) for pattern in self.patterns)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return one child for each pattern, with the words of the key that each pattern word matches."""
+        """Return one child for each pattern: the words that each pattern word matches, or the first difference."""
         key = message.routing_key or ""
         children = tuple(_explain_pattern(pattern, key) for pattern in self.patterns)
         text = "routing key: " + " or ".join(self.patterns)

@@ -18,7 +18,8 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 class Sql92Filter:
     """Matches if the expression is TRUE for the properties of the message.
 
-    ``reads_tags``: in the rocketmq dialect the tags are also a property (:func:`properties_with_tags`).
+    ``reads_tags``: whether the expression reads the tags as a property (:func:`properties_with_tags`). Only the
+    rocketmq dialect has this property.
     """
 
     expression: CompiledExpression
@@ -28,7 +29,7 @@ class Sql92Filter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The traps of the rocketmq dialect in the expression."""
+        """Known traps in the expression. Most traps exist only in the rocketmq dialect."""
         return self.expression.warnings
 
     def evaluate(self, message: FilterInput) -> bool | None:
@@ -53,7 +54,7 @@ class Sql92Filter:
 def properties_with_tags(message: FilterInput) -> Mapping[str, str]:
     """Return the properties plus TAGS, as in RocketMQ. A published property of that name wins.
 
-    RocketMQ's other such property, KEYS, is an ordinary property here: messages have no keys of their own.
+    RocketMQ also has a property KEYS. Here KEYS is an ordinary property, because messages have no keys of their own.
 
     >>> from types import SimpleNamespace
     >>> properties_with_tags(SimpleNamespace(tags=("TagA", "TagB"), properties={"KEYS": "7"}))

@@ -8,7 +8,8 @@ _INT_BITS = 0xFFFFFFFF
 def matches(message_tags: Collection[str], filter_tags: Collection[str]) -> bool:
     """Return whether a subscription with ``filter_tags`` receives a message with ``message_tags`` (CMQ's rules).
 
-    Without tags it receives everything; otherwise one tag must be common. Comparison is exact and case-sensitive.
+    A subscription without tags receives everything. Otherwise the message must have one of the subscription's tags.
+    Comparison is exact and case-sensitive.
 
     >>> matches({"apple", "imac"}, {"imac", "xiaomi"}), matches({"apple"}, {"xiaomi"})
     (True, False)
@@ -35,9 +36,9 @@ def java_hash_code(text: str) -> int:
 
 
 def tag_code(tag: str | None) -> int:
-    """Return the 8-byte tag code of a stored message: the sign-extended hash code, 0 without a tag.
+    """Return the 8-byte tag code of a stored message: the sign-extended hash code, or 0 if there is no tag.
 
-    The sign has no meaning: half of all tags have a negative code.
+    The sign has no meaning. About half of all tags have a negative code.
 
     >>> tag_code("TagA").to_bytes(8, "big", signed=True).hex(), tag_code(None)
     ('000000000027a807', 0)

@@ -1,4 +1,6 @@
-"""Use cases of operators: `messages`, `explaining`, `lanes`, `urgency`, `tailing`, `verification`.
+"""Use cases of operators.
 
-`subscription_names` caches the names that these show; `signed_requests` accepts each request of CMQ once.
+- `messages`, `history` and `explaining` show messages; `lanes`, `lane_changes` and `urgency` show and change lanes.
+- `tailing` shows events, and `verification` verifies endpoints.
+- `subscription_names` caches names; `signed_requests` accepts each request of CMQ once.
 """

@@ -1,4 +1,4 @@
-"""Manual changes of lanes: of one, of those that a preview named, and of all that match a filter."""
+"""Manual changes of one lane, of the lanes that a preview listed, and of all lanes that match a filter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tagcast.ports import World
 from tagcast.registry.subscribing import check_time
 
 READ_MAX = 25
-"""Lanes are listed in parts of at most 25, so that a request ends soon after its time."""
+"""Lanes are listed in parts of at most 25, so that a request ends soon after its time is over."""
 
 
 class LaneChange(StrEnum):
@@ -38,7 +38,7 @@ class NamedLane:
 
 @dataclass(frozen=True, slots=True)
 class LaneOrder:
-    """A command for lanes: pause, resume, retry or skip. A skip needs a *reason*. With *is_plan* it is a dry run."""
+    """A command for lanes: pause, resume, retry or skip. A skip needs a *reason*. *is_plan*: a dry run."""
 
     change: LaneChange
     reason: str = ""
@@ -66,7 +66,7 @@ class LaneChangePage:
 def change_lane(
     world: World, act: LaneChange, topic: str, name: str, *, reason: str = "", message_id: str | None = None
 ) -> LaneView:
-    """Change one lane. A skip needs a *reason*, and cancels only *message_id* if given.
+    """Change one lane. A skip needs a *reason*. If *message_id* is given, a skip cancels only that message.
 
     Raises NotFoundError, ConflictError if the state of the lane forbids the change, and UnavailableError.
     """
@@ -109,7 +109,7 @@ def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
 def change_named(
     world: World, order: LaneOrder, lanes: Iterable[NamedLane], takes: Callable[[UrgentLane], bool]
 ) -> tuple[LaneResult, ...]:
-    """Change each lane that a request names and *takes* accepts, independently."""
+    """Change each lane that a request names and that *takes* accepts. An error does not stop other changes."""
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
     done = []
     for named in lanes:
@@ -167,7 +167,7 @@ def _attempted(world: World, order: LaneOrder, named: NamedLane, lane: UrgentLan
 
 
 def _read(cursor: str | None) -> tuple[int | None, str | None]:
-    """Return the beginning of the first part, and the cursor of the list; both None without a cursor."""
+    """Return the start time of the first part, and the cursor of the list; both are None if *cursor* is None."""
     if cursor is None:
         return None, None
     began_at, _, after = cursor.partition(" ")

@@ -22,9 +22,9 @@ from tagcast.rows.lane import Lane
 
 UNVERIFIED = "the endpoint is unverified; verify it first (POST .../verify)"
 CHANGED_WITHIN_S = 10.0
-"""A request starts no further lane after 10 s: one lane may take seconds under contention."""
+"""A request changes no further lane after 10 s, because one change may take seconds under contention."""
 COUNTED_MAX = 1_000
-"""A backlog is counted up to this: a long one is many megabytes, which no answer waits for."""
+"""A backlog is counted up to this number, because reading a long backlog takes many megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _head(world: World, subscription: Subscription) -> PendingDelivery | None:
 def due_delivery(
     world: World, subscription: Subscription | None, due: PendingDelivery, lane: Lane, *, is_head: bool
 ) -> DueDelivery:
-    """Return a delivery of a backlog for display, with its next attempt if one is planned and may be made."""
+    """Return a delivery of a backlog for display, with the time of its next attempt if an attempt is planned."""
     now, next_attempt_at = world.clock.now(), lane.next_attempt_at if is_head else None
     waits = subscription is not None and subscription.settings.unverified is not None
     if subscription is not None and subscription.settings.is_independent and lane.state is LaneState.RETRYING:
@@ -120,7 +120,7 @@ def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None)
 
 
 def _start(world: World, lane: Lane) -> None:
-    """Start the workflow of a lane with a new generation, unless it sleeps."""
+    """Start the workflow of a lane that has a new generation, unless the lane sleeps."""
     if not lane.state.is_asleep:
         world.workflow.start(lane.topic, lane.subscription_id, lane.generation)
 
@@ -135,7 +135,7 @@ def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
 def pause(world: World, topic: str, name: str) -> LaneView:
     """Stop all attempts of the subscription. Its pending deliveries wait, and still expire.
 
-    The next sweep finds the earliest expiry: a long backlog read here could change before the write.
+    The next sweep finds the earliest expiry. This call does not, because a long backlog could change before the write.
     """
 
     def attempt() -> LaneView:
@@ -189,7 +189,7 @@ def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingD
 
 
 def retry_now(world: World, topic: str, name: str) -> LaneView:
-    """Attempt the head now, regardless of schedule and Retry-After.
+    """Attempt the head now, regardless of schedule and Retry-After; under INDEPENDENT_RETRY, all deliveries.
 
     Raises ConflictError while the lane sleeps or the endpoint is unverified.
     """
@@ -244,8 +244,8 @@ def retry_topic(world: World, topic: str) -> tuple[str, ...]:
 def skip_head(world: World, topic: str, name: str, reason: str, message_id: str | None = None) -> LaneView:
     """Cancel the head with *reason*; the next delivery becomes the head.
 
-    Raises ConflictError if nothing is pending, or if the head is not *message_id* (None: any). Under INDEPENDENT_RETRY
-    the message must be named if several are pending; it must be among the first 1,000.
+    Raises ConflictError if no delivery is pending, or if *message_id* is given and is not the head. Under
+    INDEPENDENT_RETRY, *message_id* is required if several deliveries are pending; it must be among the first 1,000.
     """
 
     def attempt() -> LaneView:

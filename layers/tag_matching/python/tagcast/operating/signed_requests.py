@@ -1,4 +1,4 @@
-"""The use case of signed requests: each is accepted once, within minutes of its timestamp, across processes."""
+"""The use case of signed requests: all processes together accept a request once, within 5 minutes of its timestamp."""
 
 from __future__ import annotations
 

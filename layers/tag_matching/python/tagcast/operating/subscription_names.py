@@ -10,7 +10,7 @@ from tagcast.rows import stored
 
 NAMES_MAX = 10_000
 ONE_BY_ONE_MAX = 25
-"""With more unknown names of a topic, all are read at once."""
+"""If more names of a topic are unknown, one query reads all names of the topic."""
 
 
 class Names(dict[str, str]):
@@ -18,7 +18,7 @@ class Names(dict[str, str]):
 
 
 def subscription_name(world: World, topic: str, of: str) -> str | None:
-    """Return the name of the subscription with the id *of*, or None if it is unknown by now."""
+    """Return the name of the subscription with the id *of*, or None if the name is no longer stored."""
     known = world.memory.of(Names)
     if of not in known:
         name = stored.subscription_name(world.store, topic, ordinal_of(of))

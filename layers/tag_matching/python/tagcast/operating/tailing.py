@@ -1,4 +1,4 @@
-"""The tail of a topic: events as they happen, for as long as a watcher asks."""
+"""The tail of a topic: returns events as they happen, while a client keeps requesting them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTED_S = 60
 """Without a cursor, counts cover the last minute."""
 LOOK_S = 0.3
 LATE_S = 5
-"""A row may be written this much later than its place says."""
+"""A row may be written this number of seconds after the time in its place."""
 ROWS_AT_ONCE, ROWS_MAX = 25, 300
 SEEN_MAX = 100
 ID_MAX = 10**20
@@ -32,7 +32,7 @@ ID_MAX = 10**20
 
 @dataclass(frozen=True, slots=True)
 class TailRequest:
-    """A watcher's request: which events, how many at most, and how long to wait for the first."""
+    """A watcher's request: a filter of events, their maximum, and the time to wait for the first event."""
 
     events_max: int = EVENTS_MAX
     wait_s: int = 0
@@ -42,7 +42,7 @@ class TailRequest:
     kind: EventKind | None = None
 
     def wants(self, event: TailEvent, name: str | None) -> bool:
-        """Return whether an event matches; *name* is that of its subscription."""
+        """Return whether an event matches; *name* is the name of its subscription."""
         wished, found = (self.kind, self.state, self.subscription), (event.kind, event.state, name)
         return all(wish in (None, each) for wish, each in zip(wished, found, strict=True))
 
@@ -64,9 +64,9 @@ class TailPage:
 
 @dataclass(slots=True)
 class _Reading:
-    """A watcher's position: everything before *floor* is read, and from there on the *seen* rows.
+    """A watcher's position: all rows before *floor* were read, and later rows only if they are in *seen*.
 
-    Rows of two writers may appear out of order, so recent places are read again. *since* is the beginning.
+    Rows of two writers may appear out of order, so recent places are read again. The counts begin at *since*.
     """
 
     since: int
@@ -110,8 +110,8 @@ class _Reading:
 def tail(world: World, topic: str, wish: TailRequest) -> TailPage:
     """Return the events after the request's cursor; without a cursor, all readable events.
 
-    Records that the topic is watched, and waits until a matching event happens. Raises NotFoundError,
-    InvalidRequestError (the cursor), ThrottledError (too many waiting requests).
+    Records that the topic is watched. Without a matching event, waits for one for at most the requested time. Raises
+    NotFoundError, InvalidRequestError (the cursor), ThrottledError (too many waiting requests).
     """
     known = read_topic(world, topic)
     reading = _Reading.at(wish.cursor, world.clock.now())
@@ -148,7 +148,7 @@ def _read(cursor: str, now: int) -> list[int]:
 
 
 def _renew_watch(world: World, topic: Topic) -> TopicWatch:
-    """Record that the topic is watched, unless that was recorded recently."""
+    """Record that the topic is watched, unless a recent request recorded this."""
     now = world.clock.now()
     known = rows.WATCHES.read(world.store, topic.name)
     is_unbroken = known is not None and known.topic_id == topic.topic_id and known.until > now
@@ -169,7 +169,7 @@ def _read_events(
 
 
 def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
-    """Return the newest batches, newest first, as far back as events are readable."""
+    """Return the newest unread batches, newest first, until there are enough events for a page."""
     found: list[TailBatch] = []
     events = 0
     while len(found) < ROWS_MAX:

@@ -22,15 +22,15 @@ from tagcast.rows.subscription import SUBSCRIPTIONS
 
 ANY_TIME = 1 << 53
 Places = tuple[Lane | None, ...]
-"""For each shard of the index, the last lane shown."""
+"""The last listed lane of each shard of the index; None before the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class UrgentLane:
     """A lane that is not active, with its name and its *head*, the first pending delivery.
 
-    *host* is its push target, None for a group. *unverified* is the reason why its endpoint is unverified. Each change
-    of a lane gives it a new *generation*.
+    *host* is the host of its endpoint; None for a group. *unverified* is the reason why its endpoint is unverified.
+    Each manual change gives the lane a new *generation*.
     """
 
     topic: str
@@ -43,15 +43,15 @@ class UrgentLane:
 
     @property
     def accepted_at(self) -> int | None:
-        """The acceptance time of the head's message; None without a head."""
+        """The acceptance time of the head's message; None if the lane has no head."""
         return None if self.head is None else accepted_at_of(self.head.message_id)
 
 
 def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLane]:
     """Return lanes by their next check: the next attempt, or the earliest expiry.
 
-    The index is eventually consistent, and lanes move while it is read: one may be missing or appear twice. A paused
-    lane without a backlog is not listed. Raises InvalidRequestError for an invalid *cursor*.
+    The index is eventually consistent, and lanes move while it is read, so a lane may be missing or appear twice. A
+    paused lane without a backlog is not listed. Raises InvalidRequestError for an invalid *cursor*.
     """
     after = (None,) * WAKE_SHARDS if cursor is None else _read(cursor)
     shards = [_shard(world, shard, limit + 1, last) for shard, last in enumerate(after)]
@@ -120,7 +120,10 @@ def _lane_at(wake_at: int, topic: str, subscription_id: str) -> Lane:
 
 
 def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:
-    """Return the hosts that left an attempt unanswered in the last hour, in arbitrary order, from *cursor* on."""
+    """Return the hosts without a response to a recent attempt, in arbitrary order, from *cursor* on.
+
+    A host is listed for an hour after the last write of its row.
+    """
     rows, now = host_rows(world.store, after=cursor or "", limit=limit + 1), world.clock.now()
     hosts = (HOSTS.value_of(row) for row in rows[:limit])
     following = stored.place(rows[limit]) if len(rows) > limit else None

@@ -40,7 +40,7 @@ from tagcast.settings import Signature
 from tagcast.verification import VERIFIABLE, VerificationResult
 
 ASKED_WITHIN_S = 8.0
-"""A request starts no further verification after 8 s, because one may take ten seconds."""
+"""A request starts no further verification after 8 s, because a verification may take ten seconds."""
 
 
 def needs_verification(world: World, wanted: str | None) -> bool:
@@ -67,9 +67,9 @@ def put_verified(
     asks: bool,
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Store a subscription like :func:`put_subscription`. With *asks*, a new endpoint must be verified.
+    """Store a subscription like :func:`put_subscription`. If *asks* is set, a new endpoint must be verified.
 
-    Without a confirmation the subscription is stored, and nothing is pushed until its endpoint confirms.
+    If the endpoint does not confirm, the subscription is still stored, but gets no pushes until the endpoint confirms.
     """
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, name)
@@ -91,9 +91,9 @@ def change_verified(
 ) -> Subscription:
     """Store a subscription with the settings that *change* returns. *if_match* is its required version.
 
-    An unchanged endpoint stays verified or unverified, unless *wanted* says otherwise. A new one must be verified if
-    :func:`needs_verification` says so, or if the previous one was unverified. Raises NotFoundError and the errors of
-    :func:`put_verified`.
+    An unchanged endpoint stays verified or unverified, unless *wanted* says otherwise. A new endpoint must be verified
+    if :func:`needs_verification` returns True, or if the previous endpoint was unverified. Raises NotFoundError and the
+    errors of :func:`put_verified`.
     """
 
     def attempt() -> Subscription:
@@ -114,7 +114,7 @@ def change_verified(
 def put_all_verified(
     world: World, topic: str, wanted: Sequence[SubscriptionRequest], asking: Collection[str]
 ) -> list[Result]:
-    """Store subscriptions like :func:`put_subscriptions`; the endpoints of those in *asking* must be verified.
+    """Store subscriptions like :func:`put_subscriptions`; the endpoints of the names in *asking* must be verified.
 
     Raises NotFoundError (topic).
     """
@@ -147,9 +147,10 @@ def _verify_endpoint(
     keeps: frozenset[str],
     until_s: float = math.inf,
 ) -> SubscriptionSettings:
-    """Return *settings* with the result of the verification, kept or new. Raises UnavailableError without time left.
+    """Return *settings* with the known result of an unchanged endpoint, or with the result of a new verification.
 
-    The request is signed with the secrets of later pushes, including those that *known* keeps.
+    Raises UnavailableError after *until_s* (monotonic). The verification request is signed with the secrets of later
+    pushes, including unchanged secrets of *known*.
     """
     if known is not None and known.settings.endpoint == settings.endpoint:
         before = known.settings
@@ -172,9 +173,9 @@ def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscripti
 
 
 def verify(world: World, topic: str, name: str) -> Subscription:
-    """Verify an unverified endpoint again; if it confirms, its lane continues.
+    """Verify an unverified endpoint again. If the endpoint confirms, the lane of its subscription continues.
 
-    Raises NotFoundError, and UnavailableError while its secrets cannot be decrypted.
+    Raises NotFoundError, and UnavailableError while the subscription's secrets cannot be decrypted.
     """
     known = get_subscription(world, topic, name)
     if known.settings.unverified is None:

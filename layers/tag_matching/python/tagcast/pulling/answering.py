@@ -16,7 +16,7 @@ from tagcast.rows.message import MessageRow
 
 
 class Status(StrEnum):
-    """The result for one receipt handle; the last four mean no change."""
+    """The result for one receipt handle. The last four statuses mean that nothing changed."""
 
     ACKNOWLEDGED = "acknowledged"
     RETURNED = "returned"
@@ -29,7 +29,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HandleResult:
-    """A receipt handle and its result; after an extension *new* replaces it."""
+    """A receipt handle and its result. After an extension, *new* replaces the handle."""
 
     receipt_handle: str
     status: Status
@@ -87,9 +87,9 @@ def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay
 def extend(
     world: World, topic: str, name: str, handles: Sequence[str], visibility_timeout_s: int
 ) -> tuple[HandleResult, ...]:
-    """Hide the messages of these handles until *visibility_timeout_s* from now, under new handles.
+    """Hide the messages of these handles for *visibility_timeout_s* from now. Return a new handle for each message.
 
-    Raises InvalidRequestError, without any change, if that is more than 12 h after a pull.
+    Raises InvalidRequestError if a timeout would end more than 12 h after the pull. Then no timeout changes.
     """
     group = group_of(world, topic, name)
     looked_at = _check_handles(world, group, handles)
@@ -121,7 +121,7 @@ def _extended(group: Subscription, good: _ValidHandle, until: int, refused: set[
 
 
 def _check_handles(world: World, group: Subscription, texts: Sequence[str]) -> list[_ValidHandle | HandleResult]:
-    """Return for each of at most 100 handles that it is valid, or why not."""
+    """Check at most 100 handles. Return each valid handle, or a result that says why a handle is invalid."""
     handles = {text: handle_of(text, group) for text in texts}
     ids = {handle.message_id: None for handle in handles.values() if handle is not None}
     rows = stored.messages_with(world.store, group.topic, list(ids), group.ordinal) if ids else {}

@@ -17,7 +17,7 @@ from tagcast.rows.message import MessageRow
 
 
 def group_of(world: World, topic: str, name: str) -> Subscription:
-    """Return the group. Raises NotFoundError if it or its topic is missing, ConflictError if it is not a group."""
+    """Return the group *name*. Raises NotFoundError (group or topic), and ConflictError if *name* is no group."""
     found = get_subscription(world, topic, name)
     if not found.settings.is_group:
         raise ConflictError(f"subscription {name} is pushed to; only a group (protocol pull) is pulled from")
@@ -41,10 +41,10 @@ def queue_s(world: World, seconds: float) -> int:
 def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry) -> bool:
     """End the delivery to *group* as *entry*; return whether it was pending.
 
-    *row* is its message as read while pending.
+    *row* is the message, as read while the delivery was pending.
 
-    Each end is written once, so only a writer of the same end, or of the round, conflicts. Raises UnavailableError
-    after repeated conflicts.
+    Each end is written once, so a conflict means that another writer ended this delivery or wrote the message's round.
+    Raises UnavailableError after repeated conflicts.
     """
     known: MessageRow | None = row
     for _ in range(TRIES_MAX):

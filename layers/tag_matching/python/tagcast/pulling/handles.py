@@ -1,7 +1,7 @@
 """Receipt handles: a member's token for each message that it pulled.
 
-A handle contains everything about its pull, so nothing is stored; only the service can create one. See
-docs/semantics.md, Consumer groups.
+A handle contains all data about its pull, so the service does not store handles. Only the service can create a handle.
+See docs/semantics.md, Consumer groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HIDDEN_S_MAX = 43_200
 class Handle:
     """Pull *number* of a message, at *pulled_at*, with its visibility timeout until *until*.
 
-    *receipt* is its id in the group's queue.
+    *receipt* is the receipt of the pulled entry in the group's queue.
     """
 
     message_id: str

@@ -19,7 +19,7 @@ from tagcast.rows.waiting import WaitingFor
 
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
-"""A pull goes on for at most 5 s after its wait while it finds only ended messages."""
+"""A pull that finds only ended messages continues for at most 5 s after its wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class PulledMessage:
 
 
 def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[PulledMessage, ...]:
-    """Give messages of the group's queue to a member, and end those that cannot be delivered any more.
+    """Give messages of the group's queue to a member, and end messages that cannot be delivered any more.
 
-    A paused group gives none, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError
-    (different filter), UnavailableError, ThrottledError (too many waiting requests).
+    A pull from a paused group waits, and then returns no messages. Raises NotFoundError, ConflictError (no group),
+    DisagreementError (different filter or order), UnavailableError, ThrottledError (too many waiting requests).
     """
     group = group_of(world, topic, name)
     if wish.member_id is not None:
@@ -77,7 +77,7 @@ def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[Pulled
 class _Visit:
     """The progress of one pull, which waits for the first message until *until* (monotonic).
 
-    *entries* are the first seen queue entries, by message.
+    *entries* has the first received queue entry of each message.
     """
 
     world: World
@@ -94,7 +94,7 @@ class _Visit:
         return GroupQueue.of(self.group)
 
     def limit(self) -> int:
-        """Return how many to receive next: each must fit, because every receipt counts as a pull."""
+        """Return how many messages to receive next. All must fit into the response: each receive counts as a pull."""
         if self.size >= self.wish.size_enough:
             return 0
         if not self.bound:
@@ -138,8 +138,8 @@ class _Visit:
     def hand_out(self, received: ReceivedEntry, row: MessageRow | None) -> bool:
         """Hand out one message; return False if its queue entry must be deleted.
 
-        This pull may receive a message again: another copy, which is deleted, or the same entry after its visibility
-        timeout, which stays, with only the later handle valid.
+        One pull may receive a message twice. If the second entry is another copy, the copy is deleted. If it is the
+        same entry, after its visibility timeout, only the later handle is returned.
         """
         if row is None or self.group.ordinal not in row.map.pending:
             return False

@@ -17,7 +17,7 @@ from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.pushing.webhook_signature import Sign, signed_headers
 
 BATCH_FORMATS = frozenset(each for each in ContentFormat if format_of(each).batch_type)
-"""Formats whose messages carry their own id, so that one body can contain several."""
+"""The formats in which a message includes its own id, so that one body can contain several messages."""
 
 
 def shared_item(message: Message, content_format: ContentFormat) -> Content:
@@ -68,7 +68,7 @@ def array_parts(batch: PushBatch, shared: Sequence[Content]) -> tuple[bytes, ...
 
 
 ANSWER_BYTES_MAX = 64 * 1024
-"""At most 64 KiB of a response are read; a hundred names take a tenth of it."""
+"""At most 64 KiB of a response are read. The ids of a hundred failed messages take a tenth of that."""
 NAMED = "named in batchItemFailures"
 MALFORMED = "malformed batchItemFailures"
 _FAILURES, _NAME = "batchItemFailures", "itemIdentifier"
@@ -77,8 +77,8 @@ _FAILURES, _NAME = "batchItemFailures", "itemIdentifier"
 def read_response(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
     """Return the outcome of an accepted request after reading its response *answer*.
 
-    An object may list failed messages. If it is truncated or lists unknown ids, the whole batch fails, as in Lambda.
-    Any other response accepts all. A byte order mark is ignored.
+    A JSON object in the response may list failed messages. If the object is truncated or lists unknown ids, the whole
+    batch fails, as in Lambda. Any other response accepts all messages. A byte order mark is ignored.
     """
     answer = answer.removeprefix(BOM_UTF8)
     if not answer.lstrip().startswith(b"{"):

@@ -1,7 +1,8 @@
 """The circuit breaker of a host: while many lanes get no response, only one probe at a time is attempted.
 
-A responding host costs nothing. Its row is written after attempts without a response. Lanes read it after such an
-attempt, and a process reads it after its first response since then. See docs/protocol.md, Circuits.
+A responding host costs nothing. The row of a host is written after attempts without a response. A lane reads the row
+after its own attempt without a response; a process reads it after the first response that follows. See
+docs/protocol.md, Circuits.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ CIRCUIT = "circuit"
 LANES_MIN, WINDOW_S = 5, 60
 """The circuit opens when this many lanes get no response within this time."""
 PROBE_GAP_S = 10
-"""The next probe may begin 10 s after a failed one."""
+"""The next probe may begin 10 s after a failed probe."""
 CIRCUIT_WAIT_S_MIN, CIRCUIT_WAIT_S_MAX = 20.0, 512.0
-"""Bounds of a lane's wait before it checks again: half to all of the time since the circuit opened."""
+"""The limits of a lane's wait before it checks again. The wait is half to all of the time since the circuit opened."""
 REOPENED_S = CIRCUIT_WAIT_S_MAX
-"""A circuit that opens again within this time keeps its age."""
+"""A circuit that opens again within this time after it closed keeps its age."""
 PROBE_GRACE_S = 30
-"""Another lane may probe 30 s after a probe should have ended, because its worker died."""
+"""Another lane may probe 30 s after a probe should have ended, because the worker of that probe may have died."""
 UNREACHED_S = 3_600
 """A host's row counts for an hour after its last write."""
 HOSTS_MAX = 10_000
@@ -53,8 +54,8 @@ class HostNews(dict[str, _News]):
 class CircuitCheck:
     """Whether a subscription may attempt its host in one invocation: freely, as the *probe* of an open circuit, or not.
 
-    If *until* is set, no attempt is made before it. *reached*: the host responded to an attempt. *is_news*: it
-    responded after an attempt without a response. *has_news*: `tell` has something to record.
+    If *until* is set, no attempt is made before *until*. *reached*: the host responded to an attempt. *is_news*: the
+    host responded after an attempt without a response. *has_news*: `tell` has something to record.
     """
 
     world: World
@@ -90,7 +91,7 @@ class CircuitCheck:
         self.has_news = self.has_news or self.is_news or outcome.unreached
 
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
-        """Check a doubtful host before an attempt. The lane that probes claims the probe for its *attempt_s*.
+        """Check a doubtful host before an attempt. The lane that probes claims the probe for *attempt_s*.
 
         A lane with a recent attempt (*attempted_at*) leaves the probe to others, to spare its retries.
         """
@@ -130,14 +131,14 @@ class CircuitCheck:
             await self._record()
 
     async def _close(self, known: Host) -> None:
-        """Close the circuit. A concurrent writer got a response too, or is the next without one."""
+        """Close the circuit. Another writer may be faster: its attempt also got a response, or was the next failure."""
         closed = _next(self.world, known, probe_at=None, failures={}, closed_at=self.world.clock.now())
         with suppress(ConditionLostError):
             await self._write(known, closed)
             self.world.telemetry.count("CircuitsClosed")
 
     async def _record(self) -> None:
-        """Record an attempt without a response. After several failed conditions, the next attempt records it."""
+        """Record an attempt without a response. After repeated conflicts, the next such attempt is recorded."""
         lane = self.subscription.subscription_id
         for lost in range(1, TRIES_MAX + 1):
             known = await self.look()
@@ -170,8 +171,8 @@ def _wait_s(world: World, host: Host) -> float:
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
     """Return *dues* for display; deliveries without an outcome get the outcome of the *head*.
 
-    This applies while the head waits for an open circuit or an unverified endpoint. Only the head's row records that,
-    because a backlog may be long.
+    This applies while the head waits for an open circuit or an unverified endpoint. Only the head's row records the
+    reason, because a backlog may be long.
     """
     if head is None or head.last_outcome not in (CIRCUIT, UNVERIFIED):
         return list(dues)

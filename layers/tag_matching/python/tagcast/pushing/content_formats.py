@@ -36,7 +36,7 @@ _SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Content:
-    """The part that all pushes of one message in one format share, encoded once."""
+    """The encoded part that is the same in all pushes of one message in one format."""
 
     octets: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -262,7 +262,7 @@ def cloudevent_header(value: str) -> str:
 
 
 def content_type(message: Message) -> str:
-    """Return the media type of the body: the producer's if a header can carry it, else by its kind."""
+    """Return the producer's media type if it is a valid header value, otherwise a media type for text or for bytes."""
     declared = message.draft.content_type
     if declared is not None and _HEADER_TEXT.fullmatch(declared):
         return declared
@@ -310,7 +310,7 @@ def valid_json(body: bytes) -> str | None:
 
 
 def ascii_json(text: str) -> str:
-    """Return the same JSON in ASCII. Only its strings may have other characters.
+    """Return the JSON *text* in ASCII. Other characters occur only in its strings, and are escaped.
 
     >>> ascii_json('["é"]')
     '["\\\\u00e9"]'

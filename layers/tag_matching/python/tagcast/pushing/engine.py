@@ -1,4 +1,4 @@
-"""The push engine: a run of one subscription's deliveries passes the gates in turn, and the rest is pushed.
+"""The push engine: a run of one subscription's deliveries goes through the gates, and those that pass are pushed.
 
 See docs/protocol.md, Pushing, and docs/filters.md, Functions.
 """
@@ -60,7 +60,7 @@ class Failure:
 
     @property
     def not_before(self) -> int | None:
-        """The receiver's Retry-After as an instant, or None. No other retry is earlier."""
+        """The receiver's Retry-After as an instant, or None. The delivery is not retried earlier."""
         return None if self.outcome.retry_after_s is None else self.next_attempt_at
 
 
@@ -80,8 +80,9 @@ class Hold:
 class RunResult:
     """The results of a run by message id: terminal entries and failures. Other deliveries were not started.
 
-    *enqueued* are in the queue of their group: they are still pending, but the engine has nothing more to do. *judged*
-    passed the filter function in this run. *got_through* counts the successes, including deliveries to a group's queue.
+    The *enqueued* deliveries are in the queue of their group: they are still pending, but the engine has nothing more
+    to do. The *judged* deliveries passed the filter function in this run. *got_through* counts the successes, including
+    deliveries to a group's queue. *held* is the reason and the end of a wait, if the run must wait.
     """
 
     ended: dict[str, Entry] = field(default_factory=dict)
@@ -109,7 +110,7 @@ def drop_expired(
 ) -> list[Delivery]:
     """Return the *deliveries* that have not expired at *now*, and end the others in *result*.
 
-    The clock is not read again before the push, because it may be set back or forward.
+    The push uses the same *now*, because the clock may be set back or forward in between.
     """
     waiting = []
     for message, made in deliveries:
@@ -121,7 +122,7 @@ def drop_expired(
 
 
 def add_end(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
-    """End a delivery in *result* without a push."""
+    """Record in *result* that a delivery ended without a push."""
     result.ended[message.message_id] = entry
     world.telemetry.settled(message, subscription, entry.state)
 
@@ -141,9 +142,9 @@ async def attempt(
 ) -> dict[str, Result]:
     """Push *deliveries* in one request at *now*; return the counted results by message id.
 
-    Only a subscription with batches gets several. If a request fails as a whole, the failing message is unknown, and
-    the failure counts for the head alone. If ordered, no result behind the first failure counts. Other deliveries stay
-    as if they had not been pushed.
+    A request has several deliveries only if the subscription has batches. If the whole request fails, the service does
+    not know which message failed, so the failure counts only for the head. On an ordered subscription, no result after
+    the first failure counts. A delivery without a counted result stays as if it had not been pushed.
     """
     pushes = tuple(Push(subscription, message, made + 1) for message, made in deliveries)
     started = world.clock.monotonic()
@@ -162,7 +163,7 @@ async def attempt(
 
 
 def _count_attempted(pushes: Sequence[Push], outcome: Outcome) -> int:
-    """Return for how many of the *pushes* in one request, from its head on, the attempt counts."""
+    """Return how many *pushes* of one request count as attempts, beginning with the head."""
     if not outcome.delivered:
         return 1
     failed = [place for place, push in enumerate(pushes) if push.message.message_id in outcome.failed]
@@ -181,7 +182,7 @@ def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: 
 
 
 def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
-    """Return the next attempt of a delivery whose *failures*-th attempt ended at *ended_at*."""
+    """Return the time of the next attempt of a delivery whose *failures*-th attempt ended at *ended_at*."""
     wait_s = delay_s(subscription.settings.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
     return ended_at + round(wait_s / world.time_scale * 1000)
 
@@ -212,7 +213,7 @@ def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_a
 def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
     """Return the state of a lane after *failures*.
 
-    Without failures the lane is BLOCKED, because some deliveries were not started.
+    If *failures* is empty, the lane is BLOCKED, because some deliveries were not started.
     """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
@@ -225,8 +226,8 @@ def lane_state_after(subscription: Subscription, failures: Collection[Failure]) 
 def independent_state_after(failures: Collection[Failure], *, got_through: bool, has_more: bool) -> LaneState:
     """Return the state of a lane under INDEPENDENT_RETRY after *failures*.
 
-    *got_through*: some delivery succeeded. *has_more*: some deliveries were not started. Contact is lost if nothing
-    succeeded and a failure concerns the receiver, not only its own message.
+    *got_through*: some delivery succeeded. *has_more*: some deliveries were not started. Contact is lost if no delivery
+    succeeded and a failure concerns the receiver, not only one message.
     """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
@@ -238,12 +239,12 @@ def independent_state_after(failures: Collection[Failure], *, got_through: bool,
 KNOWN_MAX = 10_000
 """A process remembers the last push to at most 10,000 receivers."""
 HEAD_STARTS = SLOTS // 2
-"""A batch starts with its slowest receivers, in at most half of the slots, so that the others find free slots."""
+"""A batch first pushes to its slowest receivers, in at most half of the slots. Other receivers get the other slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastPush:
-    """The priority of a receiver's next push, and the duration of its last one in seconds."""
+    """The priority of a receiver's next push, and the duration of its last push in seconds."""
 
     priority: Priority
     took_s: float
@@ -265,8 +266,8 @@ class LastPushes(dict[str, LastPush]):
 def order_pushes(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]:
     """Return the *ordinals* of a topic's subscriptions in the order of their pushes.
 
-    A batch ends with its slowest receiver, and each start takes time, so the slow ones go first. No order is promised
-    between subscriptions.
+    A batch lasts until its slowest receiver responds, and each start takes time, so pushes to slow receivers start
+    first. The service promises no order between subscriptions.
     """
     if len(ordinals) < 2:
         return list(ordinals)
@@ -293,7 +294,7 @@ Request = Sequence[Delivery]
 
 
 ASKED_AGAIN_S = 1.0
-"""A run asks again whether its lane was paused, or its subscription deleted, if it did not for a second."""
+"""A run checks at most once a second whether its lane was paused or its subscription deleted."""
 ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
 """A batch stops waiting for responses 0.75 s per 500 subscriptions after the start of its last push."""
 
@@ -302,8 +303,8 @@ ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
 class InFlight:
     """The runs of a batch with pushes in flight, by the ordinals of their subscriptions.
 
-    A response is late if it is missing *within_s* after the last push of any run began. Only that last start counts,
-    because the loop has no time to read responses while pushes start.
+    A response is late if it has not arrived *within_s* after the last start of a push in any run. Only the last start
+    counts, because the loop has no time to read responses while pushes start.
     """
 
     clock: Clock
@@ -346,7 +347,7 @@ class InFlight:
 class RunWatch:
     """A batch's view of one subscription's run: its pushes in flight, and its results.
 
-    If the batch continues without the run (*is_left*), the run starts nothing more.
+    If the batch continues without the run (*is_left*), the run starts no more pushes or calls.
     """
 
     in_flight: InFlight
@@ -370,8 +371,8 @@ class Run:
     """One subscription's deliveries in their order, attempted together.
 
     Pushes start within *seconds*, in *slots*. *unjudged* messages need a verdict of the filter function. *answered*:
-    the receiver just answered well, so its window is open from the beginning. *asks_circuit*: the previous attempt, at
-    *attempted_at*, failed, so the circuit of the host is checked first.
+    the receiver just answered well, so its window is open from the beginning. *asks_circuit*: the run first checks the
+    circuit of the host, because the receiver may not respond. *attempted_at*: the time of the head's last attempt.
     """
 
     subscription: Subscription
@@ -384,15 +385,15 @@ class Run:
     asks_circuit: bool = False
     attempted_at: int | None = None
     permit: Permit | None = None
-    """The permit of the subscription's rate, if it has one."""
+    """The permit of the subscription's rate; None if the subscription has no rate."""
     watch: RunWatch | None = None
-    """The watch of the batch that may leave this run; None otherwise."""
+    """The watch of the batch that may continue without this run; None if the run is part of no batch."""
     may_continue: Callable[[], Awaitable[bool]] | None = None
-    """Whether the lane still lets attempts begin; None if the run is too short to ask."""
+    """Return whether the lane still allows attempts to begin; None if the run is too short for this check."""
 
     @property
     def is_left(self) -> bool:
-        """Whether the batch continued without this run, so that nothing more may begin."""
+        """Whether the batch continued without this run, so that no more pushes or calls may begin."""
         return self.watch is not None and self.watch.is_left
 
     def flight(self, pushes: Sequence[Delivery] = ()) -> AbstractContextManager[None]:
@@ -406,8 +407,8 @@ class Run:
 def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weights: BytesInFlight) -> list[Request]:
     """Split *deliveries*, in their order, into as few requests as the subscription's bounds allow.
 
-    A delivery that failed before is alone in its request, so that no other fails with it. Fewer deliveries never need
-    more requests.
+    A delivery that failed before is alone in its request, so that no other delivery fails with it. Removing a
+    delivery never increases the number of requests.
     """
     batching = subscription.settings.batching
     if batching is None:
@@ -431,9 +432,9 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
 async def send_in_order(world: World, run: Run) -> RunResult:
     """Push the deliveries of *run* in order: one at a time until the receiver answers well, then in its window.
 
-    After a failure with a pending delivery nothing new starts, unless the deliveries are independent and the receiver
-    only refused one. Nothing starts later than the run's time (*seconds*) after the first push. The first push waits at
-    most as long for its slot.
+    If a delivery failed and is still pending, no new push starts. The exception is a receiver that refused only that
+    message, under INDEPENDENT_RETRY. No push starts later than the run's *seconds* after the first push. The first push
+    waits for its slot for at most the same time.
     """
     until = world.clock.monotonic() + run.seconds
     waiting = deque(requests_of(run.subscription, run.deliveries, run.slots.bytes))
@@ -501,7 +502,7 @@ class _Sender:
                 self.run.slots.give_back(held)
 
     async def ask_lane(self) -> None:
-        """Stop if the lane lets no further attempt begin. Concurrent pushes wait for one answer."""
+        """Stop if the lane allows no further attempt. Concurrent pushes share one check and wait for it."""
         if self.run.may_continue is None or self.world.clock.monotonic() < self.asked_s + ASKED_AGAIN_S:
             return
         async with self.asking:
@@ -523,7 +524,7 @@ class _Sender:
         return await self.run.slots.take(self.run.circuit.host, priority, self.until, pushes, before)
 
     def stops_after(self, failure: Failure) -> bool:
-        """Return whether nothing new starts after a failure, because the receiver may not accept anything."""
+        """Return whether no new push starts after *failure*, because the receiver may accept no message."""
         return not (failure.outcome.refused and self.run.subscription.settings.is_independent)
 
     def may_go_on(self) -> bool:
@@ -532,8 +533,8 @@ class _Sender:
     async def attempt(self, request: Request) -> None:
         """Attempt the unexpired deliveries of a request.
 
-        If the request failed as a whole, deliveries whose result does not count wait at the front again. Nothing may
-        happen between the check of expiry and the push.
+        If the request failed as a whole, deliveries whose result does not count wait at the front again. The push must
+        follow the check of expiry directly.
         """
         now = self.world.clock.now()
         waiting = drop_expired(self.world, self.run.subscription, request, self.result, now)
@@ -570,8 +571,8 @@ NOT_OPENED = "the signing secret cannot be read"
 async def attempt_run(world: World, run: Run) -> RunResult:
     """Attempt the deliveries that pass the gates.
 
-    Each gate removes deliveries from the run and records in the result how they ended, failed, or are held. Deliveries
-    without a result were not started.
+    Each gate may remove deliveries from the run. It records in the result that they ended, failed, or are held.
+    Deliveries without a result were not started.
     """
     result = RunResult()
     if run.watch is not None:
@@ -594,7 +595,7 @@ def _end_expired(world: World, run: Run, result: RunResult) -> Run:
 
 
 def _hold_unverified(run: Run, result: RunResult) -> Run:
-    """Hold everything while the endpoint is unverified: until then the head can only expire."""
+    """Hold all deliveries while the endpoint is unverified. Until it is verified, the head can only expire."""
     if run.subscription.settings.unverified is None or not run.deliveries:
         return run
     result.held = Hold(run.deliveries[0][0].expires_at, UNVERIFIED)
@@ -602,7 +603,7 @@ def _hold_unverified(run: Run, result: RunResult) -> Run:
 
 
 async def _check_circuit(world: World, run: Run, result: RunResult) -> Run:
-    """Check the host's circuit if the previous attempt failed. A probe attempts only the head."""
+    """Check the circuit of a doubtful host if the run asks for it. A probe attempts only the head."""
     if not (run.deliveries and run.asks_circuit and run.circuit.is_doubtful):
         return run
     attempt_s = run.subscription.settings.timeout_s + judging_s(run.subscription)
@@ -614,7 +615,7 @@ async def _check_circuit(world: World, run: Run, result: RunResult) -> Run:
 
 
 async def _take_permit(world: World, run: Run, result: RunResult) -> Run:
-    """Take permits for as many attempts as the rate allows soon; *held* has the time of the next one."""
+    """Take permits for as many attempts as the rate allows soon. *held* of *result* gets the next free instant."""
     rate = run.subscription.settings.rate
     if rate is None or not run.deliveries:
         return run
@@ -627,8 +628,9 @@ async def _take_permit(world: World, run: Run, result: RunResult) -> Run:
 async def _call_filter_function(world: World, run: Run, result: RunResult) -> Run:
     """Call the filter function once for all unjudged messages, in a slot like a push.
 
-    Without a slot nothing starts. An error under the policy ``block`` is a failed attempt of the first message in
-    question. Messages before it continue; messages behind it are not started and stay unjudged.
+    If no slot is free in time, nothing is called or pushed. An error of the function under the policy ``block`` is a
+    failed attempt of the first unjudged message. Messages before that message continue; messages behind it are not
+    started and stay unjudged.
     """
     function = function_of(run.subscription) if run.unjudged else None
     if function is None:
@@ -649,7 +651,7 @@ async def _call_filter_function(world: World, run: Run, result: RunResult) -> Ru
 async def _apply_verdicts(
     world: World, run: Run, function: FunctionFilter, asked: Sequence[Delivery], result: RunResult
 ) -> Sequence[Delivery]:
-    """End or fail the *asked* deliveries that must not be pushed; return the rest of the run."""
+    """End or fail the *asked* deliveries that must not be pushed; return the deliveries of *run* that may continue."""
     subscription = run.subscription
     with run.flight():
         verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
@@ -680,7 +682,8 @@ async def _apply_verdicts(
 async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:
     """Decrypt the subscription's secrets, and read the service's seeds, if a push needs them.
 
-    If they are unreadable, nothing is pushed. This is no attempt, because the fault is the service's.
+    If secrets or seeds cannot be read, nothing is pushed. This does not count as an attempt, because the service is at
+    fault.
     """
     settings = run.subscription.settings
     needs_keys = settings.sealed is not None or settings.signature is Signature.V1A
@@ -709,8 +712,9 @@ def _with_keys(world: World, subscription: Subscription) -> Subscription:
 async def _enqueue(world: World, run: Run) -> RunResult:
     """Send the deliveries to the group's queue, in their order, ten at a time, within the run's time.
 
-    This is no attempt; a pull is. A delivery that the queue refuses fails with its number of attempts unchanged,
-    because the fault is the service's. The rest is left for later. See docs/protocol.md, Consumer groups.
+    Only a pull counts as an attempt. If the queue refuses a delivery, its failure is no attempt, because the service is
+    at fault. Deliveries behind a refused delivery, and those for which no time is left, are not started. See
+    docs/protocol.md, Consumer groups.
     """
     group, result, until = run.subscription, RunResult(), world.clock.monotonic() + run.seconds
     waiting = drop_expired(world, group, run.deliveries, result, world.clock.now())

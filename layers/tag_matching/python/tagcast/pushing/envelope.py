@@ -21,7 +21,7 @@ _LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate", "ce-partitionkey",
 
 
 def fitting(headers: dict[str, str]) -> dict[str, str]:
-    """Return *headers* in at most 4 KiB; the least important are dropped first."""
+    """Return *headers* in at most 4 KiB; the least important headers are dropped first."""
     characters = sum(map(len, headers)) + sum(map(len, headers.values()))
     if UTF8_BYTES_MAX * characters + HEADER_BYTES_AROUND * len(headers) <= HEADERS_BYTES_MAX:
         return headers
@@ -43,7 +43,7 @@ def header_bytes(headers: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """The body in parts, the large one shared, and all headers of a POST with lower-case names."""
+    """The body of a POST in parts, of which the large part is shared, and all headers, with lower-case names."""
 
     parts: tuple[bytes, ...]
     headers: Mapping[str, str]
@@ -72,8 +72,9 @@ def http_request(
 ) -> HttpRequest:
     """Return the request for an HTTP endpoint, signed with its secret and, by *sign*, with the service's keys.
 
-    *sent_at* is the time of the attempt, *version* that of this software, and *shared* the :func:`content` of the
-    message. *account* is the owner of the topic in CMQ's format. Headers above 4 KiB are dropped. Raises SecretError.
+    *sent_at* is the time of the attempt, *version* the version of this software, and *shared* the :func:`content` of
+    the message. *account* is the owner of the topic in CMQ's format. If the headers exceed 4 KiB, the least important
+    headers are dropped. Raises SecretError.
     """
     message, content_format = push.message, push.subscription.settings.content_format
     form, shared = format_of(content_format), shared or content(message, content_format)

@@ -2,9 +2,9 @@
 
 See docs/protocol.md, Pushing.
 
-A push in flight holds one slot. Receivers that answered well in this batch go first, then those whose last push
-succeeded. A host holds at most an eighth of all slots, plus one for each of its good answers. Waiting for a slot is
-measured as the service's time and never counted against the receiver.
+A push in flight takes one slot. Receivers that answered well in this batch go first, then receivers whose last push
+succeeded. A host takes at most an eighth of all slots, plus one slot for each of its good answers. The time that a push
+waits for a slot does not reduce the receiver's time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tagcast.pushing.envelope import content
 
 BYTES_MAX = 64 * 1024 * 1024
 SURE_BYTES_MAX = 4 * 1024
-"""Smaller contents are not encoded only to measure them."""
+"""A body up to this size is not encoded to measure it; its size is estimated."""
 ESCAPED_MAX = 6
 """JSON escapes one byte into at most 6."""
 COPIES = 6
@@ -33,7 +33,7 @@ ITEM_BYTES_AROUND = 256
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The memory of one push. Pushes with the same *key* share it."""
+    """The memory of one push. Pushes with the same *key* share this memory."""
 
     key: tuple[str, ...]
     size: int
@@ -102,15 +102,15 @@ class BytesInFlight:
 
 
 SLOTS = 800
-"""Pushes in flight: each holds a socket or a thread, and Lambda allows 1,024 of either."""
+"""The maximum of pushes in flight. Each takes a socket or a thread, and Lambda allows 1,024 sockets and threads."""
 HOSTS_MIN = 8
-"""A host takes at most an eighth of the slots: it needs eight dead hosts to take them all."""
+"""A dead host takes at most an eighth of the slots, so only eight dead hosts can take all slots."""
 STARTS_AT_ONCE = 4
-"""After 4 starts the loop reads responses again, so that none waits for a thousand starts."""
+"""After 4 starts the loop reads responses again, so that no response waits for a thousand starts."""
 Pushes = Sequence[tuple[Subscription, Message]]
 """The deliveries of one request."""
 CLOCK_STEP_S = 0.001
-"""Clocks have milliseconds: an instant nearer than this has come."""
+"""Clocks count milliseconds: an instant less than this ahead counts as reached."""
 
 
 class Priority(IntEnum):
@@ -179,7 +179,7 @@ class PushSlots:
     async def take(
         self, host: str, priority: Priority, until: float, pushes: Pushes = (), instead_of: Slot | None = None
     ) -> Slot | None:
-        """Take a slot for *pushes*; wait for one until the monotonic time *until*, else return None.
+        """Take a slot for *pushes*; return None if no slot is free until the monotonic time *until*.
 
         A slot that is free at once is taken even after *until*. Requests of equal priority are served in order. The
         slot *instead_of* is given back, and its place is used for this request if memory allows.
@@ -214,12 +214,12 @@ class PushSlots:
         self._call(self._hosts[slot.host])
 
     def answered(self, host: str) -> None:
-        """Record a successful push to *host*: one more may be in flight there."""
+        """Record a successful push to *host*: one more push to that host may be in flight."""
         self._hosts[host].answers += 1
         self._call(self._hosts[host])
 
     def _call(self, owner: _Host) -> None:
-        """Queue the requests that waited for a place at one host, as far as there are places now."""
+        """Move requests that waited for a place at one host to the front, as many as the host now has places."""
         room = self._room(owner)
         called: list[_Waiter] = []
         while owner.waiting and len(called) < room:
@@ -259,7 +259,7 @@ class PushSlots:
             self._lines[waiter.slot.priority].appendleft(waiter)
 
     def _grant(self) -> None:
-        """Give slots to waiting requests, in order, while there are any."""
+        """Give slots to waiting requests, in order, while slots are free."""
         short = False
         for line in self._lines.values():
             while line and self._free > 0 and self._starts_left > 0:

@@ -16,9 +16,9 @@ from tagcast.rows.rate import RATE_ROWS, free_update
 
 SECOND_US = 1_000_000
 HORIZON_S = 2.0
-"""Permits are given at most 2 s ahead, because the invocation waits for the last one."""
+"""Permits are given at most 2 s ahead, because the invocation waits for its last permit."""
 SKEW_S = 60.0
-"""A permit later than the horizon by more than this was given by a clock that was wrong, and counts no more."""
+"""A permit that is later than the horizon by more than this comes from a wrong clock, and does not count."""
 RATE = "rate"
 """The reason of a delivery that waits for its subscription's rate."""
 
@@ -50,7 +50,9 @@ class Permit:
 
 
 def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> Permit:
-    """Return the permit for *wanted* attempts within the horizon, if earlier ones are taken until *known*.
+    """Return the permit for up to *wanted* attempts within the horizon.
+
+    *known* is the first instant without a permit (microseconds); None if no permit was given.
 
     >>> plan_permit(None, 1_000, 10, 2.0)
     Permit(count=5, start_us=1000000, gap_us=500000.0, free_us=3500000)

@@ -12,17 +12,19 @@ from urllib.parse import quote_plus
 
 READ_BYTES_MAX = 4_096
 EDGE_LENGTH = 512
-"""At most 4 KiB of a response are read; the last 512 characters are hidden, because a secret may be cut there."""
+"""At most 4 KiB of a response are read. If the response is not shorter, the last 512 characters are hidden, because a
+secret may be cut there.
+"""
 SHOWN_BYTES_MAX = 1_024
 REDACTED = "[redacted]"
 SECRET_PREFIX = "whsec_"
 SECRET_LENGTH_MIN = 6
-"""Shorter texts are no secrets, and would redact words."""
+"""A shorter text is not redacted, because it could be part of ordinary words."""
 _ELLIPSIS = "…"
 _SCHEMES = r"(?:bearer|basic|digest|negotiate|aws4-hmac-sha256)"
 _WORDS = r"(?:authorization|api[_-]?key|token|secret|password|passwd|credential|cookie)"
 _NAMES = rf"(?<![\w-])(?=[\w-]*?{_WORDS})[\w-]++"
-"""Whole names, read once from their start: the text is a stranger's, and may be made to take long."""
+"""Matches a whole name in one pass, because a malicious response could make the search slow."""
 _SENSITIVE = re.compile(
     rf"""(?P<kept>{_NAMES}\\?["']?\s*+[:=]\s*+\\?["']?(?:{_SCHEMES}\s++)?|\b{_SCHEMES}\s++)[^\s"'<>&;,]{{4,}}"""
     rf"|{SECRET_PREFIX}[\w+/=-]{{4,}}",

@@ -1,7 +1,7 @@
 """The retry strategies: when a failed delivery is attempted again (docs/semantics.md, Retries).
 
-Two waits are not decided here. A delivery that the service could not attempt waits ``PUT_OFF_S`` of the engine. A
-delivery to a host without responses waits for the circuit.
+Other modules decide other waits. A delivery that the service could not attempt waits for ``PUT_OFF_S`` of the engine.
+The circuit, the rate and the verification of an endpoint may hold deliveries, too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
 def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_scale: float) -> int:
     """Return when an independent delivery may be attempted: by its schedule, or by Retry-After.
 
-    Deliveries in the backlog before *retry_all_at* are due, because a person requested a retry of all.
+    A delivery is due at once if its last attempt, or else its acceptance, was before *retry_all_at*. A person then
+    requested a retry of all deliveries.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> due = PendingDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)
@@ -74,7 +75,7 @@ def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_
 def probe_delay_s(policy: RetryPolicy, lost_s: float) -> float:
     """Return the seconds until the next attempt at a receiver that accepted nothing for *lost_s*.
 
-    For a single message this equals its own schedule.
+    For a single message, this delay is the same as the delay of its own schedule.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> [probe_delay_s(decay, lost_s) for lost_s in (0.0, 1.5, 60.0, 9_000.0)]
@@ -95,8 +96,8 @@ def after_failure(
 ) -> Disposition:
     """Return the disposition of a delivery whose *failures*-th attempt failed at *ended_at*.
 
-    A retry never extends a life: if it would start at or after *expires_at*, the delivery expires. Retry-After counts
-    in real seconds; *time_scale* divides our own delays.
+    A retry never extends a life: if the retry would start at or after *expires_at*, the delivery expires. *time_scale*
+    divides the service's own delays, but not Retry-After.
 
     >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
     >>> def after(failures, expires_at):

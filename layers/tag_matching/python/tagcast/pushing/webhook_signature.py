@@ -1,4 +1,4 @@
-"""The common headers of every request, and its signatures: Standard Webhooks, by a secret or by the service's keys."""
+"""The common headers of requests, and their signatures by Standard Webhooks, with a secret or the service's keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def signed_headers(
     parts: Sequence[bytes],
     sign: Sign | None = None,
 ) -> dict[str, str]:
-    """Return the headers that identify and sign a request to *subscription*, and its own static headers.
+    """Return the headers that identify and sign a request to *subscription*, and the static headers of *subscription*.
 
     Raises SecretError.
     """
@@ -66,10 +66,10 @@ def signatures(
     body: Iterable[bytes],
     sign: Callable[[bytes], Sequence[bytes]] | None = None,
 ) -> str:
-    """Return all signatures of *settings*, separated by spaces; an empty text if there are none.
+    """Return all signatures that *settings* require, separated by spaces. Without signatures, return an empty text.
 
-    Each secret valid at *sent_at* (milliseconds) adds one, and so does each of the subscription's service keys, by
-    *sign*. A receiver can verify the push with any of them. Raises SecretError.
+    Each secret that is valid at *sent_at* (milliseconds) adds one signature. With ``v1a``, *sign* adds one for each of
+    the subscription's service keys. A receiver can verify the push with any signature. Raises SecretError.
     """
     parts, timestamp = tuple(body), sent_at // 1000
     made = [signature(each, message_id, timestamp, *parts) for each in settings.signing_secrets(sent_at)]

@@ -1,7 +1,7 @@
 """Topics with their subscriptions, cached while their version stays the same.
 
-A publish may use a topic for a moment without reading it; a change of the topic waits until no publish does. See
-docs/limits.md, Hot keys.
+For a moment, a publish may use a cached topic without reading it. A change of the topic waits until no publish uses the
+old version. See docs/limits.md, Hot keys.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Look:
 
     @classmethod
     def of(cls, world: World) -> Look:
-        """Return the beginning of a read, now. Without caching, no clock is read."""
+        """Return the current time as the beginning of a read; if topics are not cached, return NEVER."""
         return cls(world.clock.monotonic(), world.clock.now()) if world.topic_known_s else NEVER
 
     def still_counts(self, world: World) -> bool:
-        """Return whether the read is recent by both clocks, since one may stop while the process is frozen."""
+        """Return whether the read is recent on both clocks, because one clock may stop while the process is frozen."""
         known_s = world.topic_known_s
         if not known_s:
             return False
@@ -55,16 +55,16 @@ NEVER = Look()
 
 
 def wait_for_publishers(world: World) -> None:
-    """Wait until every later publish sees a stored change."""
+    """Wait until every publish that begins later reads the stored change."""
     if world.topic_known_s:
         world.clock.sleep(world.topic_known_s + CLOCKS_APART_S)
 
 
 class LazyIndex:
-    """The index of a topic's filters, compiled or loaded at the first match; most functions never need it.
+    """The index of a topic's filters, compiled or loaded at the first match. Most Lambda functions match no messages.
 
-    *is_kept*: the index may be loaded from a copy that another process stored. An unloaded index stays unloaded after a
-    change; its first match loads that copy and applies the change.
+    *is_kept*: the index may be loaded from a copy that another process stored. If a change comes before the index is
+    loaded, the first match loads that copy and then applies the change.
     """
 
     def __init__(self, make: Callable[[], Index], made: Index | None = None, *, is_kept: bool = False) -> None:
@@ -81,7 +81,7 @@ class LazyIndex:
     def changed(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
     ) -> LazyIndex:
-        """Return the index after changes. *anew* builds it if too much changed, or if it is not loaded or stored."""
+        """Return the index after changes. *anew* builds it after many changes, or if it is not loaded or stored."""
         if self._index is not None:
             return LazyIndex(anew, with_changes(self._index, filters, removed))
         if self._is_kept:
@@ -103,7 +103,7 @@ class Directory:
     look: Look = NEVER
 
     def match(self, message: Message) -> Matched:
-        """Return the subscriptions that match *message*, and those whose filters failed."""
+        """Return the subscriptions that match *message*, and the subscriptions whose filters failed."""
         return self.index.get().match(message)
 
     def only(self, name: str) -> Directory:
@@ -130,7 +130,7 @@ def read_topic(world: World, name: str) -> Topic:
 def publishing_directory(world: World, name: str) -> Directory:
     """Return the topic like :func:`directory_of`, or a copy up to a second old if the deployment allows it.
 
-    Such a deployment acknowledges a change of the topic only after the old version is no longer in use.
+    A deployment that allows copies acknowledges a change of the topic only when the old version is no longer in use.
     """
     known = world.memory.of(Directories).get(name)
     if known is not None and known.look.still_counts(world):
@@ -139,10 +139,10 @@ def publishing_directory(world: World, name: str) -> Directory:
 
 
 def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Directory:
-    """Return the topic like :func:`directory_of`, using the stored copy of a large one.
+    """Return the topic like :func:`directory_of`, but use the stored copy of a large topic.
 
     If a large topic must be read completely, this call reads until *until_s* (monotonic) and then raises
-    UnavailableError. The next call continues there.
+    UnavailableError. The next call continues where this call stopped.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name, until_s))
 
@@ -150,9 +150,9 @@ def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Dir
 def directory_of(world: World, name: str) -> Directory:
     """Return the topic with every subscription acknowledged before this call, or raise NotFoundError.
 
-    The version is read strongly consistent each time, and subscriptions only after a change: with a recent copy, only
-    the changed ones. They are valid together if the version before and after the read is the same. Raises
-    UnavailableError while they change faster than they can be read.
+    Each call reads the version with a strongly consistent read. It reads subscriptions only after a change: with a
+    recent copy, only the changed subscriptions. The result is valid if the version is the same before and after the
+    read. Raises UnavailableError while subscriptions change faster than they can be read.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name))
 
@@ -160,7 +160,7 @@ def directory_of(world: World, name: str) -> Directory:
 def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | None:
     """Return one current subscription, or None. Raises NotFoundError (topic).
 
-    For a large topic no other subscription is read: its name comes from the history of its filter.
+    In a large topic, no other subscription is read: the history of its filter gives the name of the subscription.
     """
     known = world.memory.of(Directories).get(topic)
     count = (read_topic(world, topic) if known is None else known.topic).subscription_count
@@ -198,7 +198,7 @@ def _directory_of(world: World, name: str, until_s: float | None = None) -> Dire
 
 
 def _load_kept(world: World, topic: Topic, until_s: float) -> Directory:
-    """Return a large topic from its stored copy plus the changes since."""
+    """Return a large topic from its stored copy and later changes. Without a usable copy, read it completely."""
     kept = kept_subscriptions.load(world, topic)
     if kept is not None and (fresh := _since(world, topic, kept)) is not None:
         reading.forget(world, topic)
@@ -210,7 +210,7 @@ def _load_kept(world: World, topic: Topic, until_s: float) -> Directory:
 
 
 def _since(world: World, topic: Topic, kept: StoredSubscriptions) -> Directory | None:
-    """Return *topic* from its *kept* copy plus the changes since; None if those are too many."""
+    """Return *topic* from its *kept* copy and later changes; None if there are too many changes."""
     then = replace(topic, subscriptions_version=kept.version)
     index = LazyIndex(lambda: index_of(world, then, kept.by_ordinal, kept.digest), is_kept=True)
     known = Directory(then, kept.by_ordinal, kept.by_name, index, in_order=kept.in_order)

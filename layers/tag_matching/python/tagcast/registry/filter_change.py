@@ -17,7 +17,7 @@ from tagcast.registry.subscriptions import get_subscription
 def change_filter(
     world: World, topic: str, name: str, filter: Mapping[str, object] | None, if_match: int | None = None
 ) -> Subscription:
-    """Replace the filter, as a new version of the subscription; *if_match* is its required version.
+    """Replace the filter, as a new version of the subscription; *if_match* is the required current version.
 
     Raises NotFoundError, InvalidFilterError, PreconditionFailedError.
     """

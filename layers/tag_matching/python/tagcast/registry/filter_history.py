@@ -17,13 +17,13 @@ READ_AT_ONCE = 10
 """The version of a message is most often among the newest."""
 ALONE_MAX = 16
 SPAN_MAX = 20
-"""Up to 16 histories are read one by one, and more if they stand apart: else all between them are read together."""
+"""Up to 16 histories are read one by one, and also more with distant ordinals. Others are read in one query."""
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
-    """Let the filter version expire that now has 20 newer versions, after all receipts of its time.
+    """Set the expiry of the filter version with 20 newer versions, so that it outlives all receipts that use it.
 
-    Each change lets one version expire and reads no history. So a filter may change any number of times.
+    Each change sets the expiry of one version and reads no history. So a filter may change any number of times.
     """
     version = subscription.version - VERSIONS_KEPT
     if version > 0:

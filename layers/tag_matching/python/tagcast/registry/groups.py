@@ -10,14 +10,14 @@ from tagcast.ports import GroupQueue, World
 from tagcast.rows.lane import Filling, Lane
 
 PUBLISHED_S = 60
-"""60 s after a group's creation, every publish that did not see it has ended, and so has the creating call."""
+"""60 s after a group's creation, the creating call and every publish that read the topic before have ended."""
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
     """Return a group's *settings* with the secret of *known*, or with a new one for a new group.
 
-    Raises ConflictError if *known* would become a group, stop being one, or change its order, because its queue holds
-    its pending messages.
+    Raises ConflictError if *known* would become a group, stop being a group, or change its order. The pending messages
+    of a group are in a queue that cannot change.
     """
     if known is not None:
         kept = known.settings
@@ -38,7 +38,7 @@ def make_queue(world: World, group: Subscription) -> None:
 
 
 def lane_to_fill(world: World, owner: Topic, group: Subscription) -> Lane | None:
-    """Return the lane of a new *group* of *owner* that receives older messages; None if it receives none.
+    """Return the lane of a new *group* of *owner*; None if the group receives no older messages.
 
     The lane's worker first adds the older messages to the backlog, so that all messages come in order.
     """

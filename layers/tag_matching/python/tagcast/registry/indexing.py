@@ -1,4 +1,4 @@
-"""The index of one topic version: loaded if another process stored it, else built, a large one part by part.
+"""The index of one topic version: loaded if another process stored it, otherwise built. A large index has parts.
 
 See docs/protocol.md, Wide messages.
 """
@@ -21,7 +21,7 @@ from tagcast.registry import kept_subscriptions
 ARCHIVED_SUBSCRIPTIONS_MIN = 200
 """With fewer subscriptions, compiling is faster than a request to the archive."""
 EFFORT_MAX = 3_000_000
-"""About half a second of CPU: a larger index is built in parts of at most this effort."""
+"""About half a second of CPU time. An index of more effort is built in parts of at most this effort."""
 BUILD_FOR_S = 8.0
 """A publish starts no further part of an index after this time, because its request needs an answer."""
 
@@ -42,8 +42,8 @@ class Buildings(dict[str, Building]):
 def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription], digest: str | None = None) -> Index:
     """Return the index of one version of a topic, loaded from the archive if it is large and stored there.
 
-    A stored copy of the topic may have newer subscriptions than its version; its *digest* then names the index. Raises
-    UnavailableError if it takes too long: the next request continues with what was built.
+    A stored copy of the topic may have newer subscriptions than its version. So its *digest* names the index. Raises
+    UnavailableError if the build takes too long; the next request continues with the parts built so far.
     """
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
         return TopicIndex.build(kept_subscriptions.filters(by_ordinal))
@@ -71,9 +71,9 @@ def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription],
 
 
 def _go_on(world: World, topic: Topic, building: Building, until: float) -> bool:
-    """Load stored parts, and build others until *until*, but at least one; return whether none is left.
+    """Load stored parts, and build missing parts until *until*, at least one. Return whether all parts are present.
 
-    Each process begins elsewhere, so that simultaneous publishers build different parts.
+    Each process begins with a random part, so that simultaneous publishers build different parts.
     """
     snapshots, count = building.snapshots, len(building.parts)
     first, is_over = int(world.dice.uniform(0, count)), False

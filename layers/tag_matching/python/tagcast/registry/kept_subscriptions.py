@@ -1,8 +1,8 @@
 """The subscriptions of a large topic in one object beside the table, decoded piece by piece on demand.
 
-A process that starts without the topic loads the object and reads only later changes. Reading the rows of 100,000
-subscriptions takes seconds and some ten thousand read units of one key, which has 3,000 a second for all processes. See
-docs/limits.md, Hot keys.
+A process without the topic in its cache loads the object and reads only later changes. Reading the rows of 100,000
+subscriptions takes seconds, and some ten thousand read units of one key. All processes together get 3,000 read units of
+a key per second. See docs/limits.md, Hot keys.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PIECE = 250
 class StoredSubscriptions:
     """All subscriptions of a topic at one version, and the ordinals of ordered ones.
 
-    Some subscriptions may be newer than this version. The topic's row lists them as changes since it. *digest*
-    identifies the content.
+    Some subscriptions may be newer than this version. The topic's row lists these as changes after this version.
+    *digest* identifies the content.
     """
 
     version: int
@@ -45,7 +45,7 @@ class StoredSubscriptions:
 
 
 def load(world: World, topic: Topic) -> StoredSubscriptions | None:
-    """Return the last stored copy of *topic*; None without a usable one."""
+    """Return the last stored copy of *topic*; None if there is no usable copy."""
     content = world.index_archive.load(_name(topic))
     return None if content is None else _opened(content)
 
@@ -67,7 +67,7 @@ def _opened(content: bytes) -> StoredSubscriptions | None:
 def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> StoredSubscriptions:
     """Store all *subscriptions* of *topic*, and return them.
 
-    Some may be newer than the version of *topic*. The topic's row lists them as changes since it.
+    Some subscriptions may be newer than the version of *topic*. The topic's row lists these as later changes.
     """
     ordered = sorted(subscriptions)
     ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
@@ -83,7 +83,7 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
 
 
 def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str, object] | None]:
-    """Return the filters of all subscriptions, without decoding other fields of stored ones."""
+    """Return the filters of all subscriptions. Other fields of stored subscriptions are not decoded."""
     if isinstance(by_ordinal, _LazySubscriptions):
         return by_ordinal.filters()
     return {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}
@@ -122,7 +122,7 @@ class _Pieces:
 
 
 class _LazySubscriptions(Mapping[K, Subscription]):
-    """Subscriptions by key, decoded on demand: each is in a piece by ordinal, or newer."""
+    """Subscriptions by key. Each is decoded on demand from the piece with its ordinal, unless it is newer."""
 
     def __init__(
         self, ordinals: Mapping[K, int], pieces: _Pieces, newer: Mapping[K, Subscription] | None = None

@@ -31,14 +31,17 @@ FORGOTTEN_AT_ONCE = 25
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The live members; the digest of their common filter (None: each has its own); whether the group is ordered."""
+    """The live members, the digest of their common filter, and whether the group is ordered.
+
+    *shared* is None if each member has its own filter.
+    """
 
     members: tuple[Member, ...]
     shared: str | None
     is_ordered: bool = True
 
     def agrees(self, member: Member) -> bool:
-        """Return whether the member's filter and order equal the group's."""
+        """Return whether the group has the member's filter, and the order if the member relies on it."""
         return self.shared is None or (self.shared == member.digest and (self.is_ordered or not member.is_ordered))
 
 
@@ -80,9 +83,9 @@ def record_heartbeat(
 
 
 def _forget_gone(world: World, topic: str, group: str, others: Sequence[Member]) -> None:
-    """Delete rows of gone members, which every heartbeat reads.
+    """Delete rows of gone members, because every heartbeat reads all rows.
 
-    How long the group is silent follows from the row of the member that just joined.
+    The row of the member that just joined shows that the group is not silent.
     """
     silent_since = world.clock.now() - LIVENESS_S * 1000
     gone = [member for member in others if member.is_gone and member.seen_at <= silent_since]
@@ -92,7 +95,7 @@ def _forget_gone(world: World, topic: str, group: str, others: Sequence[Member])
 
 
 def tell_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:
-    """Announce each member whose heartbeats stopped, once, from the process that notices it first."""
+    """Announce each member whose heartbeats stopped. Only the first process that notices the loss announces it."""
     now = world.clock.now()
     alive = sum(1 for each in known if each.is_alive(now))
     for member in known:
@@ -110,7 +113,7 @@ def _tell_gone(world: World, topic: str, group: str, member: Member, change: Mem
 
 
 def leave(world: World, topic: str, group: str, member_id: str) -> None:
-    """Remove a member at once; its messages in flight return to the group.
+    """Mark a member as gone, and announce that it left. Its messages in flight return when their timeouts end.
 
     Raises NotFoundError for an unknown member.
     """
@@ -128,7 +131,7 @@ def leave(world: World, topic: str, group: str, member_id: str) -> None:
 
 
 def membership(world: World, topic: str, group: str) -> Membership:
-    """Return the live members. Raises NotFoundError without such a group."""
+    """Return the live members. Raises NotFoundError if there is no such group."""
     known = stored.members(world.store, topic, group)
     subscription = stored.subscription(world.store, topic, group)
     if not known and subscription is None:
@@ -143,9 +146,9 @@ def shared_membership(alive: tuple[Member, ...], group: Subscription) -> Members
 
 
 def check_filter(world: World, subscription: Subscription, member_id: str) -> None:
-    """Refuse a member whose filter or order differs from its group's: it receives nothing.
+    """Raise DisagreementError if the member's filter or order differs from that of its group, so that it pulls nothing.
 
-    A consumer without heartbeats accepts any filter. Raises DisagreementError.
+    A consumer that sends no heartbeats accepts any filter.
     """
     member = MEMBERS.read(world.store, subscription.topic, subscription.name, member_id)
     filter = subscription.settings.filter

@@ -1,4 +1,4 @@
-"""Reads all subscriptions of a large topic in parts; a request without enough time leaves the rest to the next.
+"""Reads all subscriptions of a large topic in parts; a request without enough time leaves parts to the next request.
 
 See docs/protocol.md, Wide messages.
 """
@@ -18,16 +18,16 @@ from tagcast.rows import stored
 from tagcast.rows.subscription import SUBSCRIPTIONS, KeptSubscription, KeptSubscriptions
 
 READ_FOR_S = 3.0
-"""A publish reads a large topic for at most 3 s, because it must answer and store what it read."""
+"""A publish reads a large topic for at most 3 s, because it must then store the read part and answer."""
 READ_AT_ONCE = 1_000
 FORMAT = "tagcast-reading-1"
 
 
 @dataclass(slots=True)
 class PartialRead:
-    """The part of *topic* read so far: all subscriptions up to the name *place*, as of the topic's version or later.
+    """The subscriptions of *topic* read so far: all up to the name *place*, at the version of *topic* or later.
 
-    The topic's row lists the newer ones as changes since this version.
+    The topic's row lists the newer subscriptions as changes after this version.
     """
 
     topic: Topic
@@ -42,8 +42,8 @@ class PartialReads(dict[str, PartialRead]):
 def read_on(world: World, topic: Topic, until_s: float) -> StoredSubscriptions:
     """Continue reading all subscriptions of *topic*, and store them.
 
-    Raises NotFoundError if the topic is gone, and UnavailableError at *until_s* (monotonic); the next call continues
-    there.
+    Raises NotFoundError if the topic was deleted. Raises UnavailableError at *until_s* (monotonic); the next call
+    continues where this call stopped.
     """
     readings = world.memory.of(PartialReads)
     reading = readings.pop(topic.topic_id, None) or _load_partial(world, topic) or PartialRead(topic)
@@ -66,12 +66,12 @@ def read_on(world: World, topic: Topic, until_s: float) -> StoredSubscriptions:
 
 
 def forget(world: World, topic: Topic) -> None:
-    """Drop this process's partial read of *topic*: it is stored completely."""
+    """Drop this process's partial read of *topic*, because a complete copy is stored."""
     world.memory.of(PartialReads).pop(topic.topic_id, None)
 
 
 def _catch_up(world: World, reading: PartialRead, topic: Topic, rows: KeptSubscriptions) -> PartialRead:
-    """Return *reading* updated to *topic*, or a new one if too much changed."""
+    """Return *reading* updated to *topic*, or an empty partial read if too much changed."""
     if (topic.topic_id, topic.subscriptions_version) == (reading.topic.topic_id, reading.topic.subscriptions_version):
         return reading
     changes = stored.changes(world.store, reading.topic, topic)
@@ -93,7 +93,7 @@ def _store_partial(world: World, reading: PartialRead) -> None:
 
 
 def _load_partial(world: World, topic: Topic) -> PartialRead | None:
-    """Return the stored partial read of *topic*; None without a recent one."""
+    """Return the stored partial read of *topic*; None if there is no usable one."""
     content = world.index_archive.load(_name(topic))
     if content is None:
         return None

@@ -1,7 +1,7 @@
-"""The use case of a heartbeat: it creates an absent group, and never changes a shared one.
+"""The use case of a heartbeat: it creates a missing group, and never changes a shared group.
 
-A member whose filter differs from the group's gets the difference as an error. So a group has one filter at a time, and
-only an explicit update changes it (docs/consumers.md).
+A member whose filter differs from the filter of its group gets the difference as an error. So a shared group has one
+filter at a time, and only an explicit update changes this filter (docs/consumers.md).
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Group:
 
 
 def register(world: World, heartbeat: Heartbeat) -> Group:
-    """Accept a heartbeat: create the group if it is absent, and add its sender as a member.
+    """Accept a heartbeat: create the group if it is missing, and add the sender of the heartbeat as a member.
 
-    Every message accepted after the return is matched by the group's filter. Raises NotFoundError (topic),
-    InvalidFilterError, InvalidRequestError (name too long), DisagreementError (different filter), ConflictError (no
-    group, other mode, or full).
+    The group's filter is evaluated for every message that is accepted after this call returns. Raises NotFoundError
+    (topic), InvalidFilterError, InvalidRequestError (name too long), DisagreementError (different filter or order),
+    ConflictError (the subscription is no group, has another mode, or is full).
     """
     heartbeat = replace(heartbeat, filter=canonical(heartbeat.filter))
     if heartbeat.mode is Mode.BROADCASTING and len(heartbeat.group) > GROUP_LENGTH_MAX:
@@ -105,7 +105,7 @@ def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:
 
 
 def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tuple[Subscription, Registration]:
-    """Create the sender's subscription, or give *known* its filter.
+    """Create the sender's subscription, or update *known* to the sender's filter.
 
     Raises ConditionLostError on a concurrent change.
     """

@@ -1,4 +1,4 @@
-"""The use case of rotating a subscription's secret: for a grace period, the previous one signs pushes, too."""
+"""The use case of rotating a subscription's secret. For a grace period, the previous secret signs pushes, too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tagcast.settings import FormerSecret
 
 GRACE_S_MAX = 7 * 86_400
 FORMERS_MAX = 3
-"""At most 3 previous secrets sign beside the current one; the oldest are dropped."""
+"""At most 3 previous secrets sign beside the current secret. The oldest secrets are dropped."""
 
 
 def generated_secret(world: World) -> str:
@@ -28,10 +28,10 @@ def generated_secret(world: World) -> str:
 def rotate_secret(
     world: World, topic: str, name: str, secret: str, grace_s: int, if_match: int | None = None
 ) -> tuple[Subscription, int | None]:
-    """Rotate the subscription's secret; return it and the end of the previous secret's signatures, if any.
+    """Rotate the subscription's secret. Return the subscription, and when the previous secret expires, or None.
 
     Rotating to the current secret changes nothing, so a call can be repeated. Raises NotFoundError, ConflictError
-    (pushes are not signed by a secret), PreconditionFailedError, UnavailableError.
+    (pushes do not use HTTP), PreconditionFailedError, UnavailableError.
     """
     until = world.clock.now() + round(grace_s * 1000 / world.time_scale)
 

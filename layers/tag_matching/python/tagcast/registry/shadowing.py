@@ -1,5 +1,5 @@
-"""Evaluates shadows while messages are published; their verdicts are compared with the active filters and never
-delivered.
+"""Evaluates shadows while messages are published. The verdict of a shadow is compared with the active filter, and never
+affects deliveries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ReadyShadow:
     partition: str
 
     def compare(self, message: Message, matched: frozenset[int]) -> Comparison:
-        """Return the comparison of both filters; *matched* are the ordinals whose active filters matched.
+        """Return the comparison of the shadow with the active filter, which matched for the ordinals in *matched*.
 
         A filter that evaluates to unknown (None) does not match. If the shadow's filter fails, the result is ERRORS.
         """
@@ -47,7 +47,7 @@ class ReadyShadow:
 def compile_shadows(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> tuple[ReadyShadow, ...]:
     """Compile the shadows of existing subscriptions.
 
-    Shadows beside a function filter are left out: its verdict is unknown at publish time.
+    Shadows beside a function filter are left out, because the verdict of the function is unknown at publish time.
     """
     return tuple(
         ReadyShadow(shadow.ordinal, compile_filter(shadow.filter), shadow.observations(owner.settings.filter))
@@ -65,7 +65,7 @@ def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[Message
     """Count the verdicts of *shadows* on newly accepted messages: one write of counts per shadow.
 
     Never raises, and takes no longer than :data:`OBSERVED_WITHIN_S`: statistics must not affect accepted messages.
-    Losses are counted.
+    Lost counts are reported as ``ShadowCountsLost``.
     """
     until_s = world.clock.monotonic() + OBSERVED_WITHIN_S
     for shadow in shadows:

@@ -33,8 +33,8 @@ def put_subscription(
 ) -> tuple[Subscription, bool]:
     """Create or replace the subscription, together with the writes *also*; return it and whether it is new.
 
-    *if_match* is its required version, ``NO_VERSION`` if it must not exist. Existing secrets that *keeps* names are not
-    replaced.
+    *if_match* is the required current version, ``NO_VERSION`` if the subscription must not exist. *keeps* names the
+    fields whose existing secrets stay.
 
     Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
     PreconditionFailedError (other version), UnavailableError, ConflictError (too many subscriptions, or a change of a
@@ -65,7 +65,7 @@ def change_subscription(
 
 
 def get_subscription(world: World, topic: str, name: str) -> Subscription:
-    """Return the subscription or raise NotFoundError for it or its topic."""
+    """Return the subscription. Raises NotFoundError if the subscription or its topic does not exist."""
     subscription = stored.subscription(world.store, topic, name)
     if subscription is None:
         read_topic(world, topic)
@@ -85,7 +85,7 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 def delete_subscription(
     world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
 ) -> None:
-    """Delete the subscription, and write *also*; its pending deliveries are cancelled. Its id is never reused."""
+    """Delete the subscription with the writes *also*. A worker cancels pending deliveries. The id is never reused."""
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)
@@ -111,7 +111,7 @@ def delete_subscription(
 
 
 def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Write]:
-    """Return the writes that delete a subscription's history with its name, once no receipt needs it."""
+    """Return the writes that let a deleted subscription's filter history expire when no receipt needs it."""
     topic, ordinal = subscription.topic, subscription.ordinal
     # Twice as many as have no expiry: a process may have died before it set one.
     newest = stored.filter_history(world.store, topic, ordinal, 2 * VERSIONS_KEPT, None)
@@ -128,9 +128,9 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> t
 
 
 def filter_versions(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[FilterVersion]:
-    """Return the kept versions of a subscription's filter, newest first, those below *cursor*.
+    """Return the stored versions of a subscription's filter that are below *cursor*, newest first.
 
-    Raises NotFoundError, and InvalidRequestError for another cursor than a version.
+    Raises NotFoundError, and InvalidRequestError if *cursor* is no version.
     """
     ordinal = get_subscription(world, topic, name).ordinal
     if cursor is not None and not re.fullmatch(r"[1-9][0-9]{0,9}", cursor, re.ASCII):

@@ -33,9 +33,10 @@ def put_topic(
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings. Return it, and whether it is new.
 
-    *if_match* is the expected version; NO_VERSION expects that the topic does not exist. Otherwise raises
+    *if_match* is the required version, NO_VERSION if the topic must not exist; otherwise raises
     PreconditionFailedError. Raises ConflictError if the ordering would change while messages are retained, or if the
-    events topic is unsuitable. Raises InvalidRequestError if a topic names itself as its events topic.
+    events topic is missing or has an events topic itself. Raises InvalidRequestError if a topic names itself as its
+    events topic.
     """
 
     def attempt() -> tuple[Topic, bool]:
@@ -98,7 +99,7 @@ def _has_ordered_messages(world: World, name: str) -> bool:
 
 
 def _events_check(world: World, topic: Topic) -> tuple[Write, ...]:
-    """Return the check for a write of *topic* that its events topic is suitable.
+    """Return a condition for the write of *topic*: its events topic exists and has no events topic itself.
 
     Raises InvalidRequestError if a topic names itself. Raises ConflictError if the events topic does not exist, or has
     an events topic.
@@ -157,7 +158,7 @@ def list_topics(world: World, limit: int, cursor: str | None) -> Page[Topic]:
 
 
 def search_topics(world: World, word: str) -> tuple[tuple[str, str], ...]:
-    """Return name and id of every topic with *word* in its name, in any case, sorted by name."""
+    """Return the name and id of every topic whose name contains *word*, case-insensitively, sorted by name."""
     wanted = word.lower()
     return tuple(each for each in stored.topic_ids(world.store) if wanted in each[0].lower())
 
@@ -165,8 +166,8 @@ def search_topics(world: World, word: str) -> tuple[tuple[str, str], ...]:
 def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
     """Delete the topic. Raises ConflictError if it has subscriptions, and NotFoundError if it does not exist.
 
-    *if_match* is the expected version (PreconditionFailedError). Its counters stay as long as receipts and the archive
-    may name its ordinals. So a later topic of the same name reuses none.
+    *if_match* is the required version (PreconditionFailedError). The counters of the topic stay for as long as receipts
+    and the archive may contain its ordinals. So a later topic of the same name reuses no ordinal.
     """
 
     def attempt() -> None:

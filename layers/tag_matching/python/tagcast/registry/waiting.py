@@ -1,4 +1,4 @@
-"""Waiting requests: each takes a place of its topic, so that those of one topic never crowd out others.
+"""Waiting requests: each takes a place of its topic, so that one topic's requests never block those of other topics.
 
 See docs/http-api.md, Waiting.
 """
@@ -15,12 +15,12 @@ from tagcast.ports import World
 from tagcast.rows.waiting import WaitingFor, WaitingPlace, leaving_update, places, taking_update
 
 LEFT_LATE_S = 10
-"""A place is free 10 s after its wait at the latest, even if its reader died; the queue may answer late."""
+"""A place becomes free at most 10 s after its wait, even if the process died. The queue may answer late."""
 
 
 @contextmanager
 def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterator[None]:
-    """Hold a place of *topic* while waiting up to *wait_s*. Raises ThrottledError without a free place."""
+    """Take a place of *topic* for a wait of up to *wait_s*. Raises ThrottledError if no place is free."""
     place = _taken(world, topic, kind, wait_s)
     try:
         yield

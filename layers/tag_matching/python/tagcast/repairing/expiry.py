@@ -1,7 +1,8 @@
 """Expires deliveries on sleeping lanes and in the retained lists.
 
-Awake lanes expire their own heads. This module holds at most a page of rows, and no lane waits for a longer backlog:
-sleeping lanes take turns of a page each, topics take turns in a circle.
+The workers of awake lanes expire the heads of those lanes. Sleeping lanes take turns here, with one page of rows per
+turn, so that no lane waits for the long backlog of another lane. Topics take turns, too: each sweep continues after the
+last topic of the previous sweep.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ QUIET_PAGES_MAX = 10
 """At most 10 pages without an expired delivery are read, because a changed retention breaks the order of expiry."""
 RETAINED_PAGE, TOPIC_S = 50, 20.0
 REACH = 1_000
-"""A due row is looked up among the first 1,000 of a backlog; its lane handles those behind."""
+"""A due row is looked up among the first 1,000 rows of a backlog. Later rows are left to the lane."""
 TRIES_MAX = 5
 LEFT_S = 600
-"""Retained messages are left to their lanes for 10 minutes after expiry, because those know attempts in flight."""
+"""Retained messages are left to their lanes for 10 minutes after expiry, because lanes know attempts in flight."""
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class _Backlog:
 
 
 async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) -> int:
-    """Expire deliveries on sleeping lanes, a page of each in turn; unfinished lanes go to the end."""
+    """Expire deliveries on sleeping lanes, a page per lane at a time; return the number. Unfinished lanes go last."""
     waiting = deque(_Backlog(lane) for lane in lanes)
     expired = 0
 
@@ -73,7 +74,7 @@ async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) ->
 
 
 async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
-    """Expire a page of a backlog; return the number, and whether the lane is finished."""
+    """Expire a page of a backlog. Return the number of expired deliveries, and whether the lane is finished."""
     lane, now = backlog.lane, world.clock.now()
     read = partial(stored.due_rows, world.store, lane.subscription_id, after=backlog.after, limit=PAGE)
     page = await world.executor.run(read)
@@ -101,7 +102,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
 def expire_due(world: World, lane: Lane, owner: Subscription | None, due: PendingDelivery) -> bool:
     """End one pending delivery as expired, with its attempts; return whether its due row is gone.
 
-    With *owner*, the lane's subscription, it publishes a dead letter.
+    If *owner*, the lane's subscription, is given, the function also publishes a dead letter.
     """
     entry, ordinal = due.entry(EntryState.EXPIRED), ordinal_of(due.subscription_id)
     for _ in range(TRIES_MAX):
@@ -118,7 +119,7 @@ def expire_due(world: World, lane: Lane, owner: Subscription | None, due: Pendin
 
 
 def _subscriptions_with_letters(world: World, topic: str, ordinals: Collection[int]) -> dict[int, Subscription]:
-    """Return the subscriptions with dead letters for expired messages. Ordinals are never reused."""
+    """Return the subscriptions of *ordinals* that have dead letters for expired messages. Ordinals are never reused."""
     with suppress(NotFoundError):
         found = [subscription_at(world, topic, each) for each in sorted(ordinals)]
         chosen = [each for each in found if each is not None and has_dead_letter(each.settings, EntryState.EXPIRED)]
@@ -136,7 +137,7 @@ def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:
 
 
 async def _postpone(world: World, lane: Lane) -> None:
-    """Move the lane behind all overdue ones; batches that joined meanwhile expire no earlier."""
+    """Move the lane behind all overdue lanes. Batches that joined meanwhile do not expire earlier than now."""
     await world.executor.run(lambda: _moved(world, postpone(lane, world.clock.now())))
 
 
@@ -149,9 +150,9 @@ def _moved(world: World, move: Write) -> bool:
 
 
 async def expire_retained(world: World, after: str, ends: float) -> tuple[int, str]:
-    """Expire deliveries in the retained lists, topic by topic: first those behind *after*, then the others.
+    """Expire deliveries in the retained lists, topic by topic: first the topics behind *after*, then all other topics.
 
-    Returns the number, and the topic after which the next sweep continues.
+    Returns the number of expired deliveries, and the topic after which the next sweep continues.
     """
     expired, begun_at, around = 0, after, False
     while world.clock.monotonic() < ends:
@@ -183,11 +184,11 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
 
 
 async def expire_messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> int:
-    """Expire the pending deliveries of expired messages whose first round is over; return the number.
+    """Expire the pending deliveries of expired messages whose first round is over; return the number of deliveries.
 
-    Each message is named by its id, and by a section if it is wide. The caller has checked that the first rounds are
-    over. A pending delivery then has a lane and a due row until it ends. If one of them is missing, there are no
-    attempts to lose.
+    Each of *messages* is a message id, with a section if the message is wide. The caller has checked that the first
+    rounds are over. Then a pending delivery that is not handed over has a lane and a due row until it ends. If the lane
+    or the due row is missing, no attempts can be lost.
     """
     lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
     lanes = dict(await each(world, "a lane", lane_rows, at_once(_owner)))
@@ -211,7 +212,7 @@ def _owner(row: Row) -> tuple[int, str]:
 async def _dues(
     world: World, lanes: Mapping[int, str], message_ids: Set[str], ordinal: int
 ) -> dict[tuple[int, str], PendingDelivery | None]:
-    """Return the due rows of some messages in one backlog, None without one; rows far behind are left out."""
+    """Return the due rows of some messages in one backlog, or None for a missing row; rows far behind are left out."""
     rows = await world.executor.run(partial(stored.due_rows, world.store, lanes[ordinal], limit=REACH))
     whole = len(rows) < REACH
     found: dict[tuple[int, str], PendingDelivery | None] = {(ordinal, each): None for each in message_ids if whole}
@@ -228,8 +229,9 @@ def _expire_message(
     owners: Mapping[int, Subscription],
     known: MessageRow,
 ) -> int:
-    """Expire the pending deliveries of a message, with the dead letters of *owners*, and complete it; return the
-    number.
+    """Expire the pending deliveries of a message, publish the dead letters of *owners*, and complete the message.
+
+    Return the number of expired deliveries.
     """
     message, row, store = known.message, known, world.store
     for _ in range(TRIES_MAX):
@@ -259,7 +261,7 @@ def _expire_message(
 
 
 async def _messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> list[MessageRow]:
-    """Return the existing ones of *messages* (at most 100); an unreadable one hides no other."""
+    """Return the existing rows of *messages* (at most 100). An unreadable row is reported and left out."""
     read = partial(stored.message_rows, world.store, topic, list({message_id: None for message_id, _ in messages}))
     rows = await each(world, "a message", await world.executor.run(read), at_once(MESSAGES.value_of))
     found = {row.message.message_id: row for row in rows}

@@ -1,6 +1,6 @@
-"""Lanes that are not active: overdue ones, sleeping ones, and the age of their backlogs.
+"""Restarts overdue lanes, finds sleeping lanes with deliveries to expire, and measures backlogs.
 
-Nothing reports an execution that died or was stopped. Its lane is restarted 15 s after ``wake_at``.
+Nothing reports an execution that died or was stopped. The sweep restarts its lane when ``wake_at`` is 15 s ago.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tagcast.rows.lane_transitions import restart
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
-"""Rows of a page; lanes of a shard per sweep, most overdue first; heads whose age is read."""
+"""The maximum of lanes in a page, of lanes of a shard per sweep (most overdue first), and of heads that are read."""
 ANY_TIME = 1 << 53
 SOON_S = 3_600
 """Deliveries that expire within this time count as expiring soon."""
@@ -31,9 +31,9 @@ COUNTED_MAX = 500
 
 @dataclass(slots=True)
 class FoundLanes:
-    """The lanes found: *asleep* have deliveries to expire, *blocked* are the longest blocked.
+    """The lanes that a sweep found. Lanes in *asleep* have deliveries to expire. *blocked* has the longest blocked.
 
-    *watched* are lanes of topics with metrics per subscription; they have the same bound as *blocked*.
+    *watched* has lanes of topics with metrics per subscription. It has at most as many lanes as *blocked*.
     """
 
     restarted: int = 0
@@ -52,7 +52,7 @@ class FoundLanes:
 
 
 async def wake_lanes(world: World, ends: float) -> FoundLanes:
-    """Restart the redelivery of every overdue awake lane under a new generation; return the sleeping lanes."""
+    """Restart the redelivery of every overdue awake lane under a new generation; return the lanes found."""
     lanes = FoundLanes()
     for found in await each(world, "a shard of lanes", range(WAKE_SHARDS), partial(_shard, world, ends)):
         lanes.absorb(found)
@@ -100,7 +100,7 @@ async def _look(world: World, indexed: Lane) -> FoundLanes:
 
 
 def _countable(lane: Lane) -> list[Lane]:
-    """Return the lane if its head counts as blocked: a pause is deliberate."""
+    """Return the lane if its head counts as blocked. A paused lane does not count, because a pause is deliberate."""
     return [] if lane.state in (LaneState.PAUSED, LaneState.REMOVED) else [lane]
 
 
@@ -116,7 +116,7 @@ def _restart(world: World, lane: Lane, now: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BacklogSummary:
-    """A backlog as far as it was read: its length, the number expiring soon, and the age of the oldest."""
+    """The part of a backlog that was read: its length, how many deliveries expire soon, and the age of the oldest."""
 
     backlog: int = 0
     expiring: int = 0
@@ -124,7 +124,7 @@ class BacklogSummary:
 
 
 async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
-    """Return the combined backlog of *lanes*. A backlog whose head does not expire soon is read no further."""
+    """Return the combined backlog of *lanes*. If the head of a lane does not expire soon, only the head is counted."""
 
     async def read(lane: Lane) -> BacklogSummary:
         head = await world.executor.run(partial(_read_backlog, world, lane, 1))
@@ -139,7 +139,7 @@ async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
 
 
 async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
-    """Record metrics of the backlog of each of *lanes*, by subscription name."""
+    """Record backlog metrics for each of *lanes*, under the name of its subscription."""
 
     def tell(lane: Lane) -> None:
         ordinal = ordinal_of(lane.subscription_id)

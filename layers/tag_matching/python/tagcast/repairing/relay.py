@@ -1,8 +1,8 @@
 """Repairs from the table's stream: repeats every send to the queue and every start of a workflow.
 
-Entries that the queue does not accept are listed, and the sweep sends them again in id order. A list is written only
-while the queue is unavailable. If the table was unavailable too, the search finds the message. See docs/protocol.md,
-Invariants, 1.
+The relay lists the entries that the queue does not accept, and the sweep sends listed entries again in id order. A list
+is written only while the queue is unavailable. If the table is unavailable, too, the search later finds the message.
+See docs/protocol.md, Invariants, 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
     """Repeat the sends and starts of *arrivals*; return the ids of failed records.
 
     Entries that the queue does not accept are listed for the sweep, so that an outage of hours loses nothing and delays
-    no lane. Raises the store's error if listing fails, too: then the batch is redelivered.
+    no lane. If an entry cannot be listed, raises the store's error, so that the batch is redelivered.
     """
     failed: list[str] = []
     expiries: dict[QueueEntry, int] = {}
@@ -69,7 +69,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
 
 
 def orderings(world: World) -> Callable[[str], Ordering]:
-    """Return a cached function that returns a topic's ordering. A missing topic has none."""
+    """Return a cached function that returns a topic's ordering; ``Ordering.NONE`` for a missing topic."""
 
     @cache
     def of(topic: str) -> Ordering:
@@ -82,14 +82,14 @@ def orderings(world: World) -> Callable[[str], Ordering]:
 
 
 class Sending:
-    """One sweep's sends: a message group with a refused entry gets nothing more in this sweep."""
+    """The sends of one sweep. After an entry is refused, its message group gets no more entries in this sweep."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._refused: set[str] = set()
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send the entries whose message group is not stopped; return all that are not accepted, in the given order."""
+        """Send the entries of groups without a refused entry. Return unsent and refused entries, in the given order."""
         offered = tuple(entry for entry in entries if entry.group not in self._refused)
         refused = self._world.queue.send(offered) if offered else ()
         self._refused.update(entry.group for entry in refused)
@@ -104,9 +104,9 @@ def list_unsent(world: World, entry: QueueEntry, expires_at: int) -> None:
 
 
 async def resend(world: World, sending: Sending, ends: float) -> int:
-    """Send the listed entries, each list in order until the queue refuses; return the number accepted.
+    """Send the listed entries, each list in order until the queue refuses; return the number of accepted entries.
 
-    Their age does not matter: the first round expires old messages.
+    The age of an entry does not matter, because the first round expires old messages.
     """
     return sum(
         await each(world, "a list of unsent messages", range(UNSENT_SHARDS), partial(_resend, world, sending, ends))

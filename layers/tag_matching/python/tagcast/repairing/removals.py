@@ -1,4 +1,4 @@
-"""Removals by the sweep: groups long without heartbeats, queues without groups, and expired previous secrets.
+"""Deletions by the sweep: groups that had no heartbeats for long, queues without groups, and expired secrets.
 
 Only groups created by heartbeats are removed automatically. A group that was created or updated explicitly stays until
 it is deleted. The sweep also announces the loss of a group's last member.
@@ -88,8 +88,9 @@ def _topics(world: World) -> dict[str, str]:
 
 
 def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[GroupQueue]:
-    """Return the *queues* without a group in *topic* (None: the topic is gone) and without a worker that empties
-    them.
+    """Return the *queues* that have no group in *topic*, and that no worker is emptying.
+
+    *topic* is None if it was deleted.
     """
     if topic is None:
         return queues

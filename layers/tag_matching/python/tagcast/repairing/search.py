@@ -1,9 +1,10 @@
 """The search for pending messages that no due row, no queue and no list contains.
 
-These are messages whose first round never ended, because queue and table failed, and expired messages. The
-search scans the messages table, a part in each sweep. Passes begin six hours apart, or follow each other if one takes
-longer. It needs no index and writes nothing to ordinary messages. Its duration and cost by message rate are in
-docs/limits.md, The search. However long it takes, nothing is lost: rows of a pending message have no time to live.
+The search finds messages whose first round never ended, because queue and table failed, and expired messages that are
+still pending. It scans the messages table, one part in each sweep. A pass begins six hours after the start of the
+previous pass, or directly after a pass that takes longer. The search needs no index and does not write to other
+messages. Its duration and cost by message rate are in docs/limits.md, The search. A slow search loses nothing, because
+the rows of a pending message have no time to live.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
 
 
 async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
-    """Return a found message; for a wide one, the sections of its map without a worker."""
+    """Return a found message; for a wide message, return the sections of its state map that no worker serves."""
     if not (found.is_wide and found.is_open):
         return [found]
     row = await world.executor.run(partial(stored.accepted, world.store, found.topic, found.message_id))
@@ -74,7 +75,7 @@ async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
 
 
 async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:
-    """Queue these messages in order; list those that the queue does not accept."""
+    """Send *messages* to the queue in order; list the entries that the queue does not accept."""
     ordering_of = orderings(world)
 
     async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:

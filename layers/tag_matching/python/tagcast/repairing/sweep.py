@@ -1,7 +1,7 @@
-"""The sweep: finds pending work that everything else forgot, and repairs it.
+"""The sweep: finds overdue work that no other function does any more, and repairs it.
 
-Overdue lanes come first, because they are quick; then all other parts run concurrently. One unreadable row stops
-nothing else. The next sweep continues where this one stopped.
+Overdue lanes come first, because restarting them is quick; then all other parts run concurrently. An unreadable row
+does not stop other work. The next sweep continues where this sweep stopped.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ LANES_SHARE = 0.4
 class SweepResult:
     """The result of one sweep.
 
-    Numbers of *restarted* lanes, *expired* entries, *sent* messages and *removed* subscriptions of silent groups; the
-    delay of the most overdue lane in seconds; the backlog of the longest blocked lanes.
+    *restarted* counts lanes, *expired* deliveries, and *sent* queue entries. *removed* counts the deleted subscriptions
+    of groups without heartbeats. *oldest_overdue_s* is the delay of the most overdue lane. *backlogs* is the combined
+    backlog of the lanes that have been blocked longest.
     """
 
     restarted: int = 0

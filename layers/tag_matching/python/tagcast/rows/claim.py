@@ -52,7 +52,7 @@ CLAIM_ROWS = RowFormat(claim_key, _claim_row, _claim_in)
 
 
 def claim_put(topic_id: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
-    """Return the write of a claim, unless *key* was claimed after *earlier* was read (None: no row)."""
+    """Return the write of a claim, unless *key* was claimed after *earlier* was read (None if there was no row)."""
     expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier.accepted.message_id}
     return CLAIM_ROWS.put(claim, topic_id, key, expect=expect)
 

@@ -41,7 +41,7 @@ def json_part(
 
 
 class Codec(Generic[_T]):
-    """Writes values of *kind* as attributes and reads them.
+    """Writes values of *kind* as attributes, and reads the values from attributes.
 
     *parts* are fields with objects; the fields in *elsewhere* are not in the row.
     """
@@ -73,7 +73,7 @@ class Codec(Generic[_T]):
         return (*(name for part in self._parts.values() for name in part.names), *self._readers)
 
     def attributes(self, value: _T) -> dict[str, _Value | None]:
-        """Return all attributes of *value*, missing ones as None."""
+        """Return all attributes of *value*. A missing attribute is None."""
         found: dict[str, _Value | None] = {}
         for name, part in self._parts.items():
             found.update(zip(part.names, part.write(getattr(value, name)), strict=True))
@@ -87,7 +87,7 @@ class Codec(Generic[_T]):
         return self._kind(**self.fields(row))
 
     def fields(self, row: Attributes) -> dict[str, Any]:
-        """Return the fields in a row, without those whose attributes are missing."""
+        """Return the fields in a row. Scalar fields whose attributes are missing are left out; parts are None."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
             given[name] = part.read(row)

@@ -18,7 +18,7 @@ from tagcast.topic_settings import RETENTION_S_MAX
 
 REMEMBERED_MAX = 10
 HISTORY_BYTES_MAX = 4_096
-"""A due row holds at most 4 KiB of its last attempts. A few similar ones take some hundred bytes."""
+"""A due row holds at most 4 KiB of its last attempts. A few similar attempts take some hundred bytes."""
 PLACES = 16
 """A batch that joins a backlog takes 16 places, or a multiple of 16."""
 
@@ -29,7 +29,7 @@ History = Sequence[PastAttempt]
 def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
     """Return the last attempts of *history* in at most *bytes_max*.
 
-    The oldest lose their response first, then are dropped.
+    The oldest attempts lose their responses first. Then the oldest attempts are dropped.
 
     >>> history = (PastAttempt(1, 1_500, 20, "http 500", 500, "no"), PastAttempt(2, 3_000, 0, "timeout after 5 s"))
     >>> unpack_history(pack_history(history)) == history
@@ -46,7 +46,7 @@ def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
 
 
 def unpack_history(written: bytes) -> tuple[PastAttempt, ...]:
-    """Return the attempts in a :func:`pack_history`."""
+    """Return the attempts that :func:`pack_history` packed."""
     return tuple(PastAttempt(*row) for row in inflate_json(written))
 
 
@@ -115,7 +115,8 @@ class PendingDelivery:
     def as_last_seen(self, entry: Entry) -> Entry:
         """Return *entry* with the earlier attempts in its history.
 
-        Without a new attempt it also gets the time of the last attempt, and its outcome unless *entry* has one.
+        If there was no new attempt, the entry also gets the time and the outcome of the last attempt. An outcome of
+        *entry* stays.
         """
         entry = replace(entry, history=self.history + entry.history)
         if entry.last_attempt_at is not None:
@@ -158,7 +159,7 @@ def _due_in(row: Attributes) -> PendingDelivery:
 
 DUES = RowFormat(due_key, _due_row, _due_in)
 LATE_POSITION = f"{0:020d}"
-"""The position of messages older than their group: before all batches, whose first position is 1."""
+"""The position of messages older than their group. It is before the positions of all batches, which begin at 16."""
 
 
 def position(appended: int, place: int) -> str:
@@ -184,7 +185,7 @@ def appended_after(now: int) -> int:
     """Return the least ``appended`` with positions after all possible due times of the deliveries pending at *now*.
 
     The positions are also after the due times of messages accepted in the next minute. So if the subscription becomes
-    ordered, later messages come after the older ones.
+    ordered, later messages come after the older messages.
     """
     return (now + RETENTION_S_MAX * 1000 + 60_000) // PLACES + 1
 
@@ -200,7 +201,10 @@ def due_change(known: PendingDelivery, changed: PendingDelivery) -> Put:
 
 
 def due_reschedule(known: PendingDelivery, changed: PendingDelivery) -> tuple[Write, ...]:
-    """Return the writes that move *changed* to its own position, unless another attempt was counted since the read."""
+    """Return the writes that move a delivery to the position of *changed*.
+
+    They fail if another attempt was counted since the read.
+    """
     if changed.key == known.key:
         return (due_change(known, changed),)
     return due_delete_as_read(known), due_put(changed)
@@ -221,7 +225,7 @@ NOT_ACKNOWLEDGED = "not acknowledged in time"
 
 @dataclass(frozen=True, slots=True)
 class FailedPulls:
-    """The failed pulls of an entry: *attempts* of them, the last at *last_attempt_at* with *last_outcome*."""
+    """The failed pulls of an entry: their number *attempts*, and the time and the outcome of the last pull."""
 
     attempts: int
     last_attempt_at: int
@@ -244,9 +248,9 @@ PULLED = RowFormat[FailedPulls](
 
 
 def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:
-    """Return the failed pulls of an entry after *pulls* of them.
+    """Return the failed pulls of an entry that was pulled *pulls* times.
 
-    A last pull that was not stored counts as failed at *now*.
+    If the last pull was not stored, it counts as failed at *now*.
 
     >>> last_pull(FailedPulls(1, 5, "returned"), 1, 9)
     FailedPulls(attempts=1, last_attempt_at=5, last_outcome='returned')

@@ -14,7 +14,7 @@ OUTCOME_BYTES_MAX = 200
 OUTCOME_BYTES = (OUTCOME_BYTES_MAX, 40, 0)
 """Bounds for outcomes of entries that end together: the first bound that makes the row fit is used."""
 ENTRY_BYTES = 8
-"""An upper bound for an entry without its outcome, among many."""
+"""An upper bound for the bytes of an entry without its outcome, if many entries are packed."""
 _STATES = tuple(state.value for state in EntryState if state.is_terminal)
 _ELLIPSIS = "…"
 

@@ -17,7 +17,9 @@ from tagcast.tables import ABSENT, Put, Row, Table, Value
 
 @lru_cache(maxsize=4096)
 def host_of(endpoint: Endpoint) -> str:
-    """Return the unit of failure that endpoints share: scheme, host and port of a URL, a queue or a function.
+    """Return the unit of failure that endpoints share.
+
+    It is the scheme, host and port of a URL, or the whole target of another endpoint, such as a queue or a function.
 
     >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
     'https://example.com'
@@ -32,8 +34,8 @@ class Host:
     """A host that did not answer recently. Its circuit is open while *probe_at* is set.
 
     *failures* maps subscription ids to the time of the last attempt without an answer. The circuit opened at
-    *opened_at* and closed at *closed_at*. The next probe may begin at *probe_at*; during a probe this is the end of its
-    claim. The row expires at *kept_until*. Every write raises *version*.
+    *opened_at* and closed at *closed_at*. The next probe may begin at *probe_at*. During a probe, *probe_at* is the
+    end of the probe's claim. The row expires at *kept_until*. Every write raises *version*.
     """
 
     name: str
@@ -79,12 +81,12 @@ HOSTS = RowFormat(host_key, _host_row, _host_in)
 
 
 def host_put(known: Host | None, changed: Host) -> Put:
-    """Return the write of *changed*, unless the row was written after *known* was read (None: no row)."""
+    """Return the write of *changed*, unless the row was written after *known* was read (None if there was no row)."""
     return Put(host_key(changed.name), HOSTS.row_of(changed), {"version": ABSENT if known is None else known.version})
 
 
 def read_host(store: Store, name: str) -> Host | None:
-    """Return the state of a host that did not answer recently; None without a row."""
+    """Return the state of a host that did not answer recently, or None if the host has no row."""
     row = store.get(host_key(name))
     return None if row is None else HOSTS.value_of(row)
 

@@ -43,7 +43,10 @@ def name_key(topic: str, ordinal: int) -> Key:
 
 
 def version_key(topic: str, ordinal: int, version: int) -> Key:
-    """Return the key of one version of a filter. The newest comes first: the number is the distance to the largest."""
+    """Return the key of one version of a filter.
+
+    The newest version comes first, because the key has the distance to the largest version.
+    """
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{VERSION_MAX - version:010d}")
 
 
@@ -138,7 +141,7 @@ def nonce_key(secret_id: str, timestamp: int, nonce: str) -> Key:
 
 
 def watch_key(topic: str) -> Key:
-    """Return the key of the watch of a topic."""
+    """Return the key of the row that marks a topic's tail as watched."""
     return Key(Table.MESSAGES, "WATCHED", topic)
 
 
@@ -148,25 +151,25 @@ def waiting_key(topic: str) -> Key:
 
 
 def claim_key(topic_id: str, idempotency_key: str) -> Key:
-    """Return the key of an Idempotency-Key and its answer. A topic created again under its name has other keys."""
+    """Return the key of an Idempotency-Key and its answer. A later topic with the same name has other keys."""
     return Key(Table.MESSAGES, f"IDEM#{topic_id}#{idempotency_key}", "IDEM")
 
 
 def host_key(host: str) -> Key:
-    """Return the key of a host that did not answer recently. A name longer than a key is hashed."""
+    """Return the key of a host that did not answer recently. It has a hash, because a name may be longer than a key."""
     return Key(Table.MESSAGES, "HOSTS", sha256(host.encode()).hexdigest()[:32])
 
 
 def retained_key(topic: str, message_id: str, section: int | None = None) -> Key:
-    """Return the key in the list of messages (or sections) that are pending after their first round."""
+    """Return the key of a message or section in the list of messages pending after their first round."""
     name = message_id if section is None else f"{message_id}#{section:05d}"
     return Key(Table.MESSAGES, f"RETAINED#{topic}", name)
 
 
 def unsent_key(topic: str, message_id: str, audience: str = "") -> Key:
-    """Return the key in the list of messages that the queue did not accept, in order of their ids.
+    """Return the key of a message in a list of messages that the queue did not accept. Lists are sorted by message id.
 
-    *audience* separates entries of one message; the entry for all subscriptions has none.
+    *audience* distinguishes several entries of one message: by audience, section, and other messages of the entry.
     """
     name = f"{message_id}#{topic}#{audience}" if audience else f"{message_id}#{topic}"
     return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), name)
@@ -192,7 +195,7 @@ def tail_place(sk: str) -> str:
 
 
 def all_like(first: Key) -> tuple[Key, Key]:
-    """Return *first*, which ends in ``#``, and the first key without this prefix.
+    """Return *first*, which ends in ``#``, and the first key behind all keys with this prefix.
 
     >>> all_like(subscription_key("orders", ""))[1].sk
     'SUB$'

@@ -1,6 +1,6 @@
 """A kind of row: its key, its encoder and its decoder.
 
-docs/tables.md lists the attributes of each kind; a test compares it with the rows that a long story leaves.
+docs/tables.md lists the attributes of each kind. A test compares the list with the rows that a long scenario writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RowFormat(Generic[_T]):
     value_of: Callable[[Attributes], _T]
 
     def read(self, store: Store, *named: str | int) -> _T | None:
-        """Return the value in the row with the key of *named*; None without a row."""
+        """Return the value in the row with the key of *named*, or None if there is no such row."""
         row = store.get(self.key(*named))
         return None if row is None else self.value_of(row)
 

@@ -21,10 +21,10 @@ JOINED_MAX, ID_BYTES = 100, 8
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The progress of filling a new group's backlog with messages kept before its creation.
+    """The progress of filling a new group's backlog with messages that are older than the group.
 
-    These were accepted at *accepted_from* or later, by a publish that saw a version of the topic before *since*. The
-    last such publish ends at *begins_at*. *cursor* is where the search through all messages continues.
+    The messages were accepted at *accepted_from* or later. Their publishes saw a topic version before *since*. All such
+    publishes have ended by *begins_at*. The search through all messages continues at *cursor*.
     """
 
     since: int
@@ -78,7 +78,7 @@ class Lane:
         return lane_key(self.topic, self.subscription_id)
 
     def holds(self, message_id: str) -> bool:
-        """Return whether a message is known to have joined this backlog. It may have ended since."""
+        """Return whether a message is known to have joined this backlog. Its delivery may have ended since."""
         name = int(message_id).to_bytes(ID_BYTES)
         return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
 

@@ -1,6 +1,6 @@
 """All transitions of a lane's row: the write of each, and its condition.
 
-A lane without a row is active. :data:`TRANSITIONS` lists all of them.
+A lane without a row is active. :data:`TRANSITIONS` lists all transitions.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def append_after(lane: Lane, appended: int) -> Update:
 
 
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
-    """Return the write that adds messages to a claimed lane, or to one whose next attempt is no later than theirs.
+    """Return the write that adds messages to a lane that is claimed, or whose next attempt is not after theirs.
 
-    The write fails if a worker planned the next attempt without them.
+    The write fails if a worker planned the next attempt without these messages.
     """
     joined = _append_messages(lane, message_ids)
     return _update(joined, _unplanned(lane), "appended", "joined")
@@ -50,8 +50,8 @@ def join_before(
 ) -> tuple[Lane, Update]:
     """Return the unclaimed lane with *message_ids* added, and the write.
 
-    Use it if the messages are due before the lane's next attempt, or change its state. Without messages, only the next
-    attempt moves to *due_at*.
+    Use this write if the messages are due before the lane's next attempt, or if they change the lane's state. Without
+    messages, only the next attempt moves to *due_at*.
     """
     lost_since = now if state is LaneState.LOST_CONTACT and lane.state is not state else lane.lost_since
     planned = replace(
@@ -141,7 +141,7 @@ def postpone(lane: Lane, wake_at: int) -> Update:
 
 
 def pause(lane: Lane, generation: str, now: int) -> Update:
-    """Return the write that pauses a lane. The next sweep looks for its first expiry."""
+    """Return the write that pauses a lane. The next sweep looks for the first expiry in the lane's backlog."""
     paused = replace(lane, state=LaneState.PAUSED, generation=generation, wake_at=now)
     return _update(paused, _same_generation(lane), "state", "generation", "wake_at")
 
@@ -180,7 +180,7 @@ def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | 
 
 
 def _append_messages(lane: Lane, message_ids: Sequence[str]) -> Lane:
-    """Return the lane with more messages. Even without messages, its length grows, to show a change in the backlog."""
+    """Return the lane with more messages. *appended* grows even without messages, to show a change in the backlog."""
     appended = lane.appended + max(1, ceil(len(message_ids) / PLACES))
     return replace(lane, appended=appended, joined=append_joined(lane.joined, message_ids))
 
@@ -191,9 +191,9 @@ def _set_next_attempt(lane: Lane, due_at: int) -> Lane:
 
 
 def _update(lane: Lane, expect: Expectation, *sets: str) -> Update:
-    """Return the write of these attributes of *lane*; others stay unchanged.
+    """Return the write of the attributes *sets* of *lane*. Other attributes stay unchanged.
 
-    *wake_at* also writes the shard, and *next_attempt_at* whether the lane is claimed.
+    A write of *wake_at* also writes the shard. A write of *next_attempt_at* also writes whether the lane is claimed.
     """
     names = (*sets, *(beside for name, beside in _BESIDE.items() if name in sets))
     row = LANES.row_of(lane)
@@ -220,12 +220,12 @@ def _same_plan(lane: Lane) -> Expectation:
 
 
 def _same_length(lane: Lane) -> Expectation:
-    """Return the condition that state, generation and length are unchanged since the read."""
+    """Return the condition that state, generation and *appended* are unchanged since the read."""
     return _expect(lane, "state", "generation", "appended")
 
 
 def _unplanned(lane: Lane) -> Expectation:
-    """Return the condition that next attempt and length are unchanged since the read."""
+    """Return the condition that the worker, the next attempt and *appended* are unchanged since the read."""
     return _expect(lane, "state", "generation", "claim", "next_attempt_at", "appended")
 
 
@@ -261,7 +261,7 @@ class Transition:
     write: Callable[[Lane], Write]
 
     def example(self, state: LaneState) -> Write:
-        """Return the write for a lane in *state*, one of *before*."""
+        """Return an example of the write, for a lane in *state*, which must be in *before*."""
         return self.write(Lane("t", "s.1", state, "1", 1, 1, 1, 1))
 
 

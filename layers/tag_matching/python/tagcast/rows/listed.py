@@ -69,7 +69,7 @@ UNSENT = RowFormat(unsent_key, _unsent_row, _unsent_in)
 class FoundMessage:
     """A message that the search found, in order of topic and id. *is_open*: its first round is pending.
 
-    For a wide message, *section* is the section that this row represents; None represents all.
+    For a wide message, *section* is the section that this value represents; None represents all sections.
     """
 
     topic: str
@@ -121,7 +121,10 @@ def _unsent_key(entry: QueueEntry) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The progress of the current pass of the search (*cursor* None: finished), and its beginning."""
+    """The progress of the current pass of the search, and the beginning of the pass.
+
+    If *cursor* is None, the pass is finished.
+    """
 
     cursor: str | None = None
     began_at: int | None = None

@@ -83,7 +83,7 @@ class End:
 
 
 def _keeps_history(entry: Entry) -> bool:
-    """Return whether the attempts of an entry are stored: those of failures, not of successes."""
+    """Return whether the attempts of an entry are stored. Attempts of delivered entries are not stored."""
     return bool(entry.history) and entry.state is not EntryState.DELIVERED
 
 
@@ -164,23 +164,24 @@ def accepted_put(row: MessageRow) -> Put:
 
 
 def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
-    """Return the writes that end deliveries of *row*, each exactly once; concurrent ends do not conflict.
+    """Return the writes that end deliveries of *row*, each exactly once.
 
-    A delivery may end before its round closes, if a worker moved it to a backlog and then died. Such ends are
-    counted, so that the worker that closes the round reads them first.
+    Concurrent ends do not conflict after the first round. A delivery may end before its round closes, if a worker moved
+    the delivery to a backlog and then died. Writes of early ends are counted, so that the worker that closes the round
+    reads these ends first.
     """
     early = [each for each, its_round in row.rounds.items() if its_round is None and row.of(each) & ends.keys()]
     return (*end_puts(row, ends), *_count_early_ends(row, early))
 
 
 def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
-    """Return the ends of deliveries for the transaction that closes their round."""
+    """Return the writes of the ends of deliveries, for the transaction that closes their round."""
     origin = Origin.of(row)
     return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in ends.items()]
 
 
 def _count_early_ends(row: MessageRow, early: Iterable[Audience]) -> list[Write]:
-    """Return the writes that count ends before the rounds of these audiences are closed."""
+    """Return the writes that count ends before the rounds of the audiences *early* are closed."""
     if row.section is not None:
         return [_section_round(row, each, None) for each in early]
     expect: dict[str, Value | Absence] = {f"{prefix_of(each)}round": OPEN for each in early}
@@ -197,7 +198,7 @@ def round_writes(
 
     *entries* are the deliveries that ended in these rounds. The *enqueued* deliveries are in the queues of their
     groups, and all others are in backlogs. The conditions fail if another worker closed the rounds. The last delivery
-    of a narrow message deletes its body, unless it is kept.
+    of a narrow message deletes the message's body, unless the body is kept.
     """
     told = _with_history(entries)
     pending, within, rounds = row.map.pending - entries.keys(), frozenset[int](), dict[Audience, Round]()
@@ -266,7 +267,7 @@ def enqueued_put(row: MessageRow, ordinal: int) -> Put:
 def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write, ...]:
     """Return the writes that add an entry to a message with a body.
 
-    They fail if the body is gone or another entry was added.
+    They fail if the body is gone or another late entry was added.
     """
     late = LATE.put(Late(Origin.of(row), ordinal, added), *row.names, ordinal, expect={"pk": ABSENT})
     changes: dict[str, Value] = {"late": row.late + 1, "pending": 1}
@@ -278,8 +279,8 @@ def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write
 def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, ...]:
     """Return the writes for a message without pending deliveries: remove it from its lists, and delete its body.
 
-    *sections* are those in the retained list; None is a narrow message. A concurrent late entry makes the first write
-    fail.
+    *sections* are the sections in the retained list; None stands for a narrow message. A concurrent late entry makes
+    the first write fail.
     """
     changes: dict[str, Value] = {"pending": 0, "round": DONE, "ttl": ttl_after(row.message.expires_at)}
     if row.is_split:
@@ -292,7 +293,7 @@ def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, 
 def removal(row: MessageRow) -> Update | Delete:
     """Return the write for a message without pending deliveries.
 
-    It deletes the message's kept body, or, without one, its row in the retained list.
+    If the message's body is kept, the write deletes the body. Otherwise it deletes the row in the retained list.
     """
     if not row.is_kept:
         return Delete(retained_key(*row.names, row.section))

@@ -40,7 +40,7 @@ DEFLATED_FROM_BYTES, SAVED_BYTES_MIN = 256, 128
 ACCEPTED_BYTES_MAX = 395_000
 """The maximum size of an accepted row. DynamoDB's limit is 409,600 bytes.
 
-The rest is for the entries of a request, and for a hundred late entries.
+The remaining bytes are for the queue entries of a request, and for a hundred late entries.
 """
 OTHERS_BYTES_MAX = 110_000
 """The maximum size of all parts but the body and the sets of ordinals: the envelope, and the entries of a full map."""
@@ -53,14 +53,16 @@ class MessageRow:
     """An accepted message with the known states of its deliveries. *map* is folded from the rows that were read.
 
     - *in_order*: the matched subscriptions that are ordered.
-    - *is_alone*: the message came in a request of its own. Otherwise the last message of the request carries *packs*,
+    - *is_alone*: the message came in a request of its own. Otherwise the last message of the request has *packs*,
       the queue entries of the request.
     - *is_split*: separate queue entries deliver the message to subscriptions in order, and to all others.
     - *is_kept*: the body stays until the message expires, even without pending deliveries.
     - *deflated*: the deflated body in the row, or None.
     - *bounds*: the first ordinals of a wide message's sections.
-    - *rounds*: the rounds of the *section* that was read, or of a narrow message, by audience; None: still open.
-    - *partial*: by audience, how many deliveries ended before the round was closed. If any did, ends are read first.
+    - *rounds*: the rounds of the *section* that was read, or of a narrow message, by audience. An open round is
+      None.
+    - *partial*: by audience, the number of writes of ends before the round was closed. If there are any, ends are read
+      first.
     - *late*: the number of late entries. *is_pending*: whether deliveries are pending.
     """
 
@@ -99,7 +101,7 @@ class MessageRow:
         return len(self.message.draft.body) + len(self.map.matched)
 
     def of(self, audience: Audience) -> frozenset[int]:
-        """Return the ordinals, among those read, that a queue entry for *audience* covers.
+        """Return the ordinals of the map that a queue entry for *audience* covers.
 
         Late entries have no round.
         """
@@ -114,13 +116,13 @@ class MessageRow:
 
     @property
     def audiences(self) -> tuple[Audience, ...]:
-        """Return the audiences with separate rounds in the rows read."""
+        """Return the audiences with separate rounds in the rows that were read."""
         halves = (Audience.IN_ORDER, Audience.APART)
         return halves if self.is_split and all(map(self.of, halves)) else (Audience.EVERYBODY,)
 
 
 def deflate_body(body: bytes) -> bytes | None:
-    """Return the deflated body; None if it is stored as it is.
+    """Return the deflated body, or None if the body is stored without compression.
 
     >>> deflate_body(b"x" * 255), len(deflate_body(b"x" * 1024) or b"")
     (None, 17)
@@ -134,7 +136,7 @@ def deflate_body(body: bytes) -> bytes | None:
 def inflate_body(packed: bytes) -> bytes:
     """Return the body that was deflated. Raises zlib.error if it is larger than a body may be, or truncated.
 
-    Otherwise a few bytes from another writer could fill the memory of every function that reads them.
+    Without this limit, a few bytes from another writer could fill the memory of every function that reads the row.
 
     >>> inflate_body(zlib.compress(b"x" * 300)) == b"x" * 300
     True
@@ -198,7 +200,7 @@ def ttl_after(expires_at: int) -> int:
 
 
 def _packed(some: Collection[int]) -> bytes | None:
-    """Return ordinals packed; None, which is not stored, without ordinals."""
+    """Return the packed ordinals, or None if there are no ordinals. None is not stored."""
     return ordinals.pack(some) if some else None
 
 
@@ -240,7 +242,7 @@ def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Va
 
 
 def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
-    """Return the round in a row; None while it is open."""
+    """Return the round in a row, or None while the round is open."""
     if f"{prefix}round_at" not in row:
         return None
     delivered = sorted(_unpacked(row, f"{prefix}delivered"))
@@ -389,11 +391,11 @@ def members_of(row: MessageRow, section: int) -> frozenset[int]:
 
 
 def may_outgrow(topic: Topic, body: bytes) -> bool:
-    """Return whether the row of a message with *body* could be too large, before it is known what matches.
+    """Return whether the row of a message with *body* could be too large, before the matches are known.
 
     A set of ordinals takes one bit for each ordinal, or a byte for each seven bits of every gap. The gaps take at most
     a byte for each subscription, and one more for each 128 ordinals. The row has at most two sets as large as all
-    subscriptions: matched and pending; in a wide message matched and in order.
+    subscriptions: matched and in order.
     """
     ordinals, members = topic.next_ordinal, topic.subscription_count
     packed = 1 + min(ordinals // 8 + 1, members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1))

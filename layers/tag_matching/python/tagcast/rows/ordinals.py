@@ -8,7 +8,7 @@ _DELTAS, _BITMAP = b"\x00", b"\x01"
 
 
 def pack(ordinals: Iterable[int]) -> bytes:
-    """Return the shorter of the two forms of *ordinals*.
+    """Return *ordinals* as deltas or as a bitmap, whichever is shorter.
 
     >>> len(pack(range(1000))), len(pack([7, 900_000])), pack([])
     (126, 5, b'\\x00')

@@ -9,7 +9,7 @@ from tagcast.rows.kind import RowFormat
 from tagcast.tables import ABSENT, Update, Value
 
 KEPT_S = 3_600
-"""Seconds that a row stays after its time; the time to live deletes it later."""
+"""Seconds that a row stays after the time of the next free permit. The time to live deletes the row later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,13 +87,13 @@ def sealed_delete(topic: str, name: str) -> Delete:
 
 
 def formers_removal(listed: Exchange) -> Update:
-    """Return the write that deletes the previous secrets, unless they were sealed again or deleted."""
+    """Return the write that deletes the previous secrets, unless the secrets were sealed again or deleted."""
     expect: Expectation = {"token": listed.token, "formers_until": listed.until}
     return Update(secrets_key(listed.topic, listed.name), {}, remove=("formers", "formers_until"), expect=expect)
 
 
 def exchange_delete(listed: Exchange) -> Delete:
-    """Return the write that removes *listed* from the list."""
+    """Return the write that removes a rotation from the list of rotations."""
     return Delete(exchange_key(listed.until, listed.topic, listed.name))
 
 

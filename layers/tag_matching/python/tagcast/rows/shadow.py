@@ -1,4 +1,4 @@
-"""Rows of shadows: the candidate filter in the registry; its counts and samples in the messages table."""
+"""Rows of shadows. The registry has the candidate filter; the messages table has its counts and samples."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Shadow:
         return shadow_key(self.topic, self.name)
 
     def observations(self, active: Mapping[str, object] | None) -> str:
-        """Return the partition of what this shadow records while *active* is the active filter.
+        """Return the partition of the counts and samples that this shadow records beside the filter *active*.
 
-        Each pair of filters has its own.
+        Each pair of filters has its own partition.
         """
         against = sha256(json.dumps(active, sort_keys=True).encode()).hexdigest()[:16]
         return f"SHADOW#{self.topic}#{self.name}#{self.shadow_version}#{against}"
@@ -89,12 +89,15 @@ SHADOWS = RowFormat(shadow_key, _shadow_row, _shadow_in)
 
 
 def shadow_delete(shadow: Shadow) -> Delete:
-    """Return the write that deletes a shadow, unless another replaced it since the read."""
+    """Return the write that deletes a shadow, unless another shadow replaced it since the read."""
     return Delete(shadow.key, {"shadow_version": shadow.shadow_version})
 
 
 def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: str, now: int) -> Update:
-    """Return the write that adds *counts*. The id of any of their messages spreads the writes over shards."""
+    """Return the write that adds *counts*.
+
+    *message_id* is the id of any counted message. It spreads the writes over shards.
+    """
     shard = crc32(message_id.encode()) % COUNT_SHARDS
     added = {comparison.value: count for comparison, count in counts.items() if count}
     return Update(shadow_count_key(partition, shard), {"ttl": now // 1000 + COUNTS_LIFE_S}, add=added)
@@ -103,7 +106,7 @@ def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: 
 def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
     """Return the write of one difference into one of 50 slots for its direction, to bound the samples.
 
-    It expires with the message's receipt, because it is useless without it.
+    The sample expires with the message's receipt, because it is useless without the receipt.
     """
     slot = crc32(message.message_id.encode()) % SLOTS
     sample = {"way": comparison.value, "message_id": message.message_id, "ttl": ttl_after(message.expires_at)}

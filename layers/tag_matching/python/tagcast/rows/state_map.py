@@ -24,10 +24,11 @@ class AddedLater:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The first round of a part of the audience, which began at *at*.
+    """The first round of an audience, which began at *at*.
 
-    *finishes* maps deliveries that succeeded at the first attempt to its end, in milliseconds after *at*. *ended* are
-    the other ended entries, *enqueued* those in the queues of their groups. All others are in backlogs.
+    *finishes* maps each delivery that succeeded at the first attempt to the attempt's end, in milliseconds after *at*.
+    *ended* are the other ended entries. *enqueued* are the pending entries in the queues of their groups. All other
+    pending entries are in backlogs.
     """
 
     at: int
@@ -61,16 +62,16 @@ class Round:
 
 
 RoundPart = tuple[frozenset[int], Round | None]
-"""Subscriptions whose first round is written together, and that round; None while it is open."""
+"""Subscriptions whose first round is written together, and their round. The round is None while it is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateMap:
     """Entries by subscription ordinal.
 
-    *pending* are the pending entries. Of these, *waiting* wait for their first round, *enqueued* are in the queues of
-    their groups, and all others are in backlogs. *ended* are the terminal entries; *added_later* are those of groups
-    younger than the message.
+    *pending* are the pending entries. *waiting* are the pending entries that wait for their first round. *enqueued* are
+    the pending entries in the queues of their groups. All other pending entries are in backlogs. *ended* are the
+    terminal entries. *added_later* are the late entries: their groups are younger than the message.
     """
 
     matched: frozenset[int]
@@ -98,7 +99,7 @@ class StateMap:
         enqueued: Set[int] = frozenset(),
         late: Mapping[int, AddedLater] | None = None,
     ) -> StateMap:
-        """Return the map as the fold of round *parts*, *ends*, later *enqueued* entries and *late* ones.
+        """Return the map as the fold of round *parts*, *ends*, later *enqueued* entries and *late* entries.
 
         >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
         >>> one = StateMap.folded([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
@@ -124,11 +125,11 @@ class StateMap:
         return len(self.pending)
 
     def is_with_lane(self, ordinal: int) -> bool:
-        """Return whether an entry is pending and not in its group's queue. If it is not, a due row of it is stale."""
+        """Return whether an entry is pending and not in its group's queue. Otherwise its due row is stale."""
         return ordinal in self.pending and ordinal not in self.enqueued
 
     def within(self, ordinals: Set[int]) -> StateMap:
-        """Return the map of these subscriptions only."""
+        """Return the map of only the subscriptions *ordinals*."""
         ended = {ordinal: entry for ordinal, entry in self.ended.items() if ordinal in ordinals}
         late = {ordinal: added for ordinal, added in self.added_later.items() if ordinal in ordinals}
         return replace(

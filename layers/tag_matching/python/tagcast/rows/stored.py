@@ -35,7 +35,8 @@ KEYS_AT_ONCE = 100
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
     """Return a message with its whole state map, folded from all of its rows.
 
-    Return None if its receipt expired, or while a section has no closed round and is therefore pending.
+    Return None if the receipt expired. Also return None if the message has fewer rows of rounds than sections, because
+    a section is then pending.
     """
     rows = store.query(Table.MESSAGES, keys.message_key(topic, message_id).pk)
     own = next((MESSAGES.value_of(row) for row in rows if row["sk"] == "MSG"), None)
@@ -44,7 +45,7 @@ def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | No
 
 
 def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
-    """Return a message, or a section of one, folded with the rows *beside* its own.
+    """Return a message, or a section of a message, folded with the rows *beside* the message's own row.
 
     Rows of other sections are ignored.
     """
@@ -96,7 +97,7 @@ def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> Mes
 
 
 def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
-    """Return at most 100 messages in order, each as from :func:`message_with`; missing ones are left out."""
+    """Return at most 100 messages in the given order, as :func:`message_with` does. Missing messages are left out."""
     of_each = {
         message_id: (
             keys.message_key(topic, message_id),
@@ -166,7 +167,7 @@ def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, 
 
 
 def _with_ends(store: Store, row: MessageRow) -> MessageRow:
-    """Return *row* with everything else in its partition."""
+    """Return *row* folded with the message's separate rows and the section's rounds."""
     low, high = keys.end_key(*row.names, 0), keys.message_key(*row.names)
     rows = store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)
     if row.section is None:
@@ -175,7 +176,7 @@ def _with_ends(store: Store, row: MessageRow) -> MessageRow:
 
 
 def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
-    """Return a narrow message, or a section of a wide one, with all known deliveries."""
+    """Return a narrow message, or a section of a wide message, with all known states of deliveries."""
     return _with_ends(store, row if section is None else _section(row, section))
 
 
@@ -227,7 +228,7 @@ def failed_pulls(store: Store, topic: str, message_id: str) -> dict[int, FailedP
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return the list of messages pending after their first round, oldest first, from behind *after*."""
+    """Return the messages that are pending after their first round, oldest first. The list begins behind *after*."""
     return store.query(Table.MESSAGES, keys.retained_key(topic, "").pk, sk_from=_behind(after), limit=limit)
 
 
@@ -247,7 +248,10 @@ def members(store: Store, topic: str, group: str) -> list[Member]:
 
 
 def registrations(store: Store, topic: str, group: str) -> list[Registration]:
-    """Return the subscriptions that a group's heartbeats created: one of its name, or one for each member."""
+    """Return the subscriptions that a group's heartbeats created.
+
+    There is one subscription with the group's name, or one subscription for each member.
+    """
     return [
         REGISTRATIONS.value_of(row) for row in _between(store, *keys.all_like(keys.registration_key(topic, group, "")))
     ]
@@ -301,7 +305,7 @@ def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> li
 def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscription | None], list[Shadow]] | None:
     """Return the subscriptions changed since *known* (None for a deleted one), and all shadows of *topic*.
 
-    None if the topic's row does not list all changes: then read everything.
+    Return None if the topic's row does not list all changes. The caller then reads everything.
     """
     changed = names_changed(known, topic)
     if changed is None:
@@ -341,7 +345,10 @@ def filter_versions(store: Store, topic: str, first: int, last: int) -> list[Fil
 
 
 def filter_history(store: Store, topic: str, ordinal: int, limit: int, before: int | None) -> list[FilterVersion]:
-    """Return at most *limit* versions of one subscription's filter, newest first, those below *before* if given."""
+    """Return at most *limit* versions of one subscription's filter, newest first.
+
+    If *before* is given, only versions below *before* are returned.
+    """
     low, high = _versions(topic, ordinal, ordinal)
     low = low if before is None else keys.version_key(topic, ordinal, before - 1)
     return [FILTER_VERSIONS.value_of(row) for row in _between(store, low, high, limit)]

@@ -1,4 +1,4 @@
-"""Rows of subscriptions: their settings and filter versions, and the names of deleted ones."""
+"""Rows of subscriptions: their settings and filter versions, and the names of deleted subscriptions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SETTINGS = Codec(
     },
     elsewhere=("formers", "headers", "client_key"),
 )
-"""The settings in the row of a subscription. Its other secrets are in a separate row (`rows/sealed.py`)."""
+"""The settings in the row of a subscription. A subscriber's secrets are in a separate row (`rows/sealed.py`)."""
 
 
 def _subscription_row(subscription: Subscription) -> dict[str, Value]:
@@ -89,13 +89,13 @@ SUBSCRIPTIONS = RowFormat(subscription_key, _subscription_row, _subscription_in)
 
 
 def filter_of(row: Row) -> Mapping[str, object] | None:
-    """Return the filter in the row of a subscription; None: no filter, so it matches everything."""
+    """Return the filter in the row of a subscription, or None if the subscription has no filter."""
     stored = optional_text(row, "filter")
     return None if stored is None else cast("Mapping[str, object]", json.loads(stored))
 
 
 def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
-    """Return the write of *changed*, unless *known* changed since it was read (None: no row)."""
+    """Return the write of *changed*, unless *known* changed since the read. Without a row, *known* is None."""
     expect: Expectation = {"pk": ABSENT} if known is None else _as_read(known)
     return SUBSCRIPTIONS.put(changed, changed.topic, changed.name, expect=expect)
 
@@ -203,7 +203,7 @@ def filters_kept(rows: list[Row]) -> dict[int, Mapping[str, object] | None]:
 
 @dataclass(frozen=True, slots=True)
 class FilterVersion:
-    """One version of a subscription's filter; *since* is the topic's first version with it."""
+    """One version of a subscription's filter; *since* is the topic's first version with this filter."""
 
     version: int
     filter: Mapping[str, object] | None

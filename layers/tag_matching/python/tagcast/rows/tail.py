@@ -1,4 +1,4 @@
-"""Rows of the tail: the watch of a topic, and its events, a row for each batch of the stream."""
+"""Rows of the tail: the watch of a topic, and a row with the topic's events for each batch of the stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAIL_S = 600
 """Seconds that an event is readable; the time to live deletes its row later."""
 EVENTS_MAX = 1_000
 EVENTS_BYTES_MAX = 300_000
-"""Deflated events of one row; an item may have 409,600 bytes."""
+"""The most bytes of the deflated events in a row. DynamoDB allows 409,600 bytes for a row."""
 
 
 class EventKind(StrEnum):
@@ -33,7 +33,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TailEvent:
-    """One event. A message has no *ordinal*, a lane no *message_id*."""
+    """One event. An event of a message has no *ordinal*. An event of a lane has no *message_id*."""
 
     happened_at: int
     kind: EventKind
@@ -128,7 +128,7 @@ TAIL_ROWS = RowFormat(tail_key, _batch_row, _batch_in)
 
 
 def batch_put(topic_id: str, batch: TailBatch) -> Put:
-    """Return the write of one batch. If its events exceed a row, the oldest are left out."""
+    """Return the write of one batch. If its events are too large for a row, the oldest events are left out."""
     row = TAIL_ROWS.row_of(batch)
     while len(cast("bytes", row["events"])) > EVENTS_BYTES_MAX:
         kept = len(batch.events) // 2
@@ -144,7 +144,7 @@ def watches(store: Store) -> list[TopicWatch]:
 
 
 def batches(store: Store, topic_id: str, *, since: str, before: str | None, limit: int) -> list[TailBatch]:
-    """Return the newest batches of a topic, newest first, from the place *since* on and before *before*."""
+    """Return the newest batches of a topic, newest first. They are at *since* or later, and earlier than *before*."""
     newest = "" if before is None else tail_key(topic_id, before).sk + "\x00"
     oldest = tail_key(topic_id, since)
     rows = store.query(Table.MESSAGES, oldest.pk, sk_from=newest, sk_to=oldest.sk, limit=limit)

@@ -1,4 +1,4 @@
-"""Rows of topics: their settings and counters, the list of all topics, and the counters of deleted ones."""
+"""Rows of topics: their settings and counters, the list of all topics, and the counters of deleted topics."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def settings_update(known: Topic, changed: Topic) -> Update:
 def events_check(events_topic: str) -> Check:
     """Return the check that *events_topic* exists and has no events topic itself.
 
-    So topics cannot name each other in a circle, whichever is written first.
+    Therefore topics cannot name each other in a circle, whichever topic is written first.
     """
     return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
@@ -146,8 +146,8 @@ def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence
     """Return the attributes of *topic*'s row after changes of the subscriptions *names*.
 
     Each change raises the version by one; the last names stay in the row. A publisher with an older version reads only
-    the subscriptions with these names. Every publish reads this row anyway, and every change writes it. So this costs
-    no additional reads or writes.
+    the subscriptions with these names. Every publish reads this row anyway, and every change writes the row. The names
+    therefore cost no additional reads or writes.
 
     >>> topic = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7, recent=("A",))
     >>> with_changes(topic, ("B", "C"))
@@ -160,7 +160,9 @@ def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence
 
 
 def names_changed(known: Topic, topic: Topic) -> frozenset[str] | None:
-    """Return the names of subscriptions that changed between two versions of a topic; None if there are too many.
+    """Return the names of subscriptions that changed between two versions of a topic.
+
+    Return None if the topic was replaced, or if the new row does not list all changes.
 
     >>> from dataclasses import replace
     >>> known = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7)

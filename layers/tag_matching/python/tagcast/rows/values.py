@@ -28,7 +28,7 @@ def texts(row: Row, name: str) -> Sequence[str]:
 
 
 def optional_text(row: Row, name: str) -> str | None:
-    """Return a text, or None without one."""
+    """Return a text, or None if the attribute is missing."""
     return cast("str | None", row.get(name))
 
 
@@ -52,9 +52,9 @@ def inflate_json(deflated: bytes) -> Any:
 
 
 def row_bytes(row: Row) -> int:
-    """Return the bytes that DynamoDB counts for these attributes and their names, or slightly more.
+    """Return the bytes that DynamoDB counts for the attributes of *row* and their names, or slightly more.
 
-    A number counts as one byte for every two digits, plus two. AWS adds one, and another for a sign.
+    A number counts as one byte for every two digits, plus two bytes. AWS adds one byte, and another byte for a sign.
 
     >>> row_bytes({"pk": "é", "n": 1_800_000_000_000, "tags": ["a", "b"], "gone": None})
     25

@@ -14,7 +14,10 @@ KEPT_S = 3_600
 
 
 class WaitingFor(StrEnum):
-    """The event that a request waits for. Each kind has its own places; their attributes begin with its value."""
+    """The event that a request waits for.
+
+    Each kind has its own places. The attribute name of a place begins with the kind's value.
+    """
 
     MESSAGES = "pull"
     EVENTS = "tail"
@@ -22,7 +25,7 @@ class WaitingFor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaitingPlace:
-    """One place of a topic. It is free after *until*, or if that is None."""
+    """One place of a topic. The place is free after *until*, or if *until* is None."""
 
     topic: str
     kind: WaitingFor

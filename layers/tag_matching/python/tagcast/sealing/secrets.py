@@ -24,11 +24,11 @@ from tagcast.rows.sealed import (
 from tagcast.settings import Protocol, has_secrets
 
 KEPT = frozenset(("secret", "headers", "client_certificate"))
-"""Write-only fields, which stay if a request leaves them out."""
+"""The write-only fields. An update that leaves one out does not change its value."""
 OPENED_S = 900.0
-"""A process caches decrypted secrets for 15 minutes, which bounds the cost of decryption and their age."""
+"""A process caches decrypted secrets for 15 minutes, to limit both the cost of decryption and their age."""
 OPENED_MAX = 4_000
-"""Cached secrets; each has at most 16 KiB, with a client certificate."""
+"""The maximum of subscriptions with cached secrets. The secrets of one take at most 16 KiB, with a certificate."""
 
 
 _SIGNING = "v1."
@@ -44,9 +44,9 @@ def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """Current and previous secrets, when they were decrypted (monotonic), and for which subscription last.
+    """The current and previous secrets of a subscription, and the monotonic time of their decryption.
 
-    *last* is a subscription as read, and the same with its secrets.
+    *last* is the last subscription that got these secrets: as read, and with its secrets.
     """
 
     opened_s: float
@@ -87,10 +87,10 @@ def seal_secrets(
 def keep_secrets(
     world: World, settings: SubscriptionSettings, known: Subscription | None, names: Collection[str]
 ) -> SubscriptionSettings:
-    """Return *settings* with the secrets of *known* in the fields *names*, which an update left out.
+    """Return *settings*, with the secrets of *known* in the fields *names*, which an update left out.
 
-    The secrets stay sealed unless the request changes other secrets or the kind of endpoint. Raises InvalidRequestError
-    if the endpoint has no such secret, and UnavailableError.
+    The secrets stay sealed unless the update changes other secrets or the protocol of the endpoint. Raises
+    InvalidRequestError if the new protocol allows no such field. Raises UnavailableError.
     """
     if known is None or known.settings.sealed is None or settings.is_group or not names:
         return settings
@@ -125,7 +125,8 @@ def _check_way(settings: SubscriptionSettings) -> None:
 def open_secrets(world: World, subscription: Subscription) -> Subscription:
     """Return *subscription* with its secrets, from the cache or decrypted.
 
-    Raises UnavailableError while they cannot be decrypted, and ReplacedError if *subscription* is an older version.
+    Raises UnavailableError while the secrets cannot be decrypted. Raises ReplacedError if *subscription* is an older
+    version.
     """
     ready = cached_secrets(world, subscription)
     if ready is not None:
@@ -154,7 +155,7 @@ def cached_secrets(world: World, subscription: Subscription) -> Subscription | N
 
 
 def _keep(world: World, token: str, known: _Known) -> None:
-    """Cache secrets, and drop the expired ones, which come first."""
+    """Cache secrets, and drop expired secrets, which are the first in the cache."""
     kept = world.memory.of(OpenedSecrets)
     kept.pop(token, None)
     if len(kept) >= OPENED_MAX:

@@ -2,6 +2,7 @@
 
 - `limits`: the limits of requests and answers;
 - `http`: parts that all resources share, from the event of API Gateway to problem details;
-- `publishing`, `messages`, `topics`, `filters`, `subscriptions`, `shadows`: the resources;
+- `publishing`, `pulling`, `messages`, `history`, `tail`, `topics`, `filters`, `subscriptions`, `shadows`, `members`,
+  `hosts`, `service`: the resources;
 - `routes`: the route tables.
 """

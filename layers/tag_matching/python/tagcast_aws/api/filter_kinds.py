@@ -1,6 +1,6 @@
 """The JSON schemas of filters in the API document, one for each kind.
 
-They describe the form only. The compiler of the kind checks the rest.
+The schemas describe the form only. The compiler of each kind checks everything else.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sql92Filter(TypedDict):
 
 
 class EventPatternFilter(TypedDict):
-    """A pattern of EventBridge, or a filter policy of SNS. `scope` names the part of a message that it reads."""
+    """A pattern of EventBridge, or a filter policy of SNS. `scope` names the part of a message to read."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 

@@ -24,8 +24,8 @@ DAY_S = 86_400
 class HistoryAnswer(TypedDict):
     """One page of a history, newest messages first. A page before the last may be short or empty.
 
-    ``archived_until`` is when the newest archived message was accepted; null: nothing is archived. Of younger messages,
-    the history shows only those with pending deliveries.
+    ``archived_until`` is the time at which the newest archived message was accepted; null: nothing is archived. The
+    history shows younger messages only if they have pending deliveries.
     """
 
     messages: list[MessageAnswer]

@@ -22,10 +22,10 @@ def answer_document(world: World, request: Request[None]) -> Answer:
 
 
 PUBLISH = publishing.ROUTES
-"""The routes of the publish function. It imports them from `publishing`, so it loads no other resources."""
+"""The routes of the publish function. The function imports them from `publishing`, so it loads no other resources."""
 
 PULL = (*pulling.ROUTES, *tail.ROUTES)
-"""The routes of the pull function. Its callers wait."""
+"""The routes of the pull function. Callers of these routes may wait for messages or events."""
 
 MANAGE = (
     *topics.ROUTES,
@@ -39,7 +39,7 @@ MANAGE = (
     *members.ROUTES,
     *hosts.ROUTES,
 )
-"""The routes of the manage function: all but publishing, pulling and tails."""
+"""The routes of the manage function: all routes except publishing, pulling and tails."""
 
 
 @cache

@@ -28,13 +28,13 @@ class ShadowBody(NewFilterBody):
 
 
 class PromoteBody(Body):
-    """The version of the shadow to promote; by default the present one."""
+    """The version of the shadow to promote; by default the present version."""
 
     shadow_version: int | None = Field(None, ge=1)
 
 
 class ShadowCounts(TypedDict):
-    """How many messages both filters, only one, or none matched. Each pair of filters has its own counts."""
+    """The numbers of messages that both, only one or neither of the filters matched, for this pair of filters only."""
 
     evaluated: int
     both: int

@@ -32,7 +32,7 @@ class TailEventAnswer(TypedDict):
 
 
 class CountsAnswer(TypedDict):
-    """The numbers of accepted messages, deliveries and failed attempts since ``since``, while the tail was watched."""
+    """The numbers of accepted messages, deliveries and failed attempts from ``since`` on. Only watched time counts."""
 
     since: Instant
     counted_at: Instant

@@ -31,7 +31,7 @@ else:
 
 
 class TopicBody(_Settings):
-    """The settings of a topic; missing ones get their defaults."""
+    """The settings of a topic; missing settings get their defaults."""
 
     def settings(self) -> TopicSettings:
         """Return the settings as a value of the core."""
@@ -39,7 +39,7 @@ class TopicBody(_Settings):
 
 
 class TopicPatch(_Changes):
-    """A merge patch (RFC 7396) of a topic's settings: missing ones stay, null resets to the default."""
+    """A merge patch (RFC 7396) of a topic's settings: missing settings stay, null resets to the default."""
 
     def of(self, present: TopicSettings) -> TopicSettings:
         """Return the *present* settings with this patch."""

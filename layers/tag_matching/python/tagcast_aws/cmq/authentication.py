@@ -15,16 +15,16 @@ from tagcast_aws.cmq.parameters import Parameters
 from tagcast_aws.cmq.signature import SIGNATURE, is_signed
 
 KEPT_S = 50.0
-"""A revoked key is refused everywhere within a minute."""
+"""Seconds for which a process caches the keys, so that a revoked key is refused everywhere within a minute."""
 UNKNOWN_KEPT_S = 5.0
-"""Seconds until an unknown key is looked up again. Invented keys cost at most one read in this time."""
+"""Seconds until an unknown key is looked up again. So unknown keys cause at most one read in this time."""
 
 
 class Secret(Protocol):
     """A secret whose text contains the keys."""
 
     def text(self, age_s_max: float) -> str | None:
-        """Return the text, read at most *age_s_max* seconds ago; None if there is none."""
+        """Return the text, read at most *age_s_max* seconds ago; None if the secret does not exist."""
 
 
 def authenticate(world: World, keys: Secret, form: Form) -> CmqKey:

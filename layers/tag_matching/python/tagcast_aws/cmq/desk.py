@@ -39,7 +39,7 @@ class CmqDesk:
     home: Home
 
     def serve(self, event: Mapping[str, Any], logger: Logger) -> dict[str, Any]:
-        """Answer one event (payload 2.0), always with status 200: clients read ``code`` only then.
+        """Answer one event (payload 2.0), always with status 200, because clients read ``code`` only then.
 
         An unexpected error is logged with its stack, but without the event.
         """
@@ -82,7 +82,7 @@ def _check_topic(key: CmqKey, topic: str | None) -> None:
 
 
 def _echo(form: Form) -> dict[str, object]:
-    """Return the fields that the Go client uses to match answers to requests."""
+    """Return the request's ``clientRequestId``, by which the Go client matches answers to requests."""
     given = Parameters(form.parameters)
     if given.optional("clientRequestId") is None:
         return {}

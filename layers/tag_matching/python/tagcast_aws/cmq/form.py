@@ -15,7 +15,7 @@ from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import FORM_FIELDS_MAX, REQUEST_BYTES_MAX
 
 PATHS = ("/v2/index.php", "/")
-"""Paths of CMQ's API. The Go client uses the second unless its address names a path."""
+"""Paths of CMQ's API. The Go client uses the second path unless its address names a path."""
 _ROOT = "/"
 _NAMES_ACTION = re.compile(rb"(?:^|&)[Aa]ction=")
 _HALF_ESCAPED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -23,10 +23,10 @@ _HALF_ESCAPED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A request and the parts covered by its signature: *host* with its port, and all decoded parameters, also blank
-    ones.
+    """A request, with the parts that its signature covers.
 
-    *size* is their size in bytes.
+    *host* includes the port. *parameters* are decoded, and include blank parameters. *size* is the size of the encoded
+    form in bytes.
     """
 
     method: str
@@ -37,7 +37,7 @@ class Form:
 
 
 def is_of_cmq(event: Mapping[str, Any]) -> bool:
-    """Return whether a request is one of CMQ. On the root path, which the API also uses, it must have an action.
+    """Return whether a request is for CMQ. On the root path, which the API also uses, it must have an action.
 
     >>> root = {"rawPath": "/", "rawQueryString": ""}
     >>> is_of_cmq(root), is_of_cmq(root | {"rawQueryString": "a=1&Action=ListTopic"}), is_of_cmq({"rawPath": PATHS[0]})
@@ -108,8 +108,8 @@ def _pairs(content: bytes) -> Iterator[tuple[str, str]]:
 def _decoded(escaped: bytes) -> str:
     """Decode a name or a value; each escape must be complete.
 
-    The escapes equal quoted-printable except for their sign, so one call decodes all: `urllib` builds a list of them,
-    with 80 times the memory.
+    Except for the escape character, the escapes equal quoted-printable, so one call decodes all of them. `urllib` would
+    build a list of the escapes, and need 80 times the memory.
     """
     plain = escaped.replace(b"+", b" ").replace(b"=", b"=3D").replace(b"%", b"=")
     return a2b_qp(plain).decode()

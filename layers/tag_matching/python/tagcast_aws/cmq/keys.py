@@ -19,7 +19,7 @@ class CmqKey:
     """A key for the topics that match one of the patterns in *topics*, at most three.
 
     *signs_all* is False for programs that do not sign values that begin with an at sign. A revoked key has no secret
-    part and no topics; it is kept to answer its users.
+    part and no topics. It stays in the list, so that its users get a precise error.
     """
 
     secret_id: str
@@ -60,7 +60,7 @@ class KeyRing:
 
     @property
     def is_full(self) -> bool:
-        """Whether a key must be revoked before another is added."""
+        """Whether a key must be revoked before another key is added."""
         return sum(key.revoked_at is None for key in self.keys) >= KEYS_MAX
 
     def adding(self, key: CmqKey) -> KeyRing:
@@ -69,7 +69,7 @@ class KeyRing:
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
 
     def revoking(self, secret_id: str, now: int) -> KeyRing:
-        """Return the keys with this one revoked."""
+        """Return the keys with the key *secret_id* revoked."""
         return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
 
 

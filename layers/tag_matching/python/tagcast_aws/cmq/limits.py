@@ -15,7 +15,7 @@ TIMESTAMP_DIGITS_MAX = 11
 BODY_BYTES_MIN, BODY_BYTES_MAX, BODY_BYTES_ASKED_MAX = 1024, 64 * 1024, 1024 * 1024
 """The bounds of a topic's body size, and the largest request.
 
-Java programs request the last one by default, and get the maximum.
+Java programs request the last value by default, and get the second value.
 """
 BATCH_MAX, BATCH_BYTES_MAX = 16, 1024 * 1024
 TAGS_MAX, TAG_LENGTH_MAX = 5, 16

@@ -46,5 +46,5 @@ OF_EVERY_ACTION = (
 
 
 def seconds(instant: int) -> int:
-    """Return an instant in CMQ's unit."""
+    """Return an instant in seconds, CMQ's unit."""
     return instant // 1000

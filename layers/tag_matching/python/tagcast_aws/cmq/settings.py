@@ -25,7 +25,7 @@ _FORMATS = {"JSON": ContentFormat.CMQ_JSON, "SIMPLIFIED": ContentFormat.CMQ_SIMP
 
 
 def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | None:
-    """Return the policy of the requested strategy; None without one, or if *known* already has it."""
+    """Return the policy of the requested strategy. Return None if no strategy is requested, or if *known* has it."""
     word = given.optional("notifyStrategy")
     if word is None:
         return None
@@ -37,7 +37,7 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the requested format, else that of *known* or the default. A queue gets bare bodies by default."""
+    """Return the requested format, else *known*, else JSON. For a queue, return *known*, else bare bodies."""
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
         raise CmqError(CmqFault.CONTENT_FORMAT)
@@ -77,14 +77,14 @@ class Filters:
         )
 
     def read_by(self, topic: Topic) -> dict[str, object] | None:
-        """Return the filter that applies to subscriptions of *topic*, or None without one."""
+        """Return the filter that applies to subscriptions of *topic*, or None if there is none."""
         if topic.filter_type is FilterType.ROUTING_KEY:
             return {"kind": "routing_key", "patterns": list(self.binding_keys)} if self.binding_keys else None
         return {"kind": "tags", "tags": list(self.tags)} if self.tags else None
 
 
 def format_filter(value: Mapping[str, object] | None) -> dict[str, object]:
-    """Return a filter's tags, under both names that clients use, and its binding keys. Other kinds have neither.
+    """Return a filter's tags, under both names that clients use, and its binding keys. Other filters have neither.
 
     >>> format_filter({"kind": "tags", "tags": ["apple"]})
     {'filterTag': ['apple'], 'filterTags': ['apple'], 'bindingKey': []}

@@ -1,8 +1,8 @@
-"""The archive on Firehose: JSON lines, several in one record, which is a member of a gzip file.
+"""The archive on Firehose. One record has several JSON lines, compressed as a member of a gzip file.
 
-In most regions a Firehose stream takes 1 MiB a second, in three 5 MiB. Firehose bills by size. The similar lines of a
-batch deflate to an eighth or less (docs/speed-and-cost.md, Quotas). Concatenated members are a gzip file (RFC 1952), so
-Firehose writes them unchanged.
+In most regions a Firehose stream takes 1 MiB a second, in three regions 5 MiB. Firehose bills by size. The similar
+lines of a batch deflate to an eighth or less (docs/speed-and-cost.md, Quotas). Concatenated members are a gzip file
+(RFC 1952), so Firehose writes them unchanged.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ PARCEL_BYTES_MAX = 900 * 1024
 The bound applies before deflation, because some lines do not shrink.
 """
 REQUEST_PARCELS_MAX = 4
-"""A request takes 4 MiB."""
+"""Firehose takes at most 4 MiB in a request."""
 DEFLATION = 1
 """zlib's fastest level: the default takes three times as long and saves a seventh more."""
 AHEAD_MAX = 100_000
-"""Lines accepted ahead of a lost one that a process remembers: some 7 MB."""
+"""The maximum number of lines accepted after a lost line that a process remembers: some 7 MB."""
 ATTEMPTS_MAX = 5
 PAUSE_S = 0.2
 
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Lines that share one Firehose record. *places* are the places of their changes in the batch."""
+    """Lines that share one Firehose record. *places* are the positions of their changes in the batch."""
 
     kind: RecordKind
     content: bytearray = field(default_factory=bytearray)
@@ -65,7 +65,7 @@ class FirehoseArchive:
     logger: Logger
     sleep: Callable[[float], object] = time.sleep
     ahead: set[bytes] = field(default_factory=set)
-    """Digests of lines accepted after a lost one. Their batch is retried, usually in this process."""
+    """Digests of lines accepted after a lost line. Their batch is retried, usually in this process."""
 
     def keeps_body(self, topic: str) -> bool:
         """Return whether the topic's message bodies are archived."""
@@ -74,7 +74,7 @@ class FirehoseArchive:
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
         """Put the lines in order; return the first place with a line that was not accepted, or None.
 
-        The caller retries the lines from that place on. Accepted ones among them are remembered and skipped.
+        The caller retries the lines from that place on. Lines that were accepted already are remembered and skipped.
         """
         taken: list[RecordBatch] = []
         left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
@@ -91,7 +91,7 @@ class FirehoseArchive:
         return None
 
     def _remember(self, taken: Sequence[RecordBatch], lost: int) -> None:
-        """Remember the accepted lines from the lost place on: their batch is retried."""
+        """Remember the accepted lines from the place *lost* on, because their batch is retried."""
         for parcel in taken:
             texts = zip(parcel.places, parcel.content.removesuffix(b"\n").split(b"\n"), strict=True)
             self.ahead.update(_digest(text) for place, text in texts if place >= lost)
@@ -99,7 +99,7 @@ class FirehoseArchive:
             self.ahead.clear()
 
     def _put(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
-        """Put the parcels of one request, with retries of refused ones after a pause; return the rest."""
+        """Put the parcels of one request, and retry refused parcels after a pause; return parcels still refused."""
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 self.sleep(random.uniform(0.5, 1.0) * PAUSE_S * 2**attempt)

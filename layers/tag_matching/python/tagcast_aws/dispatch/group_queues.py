@@ -31,9 +31,9 @@ _ABSENT = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
 
 class SqsGroupQueues:
-    """The port ``GroupQueues``: queues named *prefix* plus their group, beside the queue at *queue_url*.
+    """The port ``GroupQueues``. The name of a queue is *prefix* plus its group. The account is that of *queue_url*.
 
-    *patient* is a client whose timeout allows long polling; *client* is one for other calls.
+    *patient* creates a client whose timeout allows long polling; *client* is the client for other calls.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SqsGroupQueues:
             self._client.delete_queue(QueueUrl=self._url(queue))
 
     def every(self) -> Iterator[GroupQueue]:
-        """Yield all queues whose name is that of a group."""
+        """Yield the queues of all groups, which are found by their names."""
         with _translate_faults():
             pages = self._client.get_paginator("list_queues").paginate(
                 QueueNamePrefix=self._prefix, PaginationConfig={"PageSize": 1_000}
@@ -78,9 +78,10 @@ class SqsGroupQueues:
                         yield queue
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return entries that were not accepted, and all later ones of their message groups.
+        """Send all in order; return entries that were not accepted, and all later entries of their message groups.
 
-        Nothing may be accepted behind a refused entry: a member would receive it first, and it cannot be taken back.
+        No entry may be accepted behind a refused entry of its group, because a member would receive the later entry
+        first.
         """
         own = SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered, strict=True)
         return own.send(entries)
@@ -105,7 +106,7 @@ class SqsGroupQueues:
         return [_received(each) for each in found]
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
-        """Delete entries; one that stays is received again."""
+        """Delete entries. An entry whose deletion fails is received again."""
         for part in _parts(receipts):
             entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
                 {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(part)
@@ -161,7 +162,7 @@ def queue_name(prefix: str, queue: GroupQueue) -> str:
 
 
 def queue_named(prefix: str, name: str) -> GroupQueue | None:
-    """Return the queue of that name; None if it is not one of a group.
+    """Return the queue with this name. Return None if the name is not that of a group's queue.
 
     >>> queue_named("g-", "g-07457000000000000001-3.fifo")
     GroupQueue(subscription_id='07457000000000000001.3', ordered=True)

@@ -1,8 +1,8 @@
 """Changes that could not be archived: objects in a bucket, listed in a queue until they are archived.
 
-Lambda stores a refused batch when it is too old to be retried (lambda/latest/dg/services-dynamodb-errors.html): its
-``payload`` is the function's input, as text or, because AWS does not say which, as an object. The function stores an
-unreadable change in the same form.
+Lambda stores a refused batch when it is too old to be retried (lambda/latest/dg/services-dynamodb-errors.html). The
+batch's ``payload`` is the function's input. AWS does not say whether the payload is a text or an object, so both are
+read. The function stores an unreadable change in the same form.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Change = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """The changes of one object, as the function receives them; none if the object is gone."""
+    """The changes of one object, as the function receives them; *changes* is empty if the object is gone."""
 
     key: str
     receipt: str

@@ -22,7 +22,7 @@ BATCH_MAX = 10
 
 
 class SqsQueue:
-    """The port ``Queue``: returns entries that the queue did not accept, and sends none behind them in their group.
+    """The port ``Queue``. It returns entries that the queue did not accept, and sends no later entry of their groups.
 
     A queue that *is_fifo* gets message groups and drops repetitions. With *strict*, no request contains two entries of
     a message group.
@@ -38,11 +38,11 @@ class SqsQueue:
         self._strict = strict
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, at most ten per request; return those not accepted, in order.
+        """Send all in order, at most ten per request; return the entries that were not accepted, in order.
 
-        After a failed entry, later requests send nothing of its group. Entries behind it in its own request may have
-        been accepted, but count as not accepted, so that a repetition sends them again. Without a response the rest is
-        not tried: the queue is unavailable, and the caller's time is short.
+        After a failed entry, later requests send no entry of its group. Later entries in the same request may have been
+        accepted, but count as not accepted, so that a repetition sends these entries again. If a request gets no
+        response, later requests are not tried, because the queue is unavailable, and the caller's time is short.
         """
         lost: list[QueueEntry] = []
         broken: set[str] = set()
@@ -59,7 +59,7 @@ class SqsQueue:
         return tuple(lost)
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make received messages visible again after *after_s*. If that fails, their visibility timeout stays."""
+        """Make received messages visible again after *after_s*. If this call fails, their visibility timeout stays."""
         entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
             for place, receipt in enumerate(receipts)
@@ -70,7 +70,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete received messages; one that stays is deleted when its batch ends."""
+        """Delete received messages. If a deletion fails, the message is deleted at the end of its batch."""
         entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(receipts)
         ]
@@ -80,7 +80,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay", extra={"error": type(error).__name__})
 
     def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry] | None:
-        """Return the entries that the queue refused, or None without a response."""
+        """Return the entries that the queue refused, or None if there was no response."""
         if not batch:
             return ()
         requests = [_request(place, entry, self._is_fifo) for place, entry in enumerate(batch)]
@@ -95,8 +95,9 @@ class SqsQueue:
 def _requests_of(entries: Sequence[QueueEntry], *, strict: bool) -> Iterator[Sequence[QueueEntry]]:
     """Split *entries* into requests.
 
-    One publish may have several entries of a message group only as packs and sections. Two of those never share a
-    request, because the queue may refuse the first and accept the second. With *strict*, no two of one group do.
+    If one publish has several entries of a message group, they are packs or sections. Two such entries never share a
+    request, because the queue may refuse the first and accept the second. With *strict*, no two entries of a message
+    group share a request.
     """
     began = 0
     is_plain: dict[str, bool] = {}

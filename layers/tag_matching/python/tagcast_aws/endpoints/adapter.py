@@ -39,12 +39,12 @@ def threads_for_pushes() -> ThreadPoolExecutor:
 
 @dataclass(frozen=True, slots=True)
 class AdapterEnvironment:
-    """The environment of adapters. None for *make_tls*, *lookup* or *make_client* means the real one.
+    """The environment of adapters. None for *make_tls*, *lookup* or *make_client* means the real function.
 
     *make_tls* creates TLS contexts, *lookup* resolves a host name, *make_client* has the signature of ``boto3.client``,
-    *make_socket* that of aiohttp's socket factory. *threads* are shared by all protocols, because a push needs one at a
-    time. *account* owns the topics; *sign* signs with the service's keys. Functions named *own_functions…* are never
-    invoked, and queues named *own_queues…* never written to.
+    *make_socket* has the signature of aiohttp's socket factory. All protocols share *threads*, because a push needs
+    one thread at a time. *account* owns the topics; *sign* signs with the service's keys. Functions named
+    *own_functions…* are never invoked, and queues named *own_queues…* are never written to.
     """
 
     clock: Clock

@@ -37,7 +37,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: Address) -> bool:
-    """Return whether *address* is globally routable unicast. An IPv4 address inside an IPv6 one is checked as IPv4.
+    """Return whether *address* is globally routable unicast. An IPv4 address inside an IPv6 address is checked as IPv4.
 
     >>> is_public(ipaddress.ip_address("93.184.215.14")), is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
     (True, False)

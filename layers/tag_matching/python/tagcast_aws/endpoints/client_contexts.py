@@ -23,8 +23,8 @@ class ClientContexts:
     async def presenting(self, pem: str) -> ssl.SSLContext:
         """Return the context whose connections present the certificate in *pem*.
 
-        Raises ssl.SSLError for an unusable certificate, another OSError if the process has no file descriptor left to
-        load it.
+        Raises ssl.SSLError for an unusable certificate. Raises another OSError if the process has no file descriptor
+        left to load the certificate.
         """
         if pem not in self._kept:
             around, loop = self._surroundings, asyncio.get_running_loop()

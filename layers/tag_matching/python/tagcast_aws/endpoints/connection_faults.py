@@ -53,8 +53,8 @@ def failure(error: Exception) -> str:
 def is_unreached(error: Exception) -> bool:
     """Return whether a request got no response.
 
-    False if the service itself refused the address, or if the receiver refused the client certificate, which is a
-    response.
+    Return False if the service itself refused the address. Return False also if the receiver refused the client
+    certificate, because such a refusal is a response.
     """
     if _ALERT.sub("", _tls_reason(error) or "") in _OF_CERTIFICATES:
         return False

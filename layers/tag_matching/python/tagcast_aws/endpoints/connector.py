@@ -16,13 +16,14 @@ from aiohttp.streams import StreamReader
 from tagcast_aws.endpoints.payload import SLICE_BYTES
 
 OPEN_SHARE = 1.1
-"""Idle connections may add a tenth to those in use: 880 of the 1,024 descriptors that Lambda allows.
+"""All open connections, including idle connections, may exceed the limit of connections in use by a tenth.
 
-The clients of the table, the queue and the workflow need some, too.
+These are 880 of the 1,024 descriptors that Lambda allows. The clients of the table, the queue and the workflow need
+descriptors, too.
 """
 
 WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
-"""Whether the current request got a new connection. The caller resets it before."""
+"""Whether the current request got a new connection. The caller resets it before the request."""
 
 
 INTERIM_MAX = 16
@@ -31,17 +32,17 @@ READ_BYTES = 16_384
 
 
 class BoundedResponses(ResponseHandler):
-    """The responses of one connection, which fails after too many interim ones (1xx)."""
+    """The responses of one connection, which fails after too many interim responses (1xx)."""
 
     _interim = 0
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived, in parts: a receiver may send thousands of small answers at once."""
+        """Parse the received bytes in parts, because a receiver may send thousands of small answers at once."""
         for start in range(0, max(1, len(data)), READ_BYTES):
             super().data_received(data[start : start + READ_BYTES])
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Pass on one parsed response; abort the connection after too many interim ones."""
+        """Pass on one parsed response; abort the connection after too many interim responses."""
         if self._interim > INTERIM_MAX:
             return
         self._interim = self._interim + 1 if 100 <= data[0].code < 200 else 0
@@ -62,13 +63,13 @@ class BoundedConnector(aiohttp.TCPConnector):
 
 
 class KeepingConnector(BoundedConnector):
-    """A connection pool that also counts idle connections: before it exceeds its limit it closes some of them.
+    """A connection pool that also counts idle connections. It closes some idle connections before it exceeds its limit.
 
     aiohttp itself counts only connections in use, so a large number of endpoints would exhaust the file descriptors.
     """
 
     _open_at_most = 0
-    """An upper bound of open connections; above it they are counted."""
+    """An upper bound of the open connections. If it exceeds the limit, the connections are counted."""
 
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
@@ -93,7 +94,7 @@ class KeepingConnector(BoundedConnector):
         return [(since, protocol) for protocol, since in kept if protocol.is_connected()]
 
     def _make_room(self) -> None:
-        """Close some idle connections if too many are open, remove closed ones from the list, and count the rest."""
+        """Close some idle connections if too many are open, unlist closed connections, and count the open ones."""
         known = self._open()
         excess = len(known) + len(self._acquired) - OPEN_SHARE * self.limit
         if excess > 0:

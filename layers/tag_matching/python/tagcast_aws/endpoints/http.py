@@ -151,7 +151,7 @@ def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
 def certificate_refusal(settings: SubscriptionSettings, now: int) -> str | None:
     """Return why the certificate of *settings* cannot be presented at *now*, or None.
 
-    Without it nothing is sent: the receiver would refuse the push or attribute it to another sender.
+    Such a push is not sent, because the receiver would refuse the push or attribute the push to another sender.
     """
     certificate = settings.client_certificate
     if certificate is None:

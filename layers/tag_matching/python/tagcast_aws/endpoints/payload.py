@@ -33,7 +33,7 @@ class SharedPayload(Payload):
 
 
 def slices(parts: Iterable[bytes], most: int) -> Iterator[bytes | memoryview]:
-    """Yield *parts* in bounded slices, small parts joined: each slice is a call and a TLS record.
+    """Yield *parts* in bounded slices. Small parts are joined, because each slice costs a call and a TLS record.
 
     >>> [bytes(each) for each in slices([b"[", b"a", b",", b"bbbbbb", b"c", b"]"], 4)]
     [b'[a,', b'bbbb', b'bb', b'c]']

@@ -33,7 +33,7 @@ _NOTHING = SimpleNamespace()
 class VerificationRequests:
     """Verifies one endpoint, over its own connections, with the certificate, headers and signatures of pushes.
 
-    *origin* is the service's name; *subscription_id* selects the service key that signs, if any.
+    *origin* is the service's name; *subscription_id* selects the service's key that signs. Without it, no key signs.
     """
 
     def __init__(

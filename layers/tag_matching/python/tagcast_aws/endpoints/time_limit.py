@@ -6,14 +6,14 @@ import asyncio
 from types import TracebackType
 
 LATE_S = 0.05
-"""A timer later than this means that the event loop was blocked: the response may be waiting."""
+"""A timer that fires later than this means that the event loop was blocked. The response may be waiting unread."""
 EXTENSIONS_MAX = 3
 
 
 class TimeLimit:
     """Ends its block with TimeoutError after *seconds*, or slightly later if the loop was blocked.
 
-    Blocked time is the service's fault, so the receiver gets this time in addition. This happens a few times at most.
+    Blocked time is the service's fault, so the receiver gets this time in addition, at most ``EXTENSIONS_MAX`` times.
     """
 
     __slots__ = ("_extensions", "_limit", "_loop", "_seconds", "_timer")

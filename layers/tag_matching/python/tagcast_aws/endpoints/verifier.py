@@ -24,7 +24,7 @@ class HttpVerifier:
         self._surroundings, self._origin, self._make_loop = surroundings, origin, make_loop
 
     def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
-        """Ask by ``OPTIONS``, and if that does not allow pushes, by ``POST``. Redirects are refused."""
+        """Ask by ``OPTIONS``. If the response does not allow pushes, ask by ``POST``. Redirects are refused."""
         # Imported on first use: aiohttp is most of a cold start.
         from tagcast_aws.endpoints.questions import VerificationRequests
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The number of attempts of a call, and the timeout of each in seconds."""
+    """The number of attempts of a call, and the timeout of each attempt in seconds."""
 
     attempts_max: int
     answer_s: int
@@ -35,19 +35,19 @@ class Patience:
 
 CONNECT_S = 1
 USUAL = Patience(attempts_max=4, answer_s=4)
-"""Every function has 29 s or more: a call ends before its function does (docs/limits.md)."""
+"""For most calls. Every function may run for 29 s or more, so a call ends before its function (docs/limits.md)."""
 SOON = Patience(attempts_max=2, answer_s=3)
 """For tail writes, which the archive waits for."""
 ONCE = Patience(attempts_max=1, answer_s=8)
-"""For calls with their own retries: records that Firehose refused."""
+"""For calls whose caller retries, as the archive retries records that Firehose refused."""
 WAITING = Patience(attempts_max=1, answer_s=25)
 """For long polling: a retry by the SDK would count as a second pull of each message."""
 
 
 def client_factory(make_client: Callable[..., Any] | None, patience: Patience = USUAL) -> Callable[[str], Any]:
-    """Return a cached function that creates the client of a service; thread-safe.
+    """Return a thread-safe function that creates the client of a service once.
 
-    *make_client* has the signature of ``boto3.client``, the default, which is not thread-safe. The SDK does not
+    *make_client* has the signature of its default ``boto3.client``, which is not thread-safe. The SDK does not
     validate requests: AWS validates them anyway, and validation costs a tenth to a fifth of a call's CPU time.
     """
     from botocore.config import Config
@@ -80,8 +80,8 @@ def _boto3_client(service: str, **how: Any) -> Any:
 def with_plain_rows(client: T) -> T:
     """Make a DynamoDB client return rows in their wire form: typed JSON, bytes as base64.
 
-    botocore takes 20 times as long to check each value of a hundred rows as to parse the JSON. Errors and other
-    operations are unchanged.
+    This saves time: for a hundred rows, botocore's check of each value takes 20 times as long as parsing the JSON.
+    Errors and other operations are unchanged.
     """
     events = cast("Any", client).meta.events
     for operation in ROW_READS:

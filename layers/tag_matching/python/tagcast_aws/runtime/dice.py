@@ -9,7 +9,7 @@ from tagcast.ids import ID_SEQUENCE_BITS
 
 
 class SystemDice:
-    """The port ``Dice``. Ids of one process strictly increase; those of several are ordered by millisecond."""
+    """The port ``Dice``. Ids of one process strictly increase; ids of several processes are ordered by millisecond."""
 
     def __init__(self) -> None:
         self._last = 0

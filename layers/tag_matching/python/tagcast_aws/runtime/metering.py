@@ -22,8 +22,9 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 def logger() -> Logger:
     """Return the process's logger; it never logs an event.
 
-    Its level is the template's ``LogLevel``. Lambda's own level, which powertools uses by default, would be wrong: it
-    must let metric lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such lines.
+    Its level is the template's ``LogLevel``. Lambda's own level, which powertools uses by default, would be wrong,
+    because it must let metric lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such
+    lines.
     """
     made = Logger(log_uncaught_exceptions=False, use_rfc3339=True)
     logging.getLogger(made.name).setLevel(os.environ.get("LOG_LEVEL", "INFO"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 METERED_MAX = 50
-"""The first 50 subscriptions of a topic have metrics of their own; all others share one set."""
+"""The first 50 subscriptions of a topic have metrics of their own; all other subscriptions share one set of metrics."""
 OTHERS = "*"
 UNITS = {
     "DeliveryMs": "Milliseconds",

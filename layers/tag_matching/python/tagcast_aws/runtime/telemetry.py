@@ -42,7 +42,8 @@ class PowertoolsTelemetry:
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         """Log one push and count its result; a success at the first attempt is logged at DEBUG only.
 
-        At INFO those lines would be most of the cost of a topic with many subscribers (docs/speed-and-cost.md).
+        At INFO, the lines of such successes would be most of the cost of a topic with many subscribers
+        (docs/speed-and-cost.md).
         """
         is_usual = state is EntryState.DELIVERED and push.attempt == 1
         if not is_usual or self._logger.log_level <= DEBUG:

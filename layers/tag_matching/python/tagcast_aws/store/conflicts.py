@@ -1,4 +1,4 @@
-"""Translates DynamoDB's errors of failed writes into those of the core."""
+"""Translates DynamoDB's errors of failed writes into errors of the core."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ VAIN_MAX = 7
 PAUSE_S = 0.02
 LOST = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 CONFLICTS = frozenset({"TransactionConflictException", "TransactionConflict"})
-"""Another transaction holds a row: error codes of a single write, and cancellation reasons."""
+"""Error codes of a write, and cancellation reasons, that mean: another transaction is writing a row."""
 CROWDED = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
-"""Cancellation reasons for a row with more requests than a partition allows, which its writers handle."""
+"""Cancellation reasons for a row with more requests than a partition allows. The callers handle this case."""
 
 
 Sleep = Callable[[float], object]
@@ -25,7 +25,7 @@ Sleep = Callable[[float], object]
 def execute(call: Callable[[], object], sleep: Sleep) -> None:
     """Execute one write or transaction; conflicts are usually short and are retried for a tenth of a second.
 
-    Raises ConditionLostError for a failed condition, ContendedError if others hold the rows, and ClientError otherwise.
+    Raises ConditionLostError for a failed condition, ContendedError if rows are in use or throttled, else ClientError.
     """
     for conflict in range(1, CONFLICTS_MAX + 1):
         try:
@@ -44,7 +44,7 @@ def execute(call: Callable[[], object], sleep: Sleep) -> None:
 
 
 def back_off(in_vain: int, detail: str, sleep: Sleep) -> None:
-    """Wait after *in_vain* failed reads, longer each time; after too many raise UnavailableError."""
+    """Wait after *in_vain* failed reads, longer each time. After too many failed reads, raise UnavailableError."""
     if in_vain == VAIN_MAX:
         raise UnavailableError(detail)
     _pause(in_vain, sleep)

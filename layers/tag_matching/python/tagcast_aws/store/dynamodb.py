@@ -97,7 +97,7 @@ class DynamoStore:
         return self._pages(request, limit)
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
-        """Read the next megabyte of the table, at half a read unit per 4 KB regardless of the filter."""
+        """Read the next megabyte of the table. The read costs half a unit per 4 KB, whatever the filter finds."""
         request = search_request(open_before, over_before, cursor)
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
         return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
@@ -105,13 +105,13 @@ class DynamoStore:
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> SearchPage:
-        """Read the next thousand rows of the table, at a read unit per 4 KB regardless of the filter."""
+        """Read the next thousand rows of the table. They cost one read unit per 4 KB, whatever the filter finds."""
         request = kept_request(topic, accepted_from, before_version, alive_at, cursor)
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
         return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
     def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
-        """Return all pages up to *limit*. It ends: each page begins behind the one before."""
+        """Return the rows of all pages, up to *limit*. It ends: each page begins behind the previous page."""
         rows: list[Row] = []
         while limit is None or len(rows) < limit:
             if limit is not None:
@@ -137,7 +137,7 @@ class DynamoStore:
                 raise TypeError("a check alone is a read")
 
     def update_each(self, updates: Sequence[Update]) -> list[bool]:
-        """Apply each of the updates independently, in one request; return which succeeded."""
+        """Apply each of the updates independently, in one request; return whether each update succeeded."""
         assert len(updates) <= UPDATES_MAX
         statements = cast("Any", [statement_of(update, self._names) for update in updates])
         answer = self._client.batch_execute_statement(Statements=statements)

@@ -32,7 +32,7 @@ class S3IndexArchive:
         return None
 
     def save(self, name: str, content: bytes) -> None:
-        """Put the object. After a failure, the next cold start compiles."""
+        """Put the object. After a failure, the next cold start compiles the index again."""
         try:
             self._make_client().put_object(Bucket=self._bucket, Key=_key(name), Body=content)
         except ClientError as error:

@@ -20,9 +20,9 @@ KEPT = (
     "accepted_at >= :accepted_from AND subscriptions_version < :before_version AND expires_at > :alive_at"
 )
 KEPT_PAGE = 1_000
-"""Rows of a page, so that its messages are added within seconds."""
+"""The rows of a page: few enough that the messages of a page are added within seconds."""
 SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name in FOUND_ATTRIBUTES)))
-"""``round`` is a reserved word of DynamoDB."""
+"""The attributes in the answer. ``round`` needs a placeholder, because it is a reserved word of DynamoDB."""
 
 
 def search_request(open_before: int, over_before: int, cursor: str | None) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _going_on(cursor: str | None) -> dict[str, Any]:
 
 
 def cursor_at(last: Mapping[str, Any] | None) -> str | None:
-    """Return the cursor after the last key of a page, or None without more pages.
+    """Return the cursor after the last key of a page, or None if there are no more pages.
 
     >>> cursor_at({"pk": {"S": "MSG#t#1"}, "sk": {"S": "MSG"}}), cursor_at(None)
     ('MSG#t#1\\x00MSG', None)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
 _ABSENT = ("ResourceNotFoundException", "AccessDeniedException")
-"""A role with access by name pattern is denied a secret that does not exist."""
+"""The codes for a missing secret. If a role has access by name pattern, AWS denies access to a missing secret."""
 
 
 class CachedSecret:
@@ -27,7 +27,7 @@ class CachedSecret:
         self._read_at_s = -math.inf
 
     def text(self, age_s_max: float) -> str | None:
-        """Return the secret, read at most *age_s_max* seconds ago; None if it did not exist."""
+        """Return the secret, read at most *age_s_max* seconds ago; None if the secret did not exist."""
         if self._clock.monotonic() - self._read_at_s > age_s_max:
             return self.read_now()
         return self._text

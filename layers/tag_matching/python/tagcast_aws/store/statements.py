@@ -1,6 +1,6 @@
-"""Updates as PartiQL statements: one request carries many, each with a condition of its own.
+"""Updates as PartiQL statements. One request contains many statements, each with a condition of its own.
 
-Separate requests would each cost a signature and a TLS exchange; DynamoDB bills both alike.
+Separate requests would each cost a signature and a TLS exchange. DynamoDB bills the updates alike in both cases.
 """
 
 from __future__ import annotations

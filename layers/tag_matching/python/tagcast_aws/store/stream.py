@@ -21,7 +21,7 @@ TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
 def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
-    """Return the message or lane written in *record*, or None if it needs no repair."""
+    """Return the message, lane or end written in *record*, or None if the relay has nothing to do for it."""
     change = record["dynamodb"]
     image = change.get("NewImage")
     if image is None:

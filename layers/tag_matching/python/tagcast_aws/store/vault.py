@@ -1,4 +1,4 @@
-"""Secrets encrypted with the stack's key of KMS."""
+"""Secrets encrypted with the deployment's KMS key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KmsVault:
         self._key = key
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
-        """Return *plain* encrypted, each piece with its length before it."""
+        """Return *plain* in encrypted pieces, each preceded by its length."""
         pieces = [plain[start : start + PLAIN_BYTES_MAX] for start in range(0, len(plain), PLAIN_BYTES_MAX)]
         sealed = b""
         for number, piece in enumerate(pieces):
@@ -30,7 +30,7 @@ class KmsVault:
         return sealed
 
     def open(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
-        """Return the plaintext. Fails for another context, or pieces in another order."""
+        """Return the plaintext. KMS refuses another context, or pieces in another order."""
         blobs = tuple(_blobs(sealed))
         parts = (_part(context, number, len(blobs)) for number in range(len(blobs)))
         return b"".join(self._decrypted(blob, part) for blob, part in zip(blobs, parts, strict=True))

@@ -20,7 +20,7 @@ class Constraint(NamedTuple):
 
 
 class _Node:
-    """A trie of elements by the arrays around them. *ends*: a value stands at this node."""
+    """A node of a trie: child nodes by array and index. *ends*: whether a value stands at this node."""
 
     __slots__ = ("arrays", "ends")
 
@@ -36,8 +36,8 @@ class TooManyCombinationsError(Exception):
 def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
     """Return whether all conditions, in order, can be met by choosing one element of each array.
 
-    As in EventBridge, a path counts as absent if the elements chosen so far lack it. Choices that look equal to all
-    later conditions are tried once.
+    As in EventBridge, a path counts as absent if the elements chosen so far lack it. Of the choices that no later
+    condition distinguishes, only one is tried.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
     >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)
@@ -75,8 +75,9 @@ def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
 
 
 def _in_one_array(wanted: Sequence[Constraint]) -> bool | None:
-    """Return the result if all elements stand in one outer array: whether one element meets all conditions; else
-    None.
+    """Return whether one element meets all conditions.
+
+    Return None if the elements are not all in one outer array, or if a condition allows an absent path.
     """
     found = [element for each in wanted for element in each.met if element is not None]
     if any(each.there is not None for each in wanted) or not found:

@@ -8,11 +8,11 @@ from tagcast.filters.event_pattern.event import Element, Event
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
 
 COMPARISONS_MAX = 100_000
-"""Comparisons of one evaluation: values of the event times
+"""The most comparisons of one evaluation. Each value that a condition reads counts as the condition's
 :func:`tagcast.filters.event_pattern.leaves.weight_of_all`.
 """
 STEPS_MAX = 2_000
-"""Combinations of array elements that are tried for one alternative."""
+"""The most combinations of array elements that are tried for one alternative."""
 TRIED = 40
 """The weight of one array element, in comparisons, for each of several alternatives."""
 TOO_MANY_STEPS = f"the arrays of the event allow more than {STEPS_MAX} combinations"
@@ -22,7 +22,8 @@ TOO_MUCH = "the event has so many values that it would take too long to compare 
 def matches(pattern: Pattern, event: Event) -> bool:
     """Return whether the event meets all conditions of one alternative, with array consistency.
 
-    Raises FilterEvaluationError beyond the bounds; the result depends only on the event and the pattern.
+    Raises FilterEvaluationError beyond :data:`COMPARISONS_MAX` or :data:`STEPS_MAX`. The result depends only on the
+    event and the pattern.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> event = Event.of({"a": [{"x": 1, "y": 1}, {"x": 2, "y": 2}]})
@@ -70,7 +71,7 @@ def may_be_met(condition: Condition, event: Event) -> bool:
 
 
 def branches_of(pattern: Pattern) -> int:
-    """Return the number of alternatives of a pattern, or 0 for a single one."""
+    """Return the number of alternatives of a pattern, or 0 if there is only one alternative."""
     return len(pattern.alternatives) if len(pattern.alternatives) > 1 else 0
 
 

@@ -72,7 +72,10 @@ def _condition(event: Event, condition: Condition, is_first: bool) -> Explanatio
 
 
 def _places_of(values: Sequence[Value]) -> dict[Value, list[int]]:
-    """Return where each value stands: most leaves are equalities, and there may be a thousand."""
+    """Return the indexes at which each value stands.
+
+    With them, an equality needs only one lookup. A pattern may have a thousand equalities.
+    """
     found: dict[Value, list[int]] = {}
     for place, value in enumerate(values):
         for token in (value.text, value.number) if type(value) is Decimals else (value,):

@@ -1,4 +1,4 @@
-"""The comparisons of a pattern. Each holds or fails for one value; all are plain data and can be pickled."""
+"""The comparisons of a pattern: plain data that can be pickled. Each comparison holds or fails for one value."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -54,7 +54,8 @@ class Cidr:
     def holds(self, value: Value) -> bool:
         """Return whether a text is an address in the block.
 
-        EventBridge compares digits from the left, also for addresses of the other IP version: 0.0.0.0/0 contains all.
+        EventBridge compares digits from the left, also for addresses of the other IP version: 0.0.0.0/0 contains every
+        address.
         """
         digits = address_digits(value) if isinstance(value, str) else None
         if digits is None:
@@ -148,7 +149,7 @@ def _cases_of_one(character: str) -> tuple[str, ...]:
 
 
 def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
-    """Return the offset behind the characters that these forms match, or -1.
+    """Return the offset behind the characters that *forms* match, or -1 if *value* does not match.
 
     The forms of one character never share a prefix.
     """
@@ -165,12 +166,12 @@ def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """A text in which each ``*`` matches any characters. *parts* are the literals between them."""
+    """A text in which each ``*`` matches any characters. *parts* are the literal texts around the ``*``."""
 
     parts: tuple[str, ...]
 
     def holds(self, value: Value) -> bool:
-        """Return whether a value is a text that matches. Each part is searched once, behind the previous one."""
+        """Return whether a value is a text that matches. Each part is searched once, behind the previous part."""
         if not isinstance(value, str):
             return False
         first, last = self.parts[0], self.parts[-1]
@@ -266,7 +267,7 @@ Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Num
 
 
 def read_value(leaf: Leaf, value: Value) -> Value:
-    """Return a value as a leaf reads it: a :class:`Decimals` is a number for numeric leaves, else a text."""
+    """Return *value*. A :class:`Decimals` becomes a number if the leaf compares numbers, and a text otherwise."""
     return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
 
 

@@ -37,7 +37,10 @@ ALTERNATIVES_MAX = 1_000
 CONDITIONS_MAX = 10_000
 FIELDS_MAX = 256
 SEARCHES_MAX = 32
-"""Wildcards with a part between two ``*``: they need a search; others compare a prefix and a suffix."""
+"""The most wildcards with a part between two ``*``.
+
+These wildcards need a search. Other wildcards only compare a prefix and a suffix.
+"""
 OR = "$or"
 _RESERVED = frozenset(
     (
@@ -87,9 +90,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Conditions in the order of their paths, and alternatives as tuples of their indices.
+    """Conditions, and alternatives as tuples of indices of conditions, in the order of their paths.
 
-    An alternative is met if all of its conditions are.
+    An alternative is met if all of its conditions are met.
     """
 
     conditions: tuple[Condition, ...]

@@ -1,4 +1,4 @@
-"""The index of a topic after a few changes: the old index and a small one of the changes."""
+"""The index of a topic after a few changes: the old index and a small index of the changes."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ class ChangedIndex:
         self._fresh = TopicIndex.build(filters)
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match, and those whose filter failed."""
+        """Return the subscriptions that match, and the subscriptions whose filter failed."""
         before, now = self.base.match(message), self._fresh.match(message)
         return Matched(_merge(before.ordinals, self.gone, now.ordinals), _merge(before.errors, self.gone, now.errors))
 
@@ -54,7 +54,7 @@ def with_changes(
 
 
 def _merge(before: tuple[int, ...], gone: frozenset[int], now: tuple[int, ...]) -> tuple[int, ...]:
-    """Merge two sorted tuples, without *gone* in the first."""
+    """Merge two sorted tuples. Remove *gone* from the first tuple."""
     if not before:
         return now
     kept = list(before)

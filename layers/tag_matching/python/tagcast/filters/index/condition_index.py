@@ -51,7 +51,7 @@ class ConditionIndex:
         return self._expressions.overlapping or self._reading_tags.overlapping
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
-        """Return the ordinals of the filters that match, and of those that failed, unsorted."""
+        """Return the unsorted ordinals of the filters that match, and the ordinals of the filters that failed."""
         found, errors = self._expressions.match(message.properties) if self._has_expressions else ([], [])
         if self._reads_tags:
             more, failing = self._reading_tags.match(properties_with_tags(message))

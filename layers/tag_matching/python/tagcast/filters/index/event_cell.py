@@ -114,7 +114,7 @@ class EventCell:
 
     @classmethod
     def of(cls, entries: Sequence[EventEntry], key: str | None) -> EventCell:
-        """Build a cell of *entries* that tests all their conditions but those on *key*, which the lookup has met."""
+        """Build a cell that tests all conditions of *entries*, except conditions on *key*: the lookup has met them."""
         columns: dict[str, Column] = {}
         for place, entry in enumerate(entries):
             for condition in entry.conditions:
@@ -153,7 +153,7 @@ class EventCell:
     def as_row(self) -> list[Any]:
         """Return plain lists, for a snapshot.
 
-        The entries are one text: only events with arrays of objects need them.
+        The entries are one text, because only events with objects or arrays inside arrays need the entries.
         """
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
@@ -199,8 +199,8 @@ class _Bits:
     def of(self, values: Sequence[Value] | None, wanted: int, is_in_elements: bool, *, skips: bool) -> int:
         """Return the bits of the alternatives whose condition on this path the values may meet.
 
-        Inside array elements an absent path may also be met. *skips*: leaves that need evaluation are evaluated only
-        for the bits in *wanted*.
+        If the values are inside array elements, a condition that the path is absent may also be met. *skips*: leaves
+        that need evaluation are evaluated only for the bits in *wanted*.
         """
         if values is None:
             return self._missing
@@ -229,8 +229,8 @@ class _LookedUp:
     def of(self, value: Value, wanted: int, *, skips: bool) -> int:
         """Return the bits of the leaves that a value meets.
 
-        Some leaves need evaluation: with *skips* all of them, otherwise only those without a lookup, are evaluated just
-        for the bits in *wanted*.
+        Leaves without a lookup are evaluated only for the bits in *wanted*. With *skips*, other leaves that need
+        evaluation are also evaluated only for these bits.
         """
         bits, ready = 0, self._ready
         for places in self._column.hits(value, (lambda place: not wanted >> place & 1) if skips else None):

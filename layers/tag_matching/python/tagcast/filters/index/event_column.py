@@ -1,6 +1,6 @@
 """The leaves of many patterns on one path, by lookup key, with their places.
 
-A place is an owner, or the position of a bit. Leaves with a fixed part are found by that part and then evaluated.
+A place is an owner, or the position of a bit. A leaf that needs evaluation is found by its fixed part if it has one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,7 +52,7 @@ class Column:
         self.numeric: dict[int, Numeric] = {}
         self.but: Places = []
         self.excluded: Column | None = None
-        """The leaves in the lists of the anything-but leaves at :attr:`but`."""
+        """The leaves that the anything-but leaves at the places :attr:`but` exclude."""
         self.exists: Places = []
         self.absent: Places = []
 
@@ -77,7 +77,7 @@ class Column:
                 self._add_other(leaf, place)
 
     def _add_other(self, leaf: Leaf, place: int) -> None:
-        """Add a leaf of which a place has at most one, or one that needs evaluation."""
+        """Add a leaf that needs evaluation, or the first numeric or anything-but leaf of a place."""
         if isinstance(leaf, Numeric) and place not in self.numeric:
             self.numeric[place] = leaf
             return
@@ -176,7 +176,7 @@ class Column:
 
 
 def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
-    """Return the kind and text of a leaf's fixed part, which every match has; None without one."""
+    """Return the kind and text of a leaf's fixed part, or None if it has no such part. Every match has this part."""
     match leaf:
         case Wildcard(parts) if parts[0]:
             return START, parts[0]

@@ -33,8 +33,8 @@ _Asked = EventCell | EventList
 class HeavyPattern(NamedTuple):
     """A pattern that may take too long on large events.
 
-    *weight* is its total weight, *by_path* the weight of each path for one value, *tried* the weight of its
-    alternatives for one object.
+    *weight* is the total weight of the pattern. *by_path* is the weight of each path for one value. *tried* is the
+    weight of the pattern's alternatives for one object.
     """
 
     weight: int
@@ -43,7 +43,7 @@ class HeavyPattern(NamedTuple):
     tried: int
 
     def is_too_much(self, event: Event) -> bool:
-        """Return the same as :func:`tagcast.filters.event_pattern.evaluate.is_too_much`."""
+        """Return the result of :func:`tagcast.filters.event_pattern.evaluate.is_too_much` for the pattern."""
         values = event.values
         compared = sum(weight * len(values.get(path, ())) for path, weight in self.by_path.items())
         return compared + self.tried * event.objects > COMPARISONS_MAX
@@ -52,8 +52,8 @@ class HeavyPattern(NamedTuple):
 class Posting:
     """The alternatives whose key is one path.
 
-    Some are found by a value of the path, as owners or as cells. The others are cells that only need the path to be
-    present.
+    A value of the path finds some alternatives, as owners or as cells. The other alternatives are in cells that only
+    need the path to be present.
     """
 
     __slots__ = ("_cells", "_line", "_looked_up", "_present")
@@ -176,7 +176,7 @@ class PatternIndex:
         return cls(owners, heavy, postings, always, overlapping or shares)
 
     def match(self, event: Event) -> tuple[list[int], list[int]]:
-        """Return the owners of patterns that the event matches, and of those that take too long."""
+        """Return the owners of patterns that the event matches, and the owners of patterns that take too long."""
         most = max(event.most, event.objects)
         heavy = self._heavy if self._heavy and self._heavy[0].weight * most > COMPARISONS_MAX else ()
         too_much = frozenset(each.owner for each in heavy if each.is_too_much(event))
@@ -237,7 +237,7 @@ class EventIndex:
         return sum(len(index.owners) for index in self._views.values())
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
-        """Return the owners of patterns that the message matches, and of those that fail."""
+        """Return the owners of patterns that the message matches, and the owners of patterns that fail."""
         found: list[int] = []
         errors: list[int] = []
         for (scope, are_attributes), index in self._views.items():
@@ -268,14 +268,17 @@ class EventIndex:
 
 
 def _others(column: Column | None, skips: Skips | None) -> Checked:
-    """Return the leaves of a column that are evaluated one by one, without those that *skips* leaves out."""
+    """Return the leaves of a column that are evaluated one by one, except leaves whose place *skips* excludes."""
     if column is None or skips is None:
         return [] if column is None else column.others
     return [(leaf, places) for leaf, places in column.others if not skips(places[0])]
 
 
 def _find_met(column: Column, value: Value, others: Checked, skips: Skips | None) -> list[list[int]]:
-    """Return the places of the leaves that a value meets, *others* included, except numbers and anything-but."""
+    """Return the places of the leaves that a value meets.
+
+    They include leaves in *others*, but no numeric and no anything-but leaves.
+    """
     hits = column.hits(value, skips)
     for leaf, places in others:
         if leaf.holds(read_value(leaf, value)):
@@ -304,7 +307,7 @@ class _Place:
         self.present: list[EventEntry] = []
 
     def add_alone(self, condition: Condition, owners: Sequence[int]) -> None:
-        """Add a pattern whose only condition is this one."""
+        """Add a pattern whose only condition is *condition*."""
         for leaf in condition.leaves:
             if isinstance(leaf, Equals):
                 self.exact.setdefault(leaf.token, []).extend(owners)
@@ -357,7 +360,10 @@ def _is_looked_up(condition: Condition) -> bool:
 
 
 def _choose_key(conditions: Sequence[Condition], asking: Mapping[tuple[str, Leaf], int]) -> Condition | None:
-    """Return the condition that finds an alternative: the rarest one with a lookup, else one that needs presence."""
+    """Return the condition that finds an alternative: the rarest condition with a lookup.
+
+    Otherwise return a condition that needs its path to be present, or None if there is no such condition.
+    """
     few = [
         each for each in conditions if _is_looked_up(each) and (len(each.leaves) <= KEYS_MAX or len(conditions) == 1)
     ]

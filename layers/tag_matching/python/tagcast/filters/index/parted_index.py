@@ -1,7 +1,7 @@
-"""The index of a topic in parts; each is built, stored and changed on its own.
+"""The index of a topic in parts. Each part is built, stored and changed on its own.
 
-Indexing takes time, mostly for conditions over properties: half a minute of CPU for a hundred thousand. A part holds
-neighbouring ordinals, so a change of one subscription changes one part.
+Indexing takes time: a hundred thousand conditions over properties take half a minute of CPU. A part has neighbouring
+ordinals, so a change of one subscription changes one part.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class PartedIndex:
         self._parts = parts
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match, and those whose filter failed."""
+        """Return the subscriptions that match, and the subscriptions whose filter failed."""
         found = [part.match(message) for part in self._parts]
         ordinals = chain.from_iterable(each.ordinals for each in found)
         return Matched(tuple(ordinals), tuple(chain.from_iterable(each.errors for each in found)))
@@ -49,7 +49,7 @@ class PartedIndex:
 def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list[IndexPart]:
     """Divide *filters* into parts of at most *effort_max* each; a single filter may exceed it.
 
-    A part begins at a multiple of a power of two and ends before the next one. Its bounds depend neither on its
+    A part begins at a multiple of a power of two and ends before the next multiple. Its bounds depend neither on its
     neighbours nor on filters that are added later.
 
     >>> [list(part.filters) for part in parts_of({1: None, 5: None, 6: None, 7: None, 8: None}, effort_max=20)]

@@ -13,7 +13,7 @@ _Owners = Sequence[int]
 
 
 class _Node:
-    """The continuations of a prefix of words. It stays text, and ``words`` is None, until a key reaches it.
+    """The continuations of a prefix of words. They stay text, and ``words`` is None, until a key reaches the node.
 
     A pattern that ends with the next word has no node there: its owners are in ``ends`` and ``one_word_ends``. ``ends``
     also has the owners of ``word.#``, whose ``#`` may match no word.
@@ -26,7 +26,7 @@ class _Node:
         self.words: dict[str, _Node] | None = None
 
     def grow(self) -> "dict[str, _Node]":
-        """Build the child nodes from the pending patterns. Return those for words without wildcards."""
+        """Build the child nodes from the pending patterns. Return the nodes of words without wildcards."""
         words: dict[str, _Node] = {}
         ends: dict[str, _Owners] = {}
         for text, owners in self.pending:
@@ -46,7 +46,7 @@ class _Node:
 
 
 def _keep(repeat: _Node, reached: list[_Node], lasting: dict[_Node, None]) -> None:
-    """Keep a ``#`` with words behind it reachable for the rest of the key. One in *lasting* was reached before."""
+    """Keep a ``#`` with words behind it reachable for the rest of the key. A node in *lasting* was reached before."""
     if repeat not in lasting:
         lasting[repeat] = None
         reached.append(repeat)
@@ -68,7 +68,7 @@ def _find_ends(word: str, found: list[int], reached: list[_Node], lasting: dict[
 
 
 class RoutingTrie:
-    """Patterns with their owners. Nodes are built when a key first passes; earlier keys are answered from a cache.
+    """Patterns with their owners. A node is built when a key first reaches it. A cache answers repeated keys.
 
     >>> trie = RoutingTrie([("order.*.eu", 1), ("order.#", 2)])
     >>> trie.match("order.new.eu"), trie.match("order"), trie.match("audit")
@@ -100,7 +100,7 @@ class RoutingTrie:
         return found
 
     def walk(self, key: str) -> tuple[int, ...]:
-        """Return the same as :meth:`match`, without the cache."""
+        """Return the result of :meth:`match` without the cache."""
         if not key:
             return self._wordless
         before = key.split(SEPARATOR)

@@ -1,7 +1,8 @@
 """Many SQL92 filters at once: equal expressions are indexed once, found by a lookup key, and evaluated together.
 
-In the rocketmq dialect an expression may also fail, but only if a present property cannot be parsed as the type of a
-literal. So the index looks for failures only among expressions that parse the property as this type.
+In the rocketmq dialect an expression may also fail, usually if a present property cannot be parsed as the type of a
+literal. The index looks for such failures only among expressions that parse the property as this type. It evaluates
+expressions that may fail for another reason for every message.
 """
 
 import json
@@ -28,7 +29,7 @@ _ALWAYS = Dimension(PRESENCE, "")
 
 
 class Sql92Index:
-    """Finds the owners of expressions that are TRUE for a message, and of those that fail.
+    """Finds the owners of expressions that are TRUE for a message, and the owners of expressions that fail.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> index = Sql92Index.build([(0, compile_sql92("a = 'x' AND n > 1")), (1, compile_sql92("n < 5"))])
@@ -150,7 +151,7 @@ class Sql92Index:
         return found + [each if isinstance(each, bytes) else _pack(each.as_row()) for each in self._suspects]
 
     def _made(self, by_value: _Ready, value: Reading) -> _Cells:
-        """Return the cells below a value, built at the first message that has it."""
+        """Return the cells below a value. They are built when a message first has the value."""
         cells = by_value[value]
         if not isinstance(cells, tuple):
             rows = json.loads(cells) if isinstance(cells, bytes) else cell_rows(cells)
@@ -173,7 +174,7 @@ class Sql92Index:
 
 
 class _Failures:
-    """The expressions that may fail, and the reading of a property that makes each fail."""
+    """The expressions that may fail, by the dimension that makes them fail if its text is unreadable."""
 
     def __init__(self) -> None:
         self.suspects: list[Suspect] = []

@@ -11,7 +11,7 @@ _BITS = "x"
 
 
 class TagIndex:
-    """An inverted index over the ordinals of a topic. ``always`` are subscriptions without a tag filter.
+    """An inverted index over the ordinals of a topic. ``always`` are subscriptions that match every message.
 
     >>> index = TagIndex.build([4, 5, 9], {4: {"apple"}, 5: {"imac", "apple"}}, [9])
     >>> bits, few = index.match({"imac"})
@@ -49,7 +49,7 @@ class TagIndex:
         return len(self._postings) + bool(self._always)
 
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
-        """Return bits of positions and further distinct ordinals; their union is the result."""
+        """Return the matches in two parts: bits by position, and distinct ordinals. The result is their union."""
         bits = 0
         lists: list[list[int]] = []
         if isinstance(self._always, int):

@@ -32,7 +32,7 @@ class SnapshotError(TagcastError):
 
 
 class Matched(NamedTuple):
-    """The sorted ordinals of the subscriptions that match a message, and of those whose filter failed."""
+    """The sorted ordinals of the subscriptions that match a message, and of the subscriptions whose filter failed."""
 
     ordinals: tuple[int, ...]
     errors: tuple[int, ...]
@@ -102,7 +102,7 @@ class TopicIndex:
         return index
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match. An error of one filter never hides another's match."""
+        """Return the subscriptions that match. An error of one filter never hides the match of another filter."""
         if self._only is not None:
             try:
                 return self._received if self._only.evaluate(message) is True else _NOBODY
@@ -159,7 +159,7 @@ class TopicIndex:
         )
 
     def _marked(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:
-        """Return the sorted ordinals of the set bits and the others."""
+        """Return the sorted ordinals of the set bits, together with *others*."""
         ordinals = self._ordinals
         marks = bytearray(bin(bits)[:1:-1].encode().translate(_ONES))
         marks.extend(bytes(len(ordinals) - len(marks)))

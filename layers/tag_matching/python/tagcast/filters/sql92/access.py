@@ -12,7 +12,7 @@ from tagcast.filters.sql92.tree import OPERANDS, Node
 
 _MAY_FAIL = frozenset({JAVA_INT, JAVA_LONG, JAVA_DOUBLE})
 KEYS_MAX = 1_024
-"""With more keys than this, an alternative is found by the presence of a property, or always evaluated."""
+"""The most keys of an alternative. With more keys, it is found by the presence of a property, or always evaluated."""
 
 
 class LookupKey(NamedTuple):
@@ -25,7 +25,7 @@ class LookupKey(NamedTuple):
 class Access(NamedTuple):
     """The lookup keys of a node: if the node has the wanted value, one of the keys holds.
 
-    With ``whole`` the reverse is also true. ``place`` is the node's index.
+    If ``whole`` is true, a node with one of the keys also has the wanted value. ``place`` is the node's index.
     """
 
     keys: tuple[LookupKey, ...]
@@ -34,7 +34,7 @@ class Access(NamedTuple):
 
 
 Needs = tuple[Access | None, Access | None]
-"""The access for TRUE, and that for FALSE."""
+"""The access for the value TRUE, and the access for the value FALSE."""
 
 
 class Popularity:
@@ -67,7 +67,7 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], dialect: Dialect, popularity: Popularity
 ) -> Access | None:
-    """Return the cheapest necessary condition among all parts, or ``None``."""
+    """Return the access of the cheapest part of an alternative, or ``None`` if no part has lookup keys."""
     needs: list[Needs] = []
     choices: list[Access | None] = []
     for part in alternative:
@@ -80,7 +80,7 @@ def access_of(
 
 
 def presence_of(alternative: Alternative) -> Access | None:
-    """Return the access by the presence of a property that the alternative needs to be TRUE, or ``None``."""
+    """Return the access by the presence of a property, or ``None`` if the alternative requires no property."""
     for part in alternative:
         if part.terms and part.terms[0].test != MISSING:
             return _presence(part.terms[0], part.place)
@@ -88,7 +88,7 @@ def presence_of(alternative: Alternative) -> Access | None:
 
 
 def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -> list[Needs]:
-    """Return the needs of every node, from the leaves up, without recursion. NOT swaps the two."""
+    """Return the needs of every node, from the leaves up, without recursion. NOT swaps TRUE and FALSE."""
     needs: list[Needs] = []
     for place, node in enumerate(nodes):
         children = [needs[child] for child in node.children]
@@ -131,7 +131,7 @@ def _presence(term: Term, place: int) -> Access:
 
 
 def _lift(access: Access | None, child: int, place: int) -> Access | None:
-    """Return the access of a NOT, which is that of its operand with the place of the NOT."""
+    """Return the access of a NOT: its operand's access. The place of the operand becomes the place of the NOT."""
     return access._replace(place=place) if access is not None and access.place == child else access
 
 
@@ -140,9 +140,10 @@ def _best(choices: Sequence[Access | None], cost: Callable[[Access], tuple[int, 
 
 
 def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) -> Access | None:
-    """Return the access of one of several parts.
+    """Return the access of a node that needs one of its children to hold.
 
-    In rocketmq a part that fails hides those behind it, so then the keys are not the whole condition.
+    In rocketmq a child that fails hides the children behind it. If a child may fail, the keys are not the whole
+    condition.
     """
     keys: dict[LookupKey, None] = {}
     whole = True

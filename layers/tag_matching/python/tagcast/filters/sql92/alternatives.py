@@ -1,8 +1,8 @@
 """An expression as alternatives: it is TRUE when all parts of one alternative have their wanted value.
 
-In the strict dialect this is exact: AND is TRUE when all parts are, OR when one part is, and NOT swaps TRUE and FALSE.
-An error is neither. In the rocketmq dialect a failing part of an OR hides those behind it, so an alternative only says
-that the expression may be TRUE.
+In the strict dialect this is exact. AND is TRUE when all parts are TRUE, and OR when one part is TRUE. NOT swaps TRUE
+and FALSE. An error is neither TRUE nor FALSE. In the rocketmq dialect a failing part of an OR hides the parts behind
+it, so an alternative only says that the expression may be TRUE.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tagcast.filters.sql92.tree import Node
 
 ALTERNATIVES_MAX = 8
 PARTS_MAX = 64
-"""The parts of all alternatives of a node. With more, the node stays one part, to keep the index small."""
+"""The most parts of all alternatives of a node. With more parts, the node stays one part: the index stays small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,10 @@ def _wanted_values(nodes: Sequence[Node]) -> dict[int, bool]:
 
 
 def _combine(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
-    """Return all combinations of one alternative of each child. A child with too many becomes one part."""
+    """Return all combinations of one alternative of each child.
+
+    A child with too many alternatives becomes one part.
+    """
     made: list[list[ExpressionPart]] = [[]]
     for choices, place in zip(each, places, strict=True):
         count = len(made) * len(choices)
@@ -83,7 +86,7 @@ def _combine(each: Sequence[list[Alternative]], places: Sequence[int], wanted: d
 
 
 def _unite(each: list[Alternative]) -> list[Alternative]:
-    """Merge alternatives that are values of the same reading into one part."""
+    """Merge alternatives that only test values of the same dimension into one part."""
     made: list[Alternative] = []
     values: dict[Dimension, dict[Reading, None]] = {}
     first: dict[Dimension, int] = {}

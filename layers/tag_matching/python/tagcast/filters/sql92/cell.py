@@ -128,7 +128,7 @@ class SqlList:
 
 
 def cell_rows(entries: Sequence[SqlEntry]) -> list[Any]:
-    """Return entries as the plain lists of cells. Entries that test the same properties share a cell."""
+    """Return entries as the plain lists of cells. Entries are sorted by their properties if they fill several cells."""
     if len(entries) <= ONE_BY_ONE_MAX:
         return [[_HANDFUL, *(entry.as_row() for entry in entries)]]
     if len(entries) > CELL_MAX:

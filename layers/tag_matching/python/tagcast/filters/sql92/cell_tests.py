@@ -73,7 +73,7 @@ class Hits:
 
 
 def free_of(places: Sequence[int], count: int) -> int:
-    """Return ``count`` bits; all are set except those of *places*."""
+    """Return ``count`` bits; all bits are set except the bits at *places*."""
     return (1 << count) - 1 & ~bits_of(places, count)
 
 
@@ -114,7 +114,7 @@ def _present(dimension: Dimension, _: Any, places: Any, count: int) -> Bits:
 
 
 def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
-    """Return the test of sorted bounds: the bounds that a value satisfies are the first or the last ones."""
+    """Return the test of sorted bounds. A value satisfies the first or the last of these bounds."""
     lower = test in (ABOVE, AT_LEAST)
     bisect = bisect_left if test in (ABOVE, AT_MOST) else bisect_right
 
@@ -192,7 +192,7 @@ def _one_by_one(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[s
 
 
 def _by_length(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[str], int]:
-    """Return a lookup of prefixes or suffixes: one for each length among them."""
+    """Return a lookup of prefixes or suffixes. It has one table for each of their lengths."""
     by_length: dict[int, dict[str, int]] = {}
     for (searched,), bits in hits.items():
         by_length.setdefault(len(searched), {})[searched] = bits

@@ -1,7 +1,8 @@
 """Entries with the same key, by property instead of by entry: the data of a cell, ready for JSON.
 
-An entry with few owners has one bit for each; with many owners it has a single bit. ``places`` are positions of bits.
-An entry that only needs one value of one text property has no bit: it is stored below that value.
+An entry with few owners has one bit for each owner. An entry with many owners has a single bit. ``places`` are
+positions of bits. An entry that only requires one of some values of one text property has no bit. It is stored below
+each of these values.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ from tagcast.filters.sql92.terms import (
 
 _FEW_OWNERS = 8
 _Column = tuple[Dimension, str, int]
-"""A property and test; the number separates repeated tests of one entry."""
+"""A property, a test, and a number that separates repeated tests of one entry."""
 _Asked = list[tuple[int, tuple[Reading, ...]]]
 """Places, each with the values of its term."""
 _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)

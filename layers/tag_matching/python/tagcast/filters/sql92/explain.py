@@ -11,13 +11,13 @@ from tagcast.filters.sql92.strict import sort_of
 from tagcast.filters.sql92.tree import OPERANDS, ORDERINGS, Node
 
 TEXT_LENGTH_MAX = 256
-"""A part with parts of its own shows at most this much of its text, which they repeat."""
+"""The most characters of its text that a part with children shows. The children repeat the text."""
 VALUE_LENGTH_MAX = 64
 _ORDERED = frozenset({*ORDERINGS.values(), "between", "not_between"})
 
 
 class _Values(list[bool | None]):
-    """The values of the conditions, with a record of which were evaluated."""
+    """The values of the conditions, with a record of the evaluated conditions."""
 
     def __init__(self, count: int) -> None:
         super().__init__([None] * count)
@@ -29,7 +29,7 @@ class _Values(list[bool | None]):
 
 
 def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]) -> Explanation:
-    """Return the explanation of the root. Parts made needless by an earlier one are ``"skipped"``."""
+    """Return the explanation of the root. Parts that an earlier part made needless are ``"skipped"``."""
     values = _Values(len(nodes))
     steps = build_steps(nodes, dialect)
     reason, failed = "", -1
@@ -54,7 +54,7 @@ def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties
 
 
 def unreadable(nodes: Sequence[Node], properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the properties that are compared with a number or a boolean and whose text is neither."""
+    """Return the properties whose text is not of the type that they are compared with: number or boolean."""
     names = (_names(nodes, node, want) for node in nodes for want in (_wanted_sort(nodes, node),) if want)
     found = {name: None for name, want in (pair for pairs in names for pair in pairs) if _odd(properties, name, want)}
     return tuple(found)
@@ -77,8 +77,9 @@ def _with_parents(nodes: Sequence[Node], failed: int) -> set[int]:
 
 
 def _wanted_sort(nodes: Sequence[Node], node: Node) -> str:
-    """Return ``number`` or ``truth`` if the strict dialect reads the properties of a comparison so, else an empty
-    text.
+    """Return ``number`` or ``truth`` if the strict dialect reads the properties of a comparison as this type.
+
+    Otherwise return an empty text.
     """
     if node.operator in _ORDERED:
         return "number"

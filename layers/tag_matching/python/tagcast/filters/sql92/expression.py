@@ -14,7 +14,10 @@ from tagcast.filters.sql92.tree import Node
 
 
 class CompiledExpression:
-    """The result of :func:`compile_sql92`. It can be pickled; equal texts of one dialect are equal."""
+    """The result of :func:`compile_sql92`.
+
+    It can be pickled. Expressions with the same text and dialect are equal.
+    """
 
     __slots__ = ("_steps", "dialect", "nodes", "text", "warnings")
 
@@ -39,7 +42,7 @@ class CompiledExpression:
         return run_steps(steps, properties, [None] * len(self.nodes))
 
     def explain(self, properties: Mapping[str, str]) -> Explanation:
-        """Return the tree with the value of each sub-expression and the property texts it read.
+        """Return the tree with the value of each sub-expression and the property texts that the sub-expression read.
 
         >>> compile_sql92("a = '1' OR b = '2'").explain({"b": "2"}).children[0].note
         'a is missing'
@@ -47,7 +50,9 @@ class CompiledExpression:
         return explain_nodes(self.text, self.nodes, self.dialect, properties)
 
     def unreadable_properties(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the properties that are compared as numbers or booleans but cannot be read as such, for a metric.
+        """Return, for a metric, the properties that are compared as numbers or booleans but have another text.
+
+        Return nothing in the rocketmq dialect.
 
         >>> compile_sql92("price > 100").unreadable_properties({"price": "cheap"})
         ('price',)

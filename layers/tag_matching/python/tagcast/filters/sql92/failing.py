@@ -11,7 +11,9 @@ _ORDERINGS = frozenset({"less", "at_most", "greater", "at_least", "between", "no
 
 
 def failing_dimensions(nodes: Sequence[Node]) -> frozenset[Dimension] | None:
-    """Return the dimensions whose failure makes the expression fail; ``None`` if it may fail for another reason.
+    """Return the dimensions whose unreadable text may make the expression fail.
+
+    Return ``None`` if the expression may also fail for another reason.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> sorted(failing_dimensions(compile_sql92("a > 5 AND b = 'x' AND c < 1.5", "rocketmq").nodes))

@@ -19,7 +19,7 @@ _DOUBLE = re.compile(
 def is_int(number: int) -> bool:
     """Return whether the literal is an ``int`` in Java.
 
-    The smallest int is none: Java reads its digits as a ``long`` and then negates them.
+    A literal of the smallest int is a ``long``: Java reads its digits as a ``long`` and then negates the number.
 
     >>> is_int(2147483647), is_int(-2147483648)
     (True, False)
@@ -64,7 +64,8 @@ def parse_double(text: str) -> float:
 def compare(left: JavaValue, right: JavaValue) -> int:
     """Compare like RocketMQ, with coercion; the result is below, at or above zero.
 
-    The class of one side decides how a text on the other is read. Different classes compare as "less".
+    The class of one side decides how a text on the other side is read.
+    A boolean and a number compare as "less" in either order.
 
     >>> compare("9", 10) < 0, compare(1, 1.0), compare(1, True)
     (True, 0, -1)

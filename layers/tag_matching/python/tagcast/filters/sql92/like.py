@@ -5,7 +5,7 @@ from functools import lru_cache
 
 _ANY = None
 Part = str | tuple[str | None, ...]
-"""A text, or characters of which ``None`` matches any one (``_``)."""
+"""A text, or a tuple of characters in which ``None`` stands for ``_`` and matches any character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,10 @@ def _find(part: Part, text: str, at: int, end: int) -> int:
 
 @lru_cache(1_024)
 def _places(text: str, character: str) -> int:
-    """Return the offsets of a character in a text, as bits: many parts of an expression ask for the same ones."""
+    """Return the offsets of a character in a text, as bits.
+
+    They are cached, because many parts of an expression need the same offsets.
+    """
     digits = bytearray(b"0" * len(text))
     at = text.find(character)
     while at >= 0:

@@ -20,7 +20,8 @@ def unquote(token: Token) -> str:
 def check_number(lexer: Lexer, token: Token) -> str:
     """Return the digits of a number literal, without the suffix ``L``.
 
-    rocketmq refuses whole numbers beyond a long and, like RocketMQ, floating literals that are zero.
+    strict refuses exponents above 308. rocketmq refuses whole numbers beyond a long and, like RocketMQ, decimal numbers
+    that are zero or exceed a double.
     """
     digits = token.text.rstrip("lL")
     if lexer.dialect is Dialect.STRICT:

@@ -10,7 +10,9 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE](?P<expone
 
 
 def number_of(text: str) -> Number | None:
-    """Return the exact number of a text, or ``None``: ASCII decimal with sign, fraction and exponent.
+    """Return the exact number of a text, or ``None`` if the text is no number.
+
+    A number is an ASCII decimal. Its sign, fraction and exponent are optional.
 
     >>> number_of("1700000000000"), number_of("-7.50") == number_of("-75e-1"), number_of(" 7")
     (1700000000000, True, None)

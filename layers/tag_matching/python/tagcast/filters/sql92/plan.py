@@ -10,11 +10,11 @@ from tagcast.filters.sql92.failing import failing_dimensions
 from tagcast.filters.sql92.terms import Term
 
 COPIES_MAX = 1_024
-"""The total size of an alternative stored below all its keys. Beyond it, the alternative is found by presence."""
+"""The largest size of all copies of an alternative below its keys. A larger alternative is found by presence."""
 
 
 class AccessPlan(NamedTuple):
-    """The lookup keys of an alternative (None: it is always evaluated), and its remaining terms.
+    """The lookup keys of an alternative, and its remaining terms. *access* is None if it is always evaluated.
 
     *is_exact*: keys and terms decide the alternative; otherwise the full expression is evaluated too.
     """
@@ -36,7 +36,7 @@ def plan_of(
 
 
 def may_hide(expression: CompiledExpression) -> bool:
-    """Return whether an alternative may fail and so hide another one that is TRUE."""
+    """Return whether an alternative may fail and so hide another alternative that is TRUE."""
     return expression.dialect is Dialect.ROCKETMQ and failing_dimensions(expression.nodes) != frozenset()
 
 

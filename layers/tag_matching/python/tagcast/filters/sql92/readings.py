@@ -53,7 +53,7 @@ READERS: Mapping[str, Callable[[str], Reading | None]] = {
 
 
 def float_of(number: Reading) -> float:
-    """Return the nearest double, infinite beyond its range. Numbers keep their order, but some become equal.
+    """Return the nearest double, or infinity if there is none. Numbers keep their order, but some become equal.
 
     >>> float_of(10**400), float_of(2**53 + 1) == float_of(2**53)
     (inf, True)
@@ -108,7 +108,7 @@ class PropertyReadings:
         return value
 
     def nearest(self, dimension: Dimension, value: Reading) -> float:
-        """Return :func:`float_of` the value of a dimension."""
+        """Return :func:`float_of` of *value*, the value of *dimension*. The result is cached."""
         near = self._floats.get(dimension)
         if near is None:
             near = self._floats[dimension] = float_of(value)

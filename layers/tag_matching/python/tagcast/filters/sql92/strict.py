@@ -1,4 +1,7 @@
-"""The comparisons of the strict dialect: numbers by value, symmetric equality, unknown and no errors."""
+"""The comparisons of the strict dialect.
+
+Numbers are compared by value. Equality is symmetric. A text that cannot be read is unknown, not an error.
+"""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -121,7 +124,7 @@ def _between(nodes: Sequence[Node], wanted: bool, subject: int, low: int, high: 
 
 
 def _text_test(nodes: Sequence[Node], node: Node) -> Evaluation:
-    """Return the evaluation of IN, LIKE or a search. A subject that is no text is not found in anything."""
+    """Return the evaluation of IN, LIKE or a search. A subject that is no text does not match the positive form."""
     subject = node.children[0]
     wanted = not node.operator.startswith("not_")
     if sort_of(nodes, subject) in ("number", "truth"):

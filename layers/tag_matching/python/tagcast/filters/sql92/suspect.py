@@ -33,7 +33,7 @@ class Suspect:
         return cls(owners, tuple(terms), None)
 
     def fails(self, view: PropertyReadings) -> bool:
-        """Return whether the expression fails. Terms are evaluated from left to right, until one is not TRUE."""
+        """Return whether the expression fails. Terms are evaluated from left to right, until a term is not TRUE."""
         if self._whole is not None:
             return self._whole.fails(view.texts)
         for term in self._terms:

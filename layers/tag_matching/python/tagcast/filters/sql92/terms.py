@@ -1,7 +1,7 @@
-"""An expression as a conjunction of terms, each about one property, where that is possible.
+"""One condition of an expression as a conjunction of terms, each about one property, where that is possible.
 
-This is exact in both dialects: AND is TRUE when all parts are, OR is FALSE when all parts are, and NOT swaps TRUE and
-FALSE. An error is neither.
+This is exact in both dialects: all terms hold exactly when the condition has its wanted value, TRUE or FALSE. An error
+is neither TRUE nor FALSE. :mod:`tagcast.filters.sql92.alternatives` splits AND, OR and NOT.
 """
 
 from collections.abc import Callable, Sequence
@@ -120,7 +120,7 @@ def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
 
 
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
-    """Return the type as which the other side is parsed, and the value of a number literal with its sign.
+    """Return the type and the value of a number literal with its sign. The other side is parsed as this type.
 
     Return ``None`` if the operand is no number literal.
     """

@@ -29,7 +29,7 @@ _HINTS = {
     "&": "Write AND",
     "|": "Write OR",
 }
-"""Operators of other languages, with the equivalent here."""
+"""Characters of other languages, each with a hint at the equivalent in these dialects."""
 _BLANKS = re.compile(r"[ \t\n\r\f]*+")
 _LINE_END = re.compile(r"[\n\r]")
 
@@ -99,7 +99,7 @@ class Lexer:
         return Token(kind, text, at, match.end())
 
     def _skip(self, at: int) -> int:
-        """Skip blanks and comments. In rocketmq a line comment needs a line end; otherwise ``--`` is two signs."""
+        """Skip blanks and comments. In rocketmq ``--`` is two signs unless a line end follows."""
         while True:  # It ends: each comment is behind the one before.
             blanks = _BLANKS.match(self.text, at)
             assert blanks is not None

@@ -26,7 +26,7 @@ class FullExpression:
         return cls(expression.text, expression.dialect.value, expression)
 
     def is_true(self, texts: Mapping[str, str]) -> bool:
-        """Return whether the expression is TRUE. A failing expression is not."""
+        """Return whether the expression is TRUE. A failing expression is not TRUE."""
         try:
             return self._compiled().evaluate(texts) is True
         except FilterEvaluationError:

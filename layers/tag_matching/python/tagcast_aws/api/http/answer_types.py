@@ -16,7 +16,7 @@ Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"
 UNVERIFIED = "unverified"
 """The state of a subscription with an unverified endpoint.
 
-Its lane has this state, too, unless it is paused or suspended.
+The lane of the subscription has this state, too, unless the lane is paused or suspended.
 """
 EVENT_STATES = tuple(dict.fromkeys(("accepted", "unmatched", *map(str, EntryState), *map(str, LaneState))))
 """The states of messages, deliveries and lanes in the events of a tail."""
@@ -31,7 +31,7 @@ class SchemaOf:
     kind: Any
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return the schema of the other type. Pydantic calls this method."""
+        """Return the schema of *kind*. Pydantic calls this method."""
         return handler(TypeAdapter(self.kind).core_schema)
 
 

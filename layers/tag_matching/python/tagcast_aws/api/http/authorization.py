@@ -22,9 +22,9 @@ TOPICS_CLAIM = "tagcast_topics"
 """The claim that names the topics of a token, as patterns: ``*`` is any text, ``?`` any character."""
 
 _PATTERN = re.compile(r"\*|[*?]*[A-Za-z0-9_-][A-Za-z0-9_*?-]*")
-"""A pattern has at least one literal character; only ``*`` has none.
+"""A pattern is ``*``, or it has at least one literal character.
 
-``**`` and ``????????`` look narrower than they are.
+Patterns such as ``**`` and ``????????`` are invalid, because they look narrower than they are.
 """
 _TOKEN = re.compile(r"(?:[Bb]earer +)?[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
 EVERY_TOPIC = "*"
@@ -32,7 +32,7 @@ EVERY_TOPIC = "*"
 
 
 class TokenScope(StrEnum):
-    """A scope of tokens. Each route requires one."""
+    """A scope of tokens. Each route that is not public requires a scope."""
 
     PUBLISH = "publish"
     MANAGE = "manage"
@@ -88,9 +88,10 @@ def is_pattern(text: str) -> bool:
 def rights_of(event: Mapping[str, Any]) -> Rights | None:
     """Return the rights of the caller's token; None if IAM authorized the request.
 
-    API Gateway verified the token. It passes lists on as text in which elements cannot be separated, so the claims are
-    read from the token itself. Anything but one readable token grants nothing. AWS does not document whether API
-    Gateway passes on the scopes of the token or of the route. So a scope counts only if the token has it as well.
+    API Gateway verified the token, but passes lists on as text whose elements cannot be separated. So the claims are
+    read from the token itself. Anything but one readable token grants no topics. AWS does not document whether API
+    Gateway passes on the scopes of the token or of the route. So if the token names scopes, a scope counts only if the
+    token and API Gateway both name it.
     """
     judged = (event["requestContext"].get("authorizer") or {}).get("jwt")
     if judged is None:

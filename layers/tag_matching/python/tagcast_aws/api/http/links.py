@@ -14,7 +14,7 @@ _MADE: Mapping[str, Mapping[str, str]] = {
 """For each operation that creates a resource: the path parameters of the new resource."""
 
 _WITHIN = {"create_topic": "create_subscription"}
-"""The operation that creates a resource inside the new one, under a name of its own."""
+"""Maps an operation that creates a resource to the operation that creates a named resource inside it."""
 
 
 def links_of(name: str, operations: Iterable[tuple[str, str]]) -> dict[str, Any]:

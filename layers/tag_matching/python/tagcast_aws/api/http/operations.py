@@ -1,6 +1,6 @@
 """The id, the group and an example of each route in the API document.
 
-The ids are the names of the client's methods. Generators of clients name their methods by them.
+The ids are the names of the client's methods. Generators of clients use the ids as names of methods.
 """
 
 from __future__ import annotations

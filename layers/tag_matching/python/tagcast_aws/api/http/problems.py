@@ -27,7 +27,7 @@ from tagcast_aws.api.http.authorization import ForbiddenError
 
 MEDIA_TYPE = "application/problem+json"
 ABOUT_BLANK = "about:blank"
-"""The type of every problem. Its status and code carry the meaning (RFC 9457, 4.2.1)."""
+"""The type of every problem. The status and the code identify the problem (RFC 9457, 4.2.1)."""
 
 
 class ProblemCode(StrEnum):
@@ -101,7 +101,7 @@ _THROTTLED = frozenset(
 
 
 class UnknownRouteError(Exception):
-    """No route has this path, or routes have it only with other methods, which *allow* lists."""
+    """No route has this path, or only routes with other methods have it. *allow* lists these methods."""
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
         self.allow = tuple(sorted(set(allow)))

@@ -174,7 +174,7 @@ def _text(value: Any) -> str:
 
 
 def encoded_size(value: Any) -> int:
-    r"""Return the number of bytes of *value* in a function's answer, at most. There its JSON is escaped as a string.
+    r"""Return the maximum number of bytes of *value* in a function's answer, in which JSON is escaped as a string.
 
     >>> encoded_size({"body": "\x01"}) == len(r'{\"body\":\"\\u0001\"}')
     True

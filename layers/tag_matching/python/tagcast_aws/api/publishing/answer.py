@@ -1,4 +1,4 @@
-"""Answers to publishing: the id of each accepted message, and the problem of each refused one."""
+"""Answers to publishing: the id of each accepted message, and the problem of each refused message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RefusedAnswer(TypedDict):
 
 
 class BatchAnswer(TypedDict):
-    """The results of a batch, in its order."""
+    """The results of a batch, in the order of its messages."""
 
     results: list[AcceptedAnswer | RefusedAnswer]
 

@@ -97,7 +97,7 @@ ContentType = Annotated[str, StringConstraints(max_length=limits.CONTENT_TYPE_LE
 
 
 def _bodies(kind: str) -> JsonDict:
-    """Return the schema of a message with both bodies of one type; ``null`` includes absent ones."""
+    """Return the schema of a message with both bodies of one type; ``null`` includes absent bodies."""
     both: JsonDict = {"properties": {"body": {"type": kind}, "body_base64": {"type": kind}}}
     return both if kind == "null" else both | {"required": ["body", "body_base64"]}
 

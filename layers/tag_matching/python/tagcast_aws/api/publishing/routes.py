@@ -31,7 +31,7 @@ def publish_one(world: World, request: Request[MessageBody]) -> Answer:
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
-    """Accept the valid messages of a batch. The results hold the problems of the others."""
+    """Accept the valid messages of a batch. The results contain the problems of refused messages."""
     topic = publishing_directory(world, request.topic).topic
     claims = _claims(request, len(request.body.messages))
     items = [_draft(world, topic, *each) for each in zip(request.body.messages, claims, strict=True)]
@@ -79,7 +79,7 @@ def _refusal(world: World, topic: Topic, draft: Draft, claim: Idempotency | None
 
 
 def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
-    """Return the results in the order of the batch: answers to accepted messages, and problems of the others."""
+    """Return the results in the order of the batch: answers to accepted messages, problems of refused messages."""
     remaining = iter(taken)
     results: list[AcceptedAnswer | RefusedAnswer] = [
         {"error": item.as_json()} if isinstance(item, Problem) else show_accepted(next(remaining)) for item in items
@@ -95,7 +95,7 @@ def _replayed(taken: Sequence[Accepted]) -> dict[str, str]:
 def _claims(
     request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody], count: int
 ) -> Sequence[Idempotency | None]:
-    """Return the claim of each of the *count* messages of the request; None for each if it has no key."""
+    """Return the claim of each of the *count* messages of the request. Without a key, each claim is None."""
     key = request.idempotency_key()
     if key is None:
         return [None] * count

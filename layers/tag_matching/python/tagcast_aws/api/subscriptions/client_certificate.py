@@ -1,4 +1,4 @@
-"""The client certificate of pushes over TLS: requests set it with its private key, answers show it without."""
+"""The client certificate of pushes over TLS: requests set it with its private key, which no answer shows."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ REFUSED_BY_MEANING: dict[str, tuple[str, ...]] = {
         *("x-vercel-",),
     ),
 }
-"""Refused prefixes of header names, grouped by meaning. The service sets them, or receivers trust them from proxies."""
+"""Refused prefixes of header names, grouped by meaning. The service or trusted proxies set such headers."""
 REFUSED = tuple(name for names in REFUSED_BY_MEANING.values() for name in names)
 _NOT_CHOSEN = "must not begin with a name of the service or of proxies (docs/http-api.md, Pushes)"
 
@@ -54,7 +54,7 @@ ChangedHeaders = Annotated[
     Field(max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
     members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
 ]
-"""Headers in a patch: null removes one."""
+"""Headers in a patch: null removes a header."""
 
 _PUSHED_OTHERWISE = (Protocol.SQS.value, Protocol.LAMBDA.value)
 OF_HEADERS: JsonDict = {

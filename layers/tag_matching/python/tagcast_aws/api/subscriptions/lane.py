@@ -70,7 +70,7 @@ class DeliveryAnswer(TypedDict):
 
 
 class BacklogAnswer(TypedDict):
-    """One page of a backlog, in its order."""
+    """One page of a backlog, in the order of the backlog."""
 
     deliveries: list[DeliveryAnswer]
     next_cursor: str | None
@@ -83,7 +83,7 @@ class LanesAnswer(TypedDict):
 
 
 class PendingHeadAnswer(DeliveryAnswer):
-    """The delivery at the head of a lane, and since when it is pending."""
+    """The delivery at the head of a lane, and the time since which the delivery is pending."""
 
     accepted_at: Instant
 
@@ -91,8 +91,8 @@ class PendingHeadAnswer(DeliveryAnswer):
 class UrgentLaneAnswer(TypedDict):
     """A lane of any topic that is not active.
 
-    ``host`` is the host of its endpoint. The ``state`` is ``unverified`` until the endpoint is verified;
-    ``state_reason`` says why.
+    ``host`` is the host of the subscription's endpoint. The ``state`` is ``unverified`` until the endpoint is verified;
+    ``state_reason`` says why it is not verified.
     """
 
     topic: str
@@ -113,7 +113,7 @@ class UrgentLanesAnswer(TypedDict):
 def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_unverified: bool = False) -> LaneAnswer:
     """Return the answer with a lane and its head.
 
-    *counts* are the messages in a group's queue. *is_unverified*: the endpoint is unverified.
+    *counts* are the numbers of messages in a group's queue. *is_unverified* says whether the endpoint is unverified.
     """
     head: HeadAnswer | None = None
     if value.head is not None:

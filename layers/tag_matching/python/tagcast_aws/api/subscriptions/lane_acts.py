@@ -114,7 +114,7 @@ class SkipLanesBody(LanesBody):
 
 
 class ActedLaneAnswer(TypedDict):
-    """The result for one lane: its head before the action, and its state afterwards. ``error`` is why nothing changed.
+    """The result for one lane: the head before the action, the state afterwards. ``error`` says why nothing changed.
 
     ``unchanged``: the action does not apply to the lane's state, or the head is another message; both may have changed
     since the preview. ``planned``: this is a dry run, and the action would change the lane.
@@ -129,7 +129,7 @@ class ActedLaneAnswer(TypedDict):
 
 
 class ActedLanesAnswer(TypedDict):
-    """One page of an action on many lanes: the number of matching lanes, and the result for each."""
+    """One page of an action on many lanes: the number of matching lanes, and the result for each lane."""
 
     matched: int
     planned: int
@@ -161,7 +161,10 @@ def skip_lanes(world: World, request: Request[SkipLanesBody]) -> Answer:
 
 
 def _act(world: World, request: Request[Any], order: LaneOrder) -> Answer:
-    """Act on the lanes whose topics the caller's token covers. A filter skips other lanes; named ones are refused."""
+    """Act on the lanes whose topics the caller's token covers.
+
+    A filter does not select other lanes. If the request names other lanes, they are refused.
+    """
     body, rights = request.body, request.rights
     if (named := body.named) is not None:
         mine = [each for each in named if _may(rights, each.topic)]

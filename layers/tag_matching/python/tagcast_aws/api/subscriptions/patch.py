@@ -44,7 +44,7 @@ class SubscriptionPatch(_Changes):
     def named_settings(self) -> dict[str, Any]:
         """Return the named settings as JSON, with lower-case header names, as the service stores them.
 
-        A header that is given twice, in different case, stays so: the check of the result refuses it.
+        If two names differ only in case, all names keep their case. The check of the result then refuses them.
         """
         found = self.named_fields()
         if isinstance(headers := found.get("headers"), dict):
@@ -76,7 +76,7 @@ def change(
 
 
 def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:
-    """Return the settings of *known* with the *named* ones. Raises InvalidRequestError if a PUT of them is invalid."""
+    """Return the settings of *known*, updated by *named*. Raises InvalidRequestError if the result is no valid PUT."""
     present = as_put(known) if known.settings.is_group else present_for(as_put(known), named)
     opens = _needs_secrets(present, named)
     kept = open_secrets(world, known).settings if opens else known.settings
@@ -121,7 +121,7 @@ def _hidden(settings: SubscriptionSettings) -> dict[str, Any]:
 
 
 def _needs_secrets(present: Mapping[str, Any], named: Mapping[str, Any]) -> bool:
-    """Return whether secrets must be decrypted: the patch names one, or its new protocol may forbid one."""
+    """Return whether secrets must be decrypted: the patch names a secret, or its new protocol may forbid secrets."""
     endpoint = named.get("endpoint") or {}
     is_elsewhere = "protocol" in endpoint and endpoint["protocol"] != present["endpoint"]["protocol"]
     return is_elsewhere or not KEPT.isdisjoint(named)

@@ -15,7 +15,7 @@ def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[lis
     """Return a list of keys for each of *subscriptions*: ``whpk_`` and base64, as in Standard Webhooks.
 
     A subscription without the signature ``v1a`` has no keys. If the seeds cannot be read, all lists are empty, because
-    the rest of the answer does not depend on them.
+    no other part of the answer depends on the keys.
     """
     try:
         return [_texts(world, each) if each.settings.signature is Signature.V1A else [] for each in subscriptions]

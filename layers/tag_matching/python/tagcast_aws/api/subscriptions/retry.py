@@ -192,11 +192,11 @@ def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def present_for(present: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the *present* settings to which a patch with the fields *named* is applied. They are those of pushes.
+    """Return the *present* settings of a push subscription, to which a patch with the fields *named* is applied.
 
-    They lack ``ordered``, which follows from the strategy. If the patch asks for order without ``retry``, they also
-    lack a ``retry`` that keeps no order: then the subscription gets the default for order. If the patch ends retries
-    for life, they lack the maximum interval, because constant intervals have none.
+    The result lacks ``ordered``, which follows from the strategy. If the patch asks for order without ``retry``, the
+    result also lacks a ``retry`` that keeps no order. Then the subscription gets the default for order. If the patch
+    ends retries for life, the result lacks the maximum interval, because constant intervals have no maximum.
 
     >>> before = {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}
     >>> present_for(before, {"ordered": True}), present_for(before, {"timeout_seconds": 5})

@@ -63,7 +63,7 @@ from tagcast_aws.api.subscriptions.secret import Secret
 from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of, show_start
 
 MEMBERS_MAX = 20
-"""More members than any object of a subscription has, including those that a patch removes."""
+"""An upper bound for the members of an object of a subscription, including members that a patch removes."""
 _Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), members_at_most(MEMBERS_MAX, "members")]
 _BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(show_retry(IN_ORDER))
 # The document tells the default in words: generators of clients make no method of an object as a default.
@@ -92,7 +92,7 @@ WIRES: Wires = {
 
 
 def _others(only: Only) -> JsonDict:
-    """Return the schemas of the settings in *only* for other subscriptions: null, or absent."""
+    """Return the schemas by which the settings in *only* must be null or absent in other subscriptions."""
     settings = (each for each in settings_of(SubscriptionSettings) if each.setting.only is only)
     return {each.wire: {"type": "null"} if each.default is None else False for each in settings}
 
@@ -117,7 +117,7 @@ else:
 
 
 class SubscriptionBody(_Settings):
-    """The settings of a subscription; missing ones get their defaults.
+    """The settings of a subscription; missing settings get their defaults.
 
     In a replacement, a missing secret, headers or client_certificate stays; null removes it.
     """
@@ -163,7 +163,7 @@ class SubscriptionBody(_Settings):
 
 
 class SubscriptionAnswer(_Shown):
-    """A subscription; answers about single subscriptions and lists include its lane.
+    """A subscription; answers about single subscriptions and lists include the lane.
 
     ``signatures`` are the schemes that sign pushes over HTTP: ``v1`` by the secret, ``v1a`` by a key of the service.
     One of the ``public_keys`` verifies pushes with ``v1a``. No other subscription has these keys. Only the request that

@@ -54,7 +54,7 @@ class PutSubscriptionsAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A valid item of the request; *untold* is its generated secret, which only the answer shows."""
+    """A valid item of the request; *untold* is its generated secret, which only the answer to this request shows."""
 
     wanted: SubscriptionRequest
     has_to_agree: bool
@@ -62,7 +62,7 @@ class _Asked:
 
 
 def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
-    """Create or replace the valid subscriptions of a request. The results hold the problems of the others."""
+    """Create or replace the valid subscriptions of a request. The results contain the problems of refused items."""
     names: set[str] = set()
     items = [_read(world, request, item, names) for item in request.body.subscriptions]
     asked = [item for item in items if isinstance(item, _Asked)]

@@ -25,11 +25,13 @@ def _checked(text: str) -> str:
 StartFrom = Annotated[
     str, AfterValidator(_checked), Field(json_schema_extra={"pattern": limits.START_FROM, "format": "start-from"})
 ]
-"""``latest``, ``earliest``, or an instant. A new group also gets the retained messages from there on."""
+"""``latest``, ``earliest``, or an instant. A new group also gets the kept messages accepted since that start."""
 
 
 def instant_of(text: str | None) -> int | None:
-    """Return the instant in *text* in milliseconds since 1970. 0 means the earliest, None means no older messages.
+    """Return the instant in *text* in milliseconds since 1970.
+
+    0 means the earliest message, and None means no older messages.
 
     >>> instant_of("latest"), instant_of("earliest"), instant_of("1970-01-01T00:00:01Z")
     (None, 0, 1000)
