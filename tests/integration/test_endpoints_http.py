@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
 import tracemalloc
@@ -481,6 +482,40 @@ def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() ->
         return opened
 
     assert asyncio.run(opened_in_the_second_turn()) == 0
+
+
+def test_messages_of_two_topics_with_one_id_do_not_share_their_content() -> None:
+    received: dict[bytes, bytes] = {}
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        received[head.split()[1]] = await reader.readexactly(int(length.partition(b":")[2]))
+        while len(received) < 2:  # Both requests are under way at once.
+            await asyncio.sleep(0.001)
+        writer.write(OK)
+        await writer.drain()
+        writer.close()
+
+    async def push_both() -> None:
+        async with serving(talk) as port:
+            pusher = pusher_with()
+            pushes = [
+                push_to(f"http://127.0.0.1:{port}/{topic}", draft=Draft(topic.encode()))
+                for topic in ("payroll", "weather")
+            ]
+            of_topics = [
+                replace(each, message=replace(each.message, topic=each.message.draft.body.decode())) for each in pushes
+            ]
+            outcomes = await asyncio.gather(*map(pusher.push, of_topics))
+            assert all(outcome.delivered for outcome in outcomes)
+            await pusher.aclose()
+
+    asyncio.run(push_both())
+    assert {path: json.loads(body)["body"] for path, body in received.items()} == {
+        b"/payroll": "payroll",
+        b"/weather": "weather",
+    }
 
 
 def test_pushes_of_one_large_message_share_its_content() -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from tagcast.errors import ConditionLostError, ConflictError, InvalidRequestError, UnavailableError
 from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
+from tagcast.operating import lanes
 from tagcast.operating.verification import put_all_verified
 from tagcast.ports import Put, Write
 from tagcast.registry import directory, subscriptions
+from tagcast.registry.rotation import rotate_secret
 from tagcast.registry.subscribing import (
     PUT_TOGETHER,
     SUBSCRIPTIONS_MAX,
@@ -24,6 +26,7 @@ from tagcast.rows.keys import topic_key
 from tagcast.verification import VerificationResult
 
 from tests.fakes.handlers import answered
+from tests.fakes.memory_store import TRANSACTION_MAX
 from tests.fakes.world import FakeWorld
 
 SETTINGS = SubscriptionSettings(
@@ -35,7 +38,7 @@ SETTINGS = SubscriptionSettings(
     secret=None,
 )
 GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), start_from=0)
-SECRET = "whsec_" + "QUJD" * 8
+SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "QUJE" * 8
 
 
 def put(fake: FakeWorld, wanted: Sequence[SubscriptionRequest], asking: Sequence[str] = ()) -> list[Result]:
@@ -89,8 +92,23 @@ def test_a_hundred_take_two_rows_each_and_one_of_the_topic_a_transaction(fake: F
     before = fake.store.writes
     put(fake, named(*(f"S{number}" for number in range(100))))
 
-    assert fake.store.writes - before == 2 * 100 + 100 // PUT_TOGETHER
+    assert fake.store.writes - before == 2 * 100 + -(-100 // PUT_TOGETHER)
     assert len(names(fake)) == 100
+
+
+def test_the_most_writes_of_a_transaction_are_as_many_as_dynamodb_takes(fake: FakeWorld) -> None:
+    wanted = []
+    for number in range(PUT_TOGETHER):
+        known = fake.subscribe(f"S{number}", strategy=Strategy.INDEPENDENT_RETRY)
+        lanes.pause(fake.world, "test1", known.name)
+        for secret, grace_s in ((SECRET, 0), (OTHER, 3600)):
+            rotate_secret(fake.world, "test1", known.name, secret, grace_s)
+        settings = replace(known.settings, headers={"x-a": "b"}, retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3))
+        wanted.append(SubscriptionRequest(known.name, settings, None, frozenset({"secret"})))
+    before = fake.store.writes
+
+    assert kinds(put(fake, wanted)) == [StoredSubscription] * PUT_TOGETHER
+    assert fake.store.writes - before == 5 * PUT_TOGETHER + 1 <= TRANSACTION_MAX
 
 
 def test_whoever_read_the_topic_before_sees_all_of_them(fake: FakeWorld) -> None:

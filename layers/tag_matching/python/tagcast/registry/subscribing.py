@@ -33,8 +33,8 @@ from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000
 """The maximum of subscriptions of a topic. Without sections of state maps, the maximum would be lower."""
-PUT_TOGETHER = 25
-"""The maximum of subscriptions in a transaction. Each takes three rows or more, e.g. for its filter and its secrets."""
+PUT_TOGETHER = 19
+"""The maximum of subscriptions in a transaction. Each takes up to five writes, and DynamoDB accepts 100 in all."""
 FILTER_BYTES_MAX = 1024 * 1024
 """The maximum bytes of filters in a transaction. Each filter is written twice, and DynamoDB accepts 4 MiB."""
 BEGUN_WITHIN_S = 20.0

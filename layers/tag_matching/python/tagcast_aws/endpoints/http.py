@@ -43,7 +43,7 @@ class HttpPusher:
         self._version, self._account, self._sign = surroundings.version, surroundings.account, surroundings.sign
         self._allow_private = surroundings.allow_private
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
-        self._contents: WeakValueDictionary[tuple[str, str], Content] = WeakValueDictionary()
+        self._contents: WeakValueDictionary[tuple[str, str, str], Content] = WeakValueDictionary()
         self._contexts, tls = ClientContexts(surroundings), surroundings.tls()
         self._kept = plain_session(
             KeepingConnector(
@@ -81,7 +81,7 @@ class HttpPusher:
 
     def _shared(self, push: Push, form: str, encode: Callable[[Message, ContentFormat], Content]) -> Content:
         """Return the content in this *form* that concurrent requests with the message share."""
-        key = push.message.message_id, form
+        key = *push.message.identity, form
         shared = self._contents.get(key)
         if shared is None:
             shared = self._contents[key] = encode(push.message, push.subscription.settings.content_format)
