@@ -251,8 +251,8 @@ class QuietTelemetry:
         self.counts[state] += 1
         self.ends.append((message.draft.body.decode(errors="replace"), subscription.name, state))
 
-    def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
-        self.counts["filter_failed"] += 1
+    def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
+        self.counts["filter_failed"] += count
 
     def failed(self, what: str, error: Exception) -> None:
         self.counts["failed"] += 1

@@ -256,6 +256,19 @@ def test_a_bare_body_that_sqs_cannot_carry_travels_as_base64(draft: Draft) -> No
     assert sent.attributes["body_encoding"] == "base64"
 
 
+def test_an_empty_bare_body_is_a_blank_because_sqs_takes_no_empty_message() -> None:
+    sent = queue_message(push_of(ContentFormat.SIMPLIFIED, Draft(b"")))
+    assert (sent.body, sent.attributes["body_encoding"]) == (" ", "empty")
+
+
+@pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS])
+def test_control_characters_never_exceed_what_sqs_takes(content_format: ContentFormat) -> None:
+    body = b"\x01" * 256 * 1024
+    sent = json.loads(made := queue_message(push_of(content_format, Draft(body))).body)
+    assert len(made) < 2**20
+    assert base64.b64decode(sent.get("body_base64") or sent["data_base64"]) == body
+
+
 @pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS])
 @given(body=st.text())
 def test_queue_bodies_in_json_are_ascii(content_format: ContentFormat, body: str) -> None:

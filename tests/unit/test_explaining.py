@@ -77,6 +77,8 @@ def test_of_many_failed_filters_the_unnamed_ones_are_not_said_to_match_nothing(f
     [message_id] = fake.publish(json.dumps({"a": ["11.0.0.1"] * 2_174}))
     fake.deliver()
 
+    assert fake.telemetry.counts["filter_failed"] == FILTER_ERROR_NAMES_MAX + 1
+
     def note(number: int) -> str:
         filter: Any = explain(fake.world, "test1", message_id, f"S{number}")["filter"]
         return f"{filter['verdict']}: {filter['explanation']['note']}"

@@ -734,6 +734,7 @@ def test_acknowledged_twice_is_no_fault(world: FakeWorld) -> None:
     assert said(world, "nack", message) == ["already_acknowledged"]
     assert said(world, "extend", message) == ["already_acknowledged"]
     assert entry(world, message_id) == ("delivered", 1, "acknowledged")
+    assert world.telemetry.counts[EntryState.DELIVERED] == 1
 
 
 def test_what_ended_otherwise_leaves_the_queue_when_a_member_acknowledges_it(world: FakeWorld) -> None:

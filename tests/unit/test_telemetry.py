@@ -52,7 +52,7 @@ def counted(metrics: Metrics) -> dict[str, list[float]]:
 def test_failing_filters_are_told_by_name_and_counted(
     capsys: Any, log: Log, telemetry: PowertoolsTelemetry, metrics: Metrics
 ) -> None:
-    telemetry.filter_failed("test1", iter(["A", "B"]))
+    telemetry.filter_failed("test1", iter(["A", "B"]), 2)
 
     [warning] = log.lines()
     assert (warning["level"], warning["topic"], warning["subscriptions"]) == ("WARNING", "test1", ["A", "B"])
@@ -88,6 +88,16 @@ def test_what_was_delivered_at_once_is_no_line_at_the_level_of_a_deployment(
     telemetry.attempted(replace(push, attempt=attempt), Outcome(True, "http 200"), EntryState.DELIVERED, 1)
 
     assert len(log.lines()) == lines
+
+
+@pytest.mark.parametrize(("state", "lines"), [(EntryState.DELIVERED, 0), (EntryState.EXPIRED, 1)])
+def test_what_was_acknowledged_is_counted_without_a_line(
+    log: Log, telemetry: PowertoolsTelemetry, metrics: Metrics, push: Push, state: EntryState, lines: int
+) -> None:
+    telemetry.settled(push.message, push.subscription, state)
+
+    assert len(log.lines()) == lines
+    assert counted(metrics) == {state.value.capitalize(): [1.0]}
 
 
 @pytest.mark.parametrize(

@@ -165,10 +165,10 @@ class Telemetry(Protocol):
         """Record one attempt and its outcome."""
 
     def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
-        """Record a delivery that ended without a push, e.g. an expired or a filtered delivery."""
+        """Record a delivery that ended without a push, e.g. an expired or an acknowledged delivery."""
 
-    def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
-        """Record filters that failed on a message."""
+    def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
+        """Record *count* filters that failed on a message; *subscriptions* are the names of some or all."""
 
     def failed(self, what: str, error: Exception) -> None:
         """Record the failure of one piece of work, named *what*; other work continues."""

@@ -57,6 +57,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
             handle = looked.handle
             entry = Entry(EntryState.DELIVERED, handle.number, handle.pulled_at, Status.ACKNOWLEDGED.value)
             if end_pulled(world, group, looked.row, entry):
+                world.telemetry.settled(looked.row.message, group, EntryState.DELIVERED)
                 answers.append(looked.answered(Status.ACKNOWLEDGED))
                 continue
             [looked] = _check_handles(world, group, (looked.text,))

@@ -30,7 +30,7 @@ BYTES_TYPE = "application/octet-stream"
 _CE_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _HEADER_TEXT = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _JSON_TYPE_PATTERN = re.compile(r"[^;\s/]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
-# SQS refuses other characters (SendMessage, "MessageBody").
+# SQS refuses other characters, and an empty text (SendMessage, "MessageBody").
 _SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
 
@@ -117,6 +117,8 @@ class _Simplified(Format):
         attributes["tags"] = json.dumps(draft.tags)
         if push.message.replay_of is not None:
             attributes["replay_of"] = push.message.replay_of
+        if not draft.body:
+            return QueueMessage(" ", attributes | {"body_encoding": "empty"})
         if draft.is_text and _SQS_TEXT.fullmatch(text := draft.body.decode()):
             return QueueMessage(text, attributes)
         return QueueMessage(base64_text(draft.body), attributes | {"body_encoding": "base64"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tagcast.model import ContentFormat, Message, Push, Subscription
 from tagcast.pushing.content_formats import NOBODY, Content, QueueMessage, body_fields, compact_json, format_of
@@ -15,6 +15,8 @@ from tagcast.pushing.webhook_signature import Sign, signed_headers
 
 HEADERS_BYTES_MAX = 4096
 HEADER_BYTES_AROUND = len(": \r\n")
+QUEUE_BODY_MAX = 1_000_000
+"""SQS accepts 1 MiB with attributes. In JSON a control character takes six bytes, so 256 KiB may become 1.5 MiB."""
 UTF8_BYTES_MAX = 4
 """A character takes at most 4 bytes."""
 _LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate", "ce-partitionkey", "x-cmq-message-tag")
@@ -85,8 +87,13 @@ def http_request(
 
 
 def queue_message(push: Push) -> QueueMessage:
-    """Return the message for an SQS queue."""
-    return format_of(push.subscription.settings.content_format).queue_message(push)
+    """Return the message for an SQS queue. A text that is too long for SQS in JSON becomes base64."""
+    form = format_of(push.subscription.settings.content_format)
+    made = form.queue_message(push)
+    if len(made.body) <= QUEUE_BODY_MAX:
+        return made
+    message = replace(push.message, draft=replace(push.message.draft, is_text=False))
+    return form.queue_message(replace(push, message=message))
 
 
 def function_event(push: Push) -> bytes:

@@ -64,8 +64,9 @@ class PowertoolsTelemetry:
         self._came_to(push.message, push.subscription, state, push.attempt)
 
     def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
-        """Log and count an entry that ended without a push."""
-        self._logger.info(
+        """Log and count an entry that ended without a push; an acknowledgement is logged at DEBUG only."""
+        log = self._logger.debug if state is EntryState.DELIVERED else self._logger.info
+        log(
             "settled",
             extra={
                 "topic": message.topic,
@@ -77,11 +78,10 @@ class PowertoolsTelemetry:
         if state in _METRIC_NAMES:
             self._came_to(message, subscription, state)
 
-    def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
-        """Log and count filters that failed."""
-        names = list(subscriptions)
-        self._logger.warning("filter failed", extra={"topic": topic, "subscriptions": names})
-        self.count("FilterErrors", len(names))
+    def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
+        """Log the names of filters that failed, and add their number *count*."""
+        self._logger.warning("filter failed", extra={"topic": topic, "subscriptions": list(subscriptions)})
+        self.count("FilterErrors", count)
 
     def failed(self, what: str, error: Exception) -> None:
         """Log an error with its traceback, and count it."""
