@@ -344,7 +344,7 @@ def test_a_subscription_that_is_removed_is_told_with_its_last_version(story: Sto
 
     removed = [record for record in told(before, rows_of(story.fake)) if record.get("part") == "removed"]
 
-    assert [(record["subscription"], record["version"]) for record in removed] == [("billing", 1)]
+    assert [(record["subscription"], record["version"]) for record in removed] == [("billing", 2)]
 
 
 @pytest.mark.parametrize("kind", RecordKind)

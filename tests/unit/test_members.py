@@ -363,6 +363,17 @@ def test_a_group_that_somebody_put_or_changed_stays_however_silent(fake: FakeWor
     assert not stored.registration_rows(fake.world.store)
 
 
+def test_a_group_that_somebody_put_under_the_name_of_a_deleted_one_stays_however_silent(fake: FakeWorld) -> None:
+    beat(fake)
+    former = group_of(fake)
+    delete_subscription(fake.world, "test1", "workers")
+    put_subscription(fake.world, "test1", "workers", former.settings)
+    later(fake, 2 * SILENCE_S)
+    assert fake.sweep().removed == 0
+    assert group_of(fake).ordinal != former.ordinal
+    assert not stored.registration_rows(fake.world.store)
+
+
 def test_who_joins_while_a_silent_group_is_removed_keeps_it(fake: FakeWorld, store: RacingStore) -> None:
     beat(fake)
     later(fake, SILENCE_S)

@@ -126,7 +126,7 @@ def test_who_loses_to_another_administrator_puts_all_of_them_beside_hers(fake: F
 
     made = [each for each in results if isinstance(each, StoredSubscription)]
     assert [(each.subscription.name, each.subscription.version, each.is_new) for each in made] == [
-        ("A", 1, True),
+        ("A", 3, True),
         ("B", 2, False),
     ]
     present = directory.directory_of(fake.world, "test1")
@@ -261,7 +261,7 @@ def test_what_is_right_in_a_request_is_stored_and_what_is_wrong_is_named(fake: F
     assert (results[0]["version"], results[0]["timeout_seconds"], "secret" in results[0]) == (1, 15, False)
     assert results[4]["secret"].startswith("whsec_")
     assert names(fake) == {"A", "C"}
-    assert [each["version"] for each in ask(fake, *[{"name": name, "endpoint": hook} for name in "AC"])] == [2, 2]
+    assert [each["version"] for each in ask(fake, *[{"name": name, "endpoint": hook} for name in "AC"])] == [2, 3]
 
 
 def test_a_request_takes_a_hundred_and_its_topic_has_to_be_there(fake: FakeWorld) -> None:

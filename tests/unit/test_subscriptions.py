@@ -102,13 +102,13 @@ def test_each_version_of_a_filter_is_stored_with_the_version_of_the_topic_since_
         "since": 3,
         "filter": json.dumps(PEAR, sort_keys=True),
     }
-    assert "filter" not in fake.store.rows[version_key("test1", 1, 1)]
+    assert "filter" not in fake.store.rows[version_key("test1", 1, 2)]
     assert subscriptions.filter_versions(fake.world, "test1", "A", 100, None).items == (
         FilterVersion(2, PEAR, NOW, 3, 0, "A", topic_id(fake)),
         FilterVersion(1, APPLE, NOW, 1, 0, "A", topic_id(fake)),
     )
     assert subscriptions.filter_versions(fake.world, "test1", "B", 100, None).items == (
-        FilterVersion(1, None, NOW, 2, 1, "B", topic_id(fake)),
+        FilterVersion(2, None, NOW, 2, 1, "B", topic_id(fake)),
     )
 
 
@@ -121,7 +121,7 @@ def test_a_publish_evaluated_the_filters_that_were_in_force_at_its_version(fake:
         found = filter_history.versions_in_force(fake.world, "test1", version, {0, 1})
         return {ordinal: each.version for ordinal, each in found.items()}
 
-    assert [at(version) for version in range(4)] == [{}, {0: 1}, {0: 1, 1: 1}, {0: 2, 1: 1}]
+    assert [at(version) for version in range(4)] == [{}, {0: 1}, {0: 1, 1: 2}, {0: 2, 1: 2}]
 
 
 def kept(fake: FakeWorld, name: str = "A") -> list[int]:
@@ -150,7 +150,7 @@ def test_a_version_stays_as_long_as_messages_may_live_that_it_was_evaluated_for(
     assert min(kept(fake)) == 1, "a receipt of its time may be there until now"
     fake.clock.sleep(1)
     assert min(kept(fake)) == 2
-    assert kept(fake, "B") == [1]
+    assert len(kept(fake, "B")) == 1
 
 
 def test_a_change_reads_nothing_of_the_history_however_long_it_is(
@@ -182,7 +182,7 @@ def test_histories_are_those_of_one_ordinal(fake: FakeWorld) -> None:
         put(fake, f"S{number}")
     put(fake, "S1")
 
-    assert [kept(fake, name) for name in ("S0", "S1", "S2", "S10")] == [[1], [2, 1], [1], [1]]
+    assert [kept(fake, name) for name in ("S0", "S1", "S2", "S10")] == [[1], [3, 2], [3], [11]]
 
 
 @pytest.mark.parametrize(("exists", "if_match"), [(False, 1), (True, 2), (True, 0)])
@@ -199,6 +199,17 @@ def test_another_version_than_asked_for_is_neither_replaced_nor_removed(
         subscriptions.delete_subscription(fake.world, "test1", "A", if_match=if_match)
 
     assert fake.store.rows == before
+
+
+def test_a_version_of_a_deleted_subscription_is_none_of_the_one_created_again(fake: FakeWorld) -> None:
+    former, _ = put(fake)
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    present, _ = put(fake)
+
+    assert present.version > former.version
+    for refused in (put, lambda fake, if_match: subscriptions.delete_subscription(fake.world, "test1", "A", if_match)):
+        with pytest.raises(PreconditionFailedError):
+            refused(fake, if_match=former.version)
 
 
 def test_a_filter_that_was_changed_meanwhile_is_not_replaced(fake: FakeWorld) -> None:
@@ -257,6 +268,6 @@ def test_a_subscription_made_again_has_a_new_ordinal(fake: FakeWorld) -> None:
 
     made, is_new = put(fake)
 
-    assert (made.ordinal, made.version, is_new) == (1, 1, True)
+    assert (made.ordinal, made.version, is_new) == (1, 3, True)
     assert counters(fake) == (3, 1, 2)
     assert len(fake.store.query(Table.REGISTRY, topic_key("test1").pk, sk_from="NAME#", sk_to="NAME$")) == 1

@@ -186,7 +186,7 @@ def test_a_wide_message_counts_all_its_entries_and_shows_those_in_one_state_from
     assert list(first.subscribers) == ["b", "a"], "who fails comes first"
     assert (list(failing.subscribers), failing.next_section) == (["b", "d", "e"], None)
     assert failing.subscribers["d"].last_outcome == "http 500"
-    assert failing.subscribers["d"].filter_version == 1
+    assert failing.subscribers["d"].filter_version == 4
     assert message_view(fake.world, "test1", message_id, 1, only=FAILING).counts is None
     assert list(message_view(fake.world, "test1", message_id, 1, only=FAILING).subscribers) == ["d", "e"]
     fake.clock.sleep(86_401)

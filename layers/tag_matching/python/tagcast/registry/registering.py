@@ -31,8 +31,9 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast.ports import World
+from tagcast.ports import World, Write
 from tagcast.registry.members import NOT_ORDERED, Membership, record_heartbeat, shared_membership
+from tagcast.registry.subscribing import NO_VERSION
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
 from tagcast.rows.member import REGISTRATIONS
@@ -109,24 +110,30 @@ def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tupl
 
     Raises ConditionLostError on a concurrent change.
     """
-    version = 1 if known is None else known.version + 1
-    registration = Registration(
-        topic=heartbeat.topic,
-        group=heartbeat.group,
-        subscription=heartbeat.subscription,
-        mode=heartbeat.mode,
-        client=heartbeat.client,
-        version=version,
-        silence_s=heartbeat.silence_s,
-        renewed_at=world.clock.now(),
-    )
+    now = world.clock.now()
+
+    def register(made: Subscription) -> Registration:
+        return Registration(
+            topic=heartbeat.topic,
+            group=heartbeat.group,
+            subscription=heartbeat.subscription,
+            mode=heartbeat.mode,
+            client=heartbeat.client,
+            version=made.version,
+            silence_s=heartbeat.silence_s,
+            renewed_at=now,
+        )
+
+    def also(made: Subscription) -> Write:
+        return REGISTRATIONS.put(register(made), made.topic, heartbeat.group, made.name)
+
     settings = _settings(heartbeat) if known is None else replace(known.settings, filter=heartbeat.filter)
-    also = (REGISTRATIONS.put(registration, registration.topic, registration.group, registration.subscription),)
+    if_match = NO_VERSION if known is None else known.version
     try:
-        made, _ = put_subscription(world, heartbeat.topic, heartbeat.subscription, settings, version - 1, also)
+        made, _ = put_subscription(world, heartbeat.topic, heartbeat.subscription, settings, if_match, also)
     except PreconditionFailedError:
         raise ConditionLostError from None
-    return made, registration
+    return made, register(made)
 
 
 def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
@@ -119,19 +119,20 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest) -> Subscript
 
 
 def put_together(
-    world: World, topic: str, wanted: Sequence[SubscriptionRequest], also: tuple[Write, ...] = ()
+    world: World, topic: str, wanted: Sequence[SubscriptionRequest], also: Callable[[Subscription], Write] | None = None
 ) -> list[StoredSubscription | Refusal]:
-    """Store the valid requests of *wanted* (:func:`validate`, distinct names) and the writes *also* in one transaction.
+    """Store the valid requests of *wanted* (:func:`validate`, distinct names) in one transaction.
 
-    Each subscription raises the topic's version by one, so the topic's row lists every change. If this
-    function raises NotFoundError (topic) or UnavailableError, it stores nothing.
+    The transaction includes the write that *also* returns for each stored subscription. Each subscription raises the
+    topic's version by one, so the topic's row lists every change. If this function raises NotFoundError (topic) or
+    UnavailableError, it stores nothing.
     """
 
     def attempt() -> list[StoredSubscription | Refusal]:
         owner = read_topic(world, topic)
         known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
         results: list[StoredSubscription | Refusal] = []
-        after, writes = owner, list(also)
+        after, writes = owner, list[Write]()
         for each in wanted:
             try:
                 made, its = _prepare(world, after, each, known.get(each.name))
@@ -139,7 +140,7 @@ def put_together(
                 results.append(refusal)
                 continue
             after = _count(after, made)
-            writes += its
+            writes += its if also is None else (*its, also(made.subscription))
             results.append(made)
         if after is not owner:
             world.store.transact((_topic_update(owner, after, results), *writes))
@@ -150,7 +151,8 @@ def put_together(
         if isinstance(made, StoredSubscription):
             if made.lane is not None:
                 world.workflow.start(topic, made.lane.subscription_id, made.lane.generation)
-            let_expire(world, made.subscription)
+            if not made.is_new:
+                let_expire(world, made.subscription)
     return results
 
 
@@ -231,7 +233,8 @@ def _changed(
         topic_id=owner.topic_id,
         ordinal=owner.next_ordinal if known is None else known.ordinal,
         settings=settings,
-        version=1 if known is None else known.version + 1,
+        # A subscription that is created again has a version above all versions of the former one.
+        version=owner.subscriptions_version + 1 if known is None else known.version + 1,
         created_at=now if known is None else known.created_at,
         updated_at=now,
     )

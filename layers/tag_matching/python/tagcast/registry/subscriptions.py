@@ -28,10 +28,10 @@ def put_subscription(
     name: str,
     settings: SubscriptionSettings,
     if_match: int | None = None,
-    also: tuple[Write, ...] = (),
+    also: Callable[[Subscription], Write] | None = None,
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Create or replace the subscription, together with the writes *also*; return it and whether it is new.
+    """Create or replace the subscription, together with the write that *also* returns; return it and whether it is new.
 
     *if_match* is the required current version, ``NO_VERSION`` if the subscription must not exist. *keeps* names the
     fields whose existing secrets stay.
