@@ -163,6 +163,21 @@ def test_in_rocketmq_a_part_that_fails_hides_one_behind_it_that_is_true() -> Non
     assert index.match(Message((), None, {"n": "1", "a": "x"})) == Matched((1, 2), ())
 
 
+@pytest.mark.parametrize("literal", ["10e308", "0.5e-308", "0.0e-308", f"0.{'0' * 400}1"])
+@pytest.mark.parametrize("few", [0, 3])
+def test_a_literal_whose_normal_form_has_a_larger_exponent_is_restored(
+    literal: str, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell, "ONE_BY_ONE_MAX", few)
+    texts = [f"n {sign} {literal}" for sign in ("<", ">", "<>", "=")]
+    filters = {n: compile_filter({"kind": "sql92", "expression": text}) for n, text in enumerate(texts)}
+    index = TopicIndex.build(filters)
+    for each in (index, TopicIndex.from_snapshot(index.to_snapshot())):
+        for number in ("7", "0", literal):
+            message = Message((), None, {"n": number})
+            assert each.match(message) == one_by_one(filters, message)
+
+
 @pytest.mark.parametrize("dialect", ["strict", "rocketmq"])
 def test_no_expression_makes_a_snapshot_much_larger_than_itself(dialect: str) -> None:
     values = ", ".join(f"'v{n}'" for n in range(400))

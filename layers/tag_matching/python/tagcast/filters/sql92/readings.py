@@ -73,14 +73,12 @@ def as_row(value: Reading) -> str | bool | float:
 def from_row(kind: str, row: str | bool | float) -> Reading:
     """Restore the value of :func:`as_row`.
 
-    >>> from_row(NUMBER, as_row(Decimal("2.50")))
-    Decimal('2.50')
+    Its exponent may exceed the bound of a literal: ``10e308`` becomes ``1.0E+309``.
+
+    >>> from_row(NUMBER, as_row(Decimal("2.50"))), from_row(NUMBER, as_row(Decimal("10e308")))
+    (Decimal('2.50'), Decimal('1.0E+309'))
     """
-    if not isinstance(row, str) or kind in (TEXT, PRESENCE):
-        return row
-    number = number_of(row)
-    assert number is not None
-    return number
+    return Decimal(row) if isinstance(row, str) and kind not in (TEXT, PRESENCE) else row
 
 
 class PropertyReadings:
