@@ -242,6 +242,19 @@ def test_alternatives_and_levels_are_bounded() -> None:
     assert any("50 levels" in detail for detail in refused({"a": deep}).values())
 
 
+@pytest.mark.parametrize("prefix", ["a", "z"])
+def test_the_fields_of_all_alternatives_are_bounded_in_every_order_of_names(prefix: str) -> None:
+    ors = {f"o{n}": {"$or": [{f"x{k}": [1]} for k in range(10)]} for n in range(2)}
+
+    def pattern(fields: int) -> dict[str, Any]:
+        return {**ors, **{f"{prefix}{n}": [1] for n in range(fields)}}
+
+    for taken in (pattern(98), dict(reversed(pattern(98).items()))):
+        compile_filter({"kind": "event_pattern", "pattern": taken})
+    for too_many in (pattern(99), dict(reversed(pattern(99).items()))):
+        assert any("of 10000 fields" in detail for detail in refused(too_many).values())
+
+
 def test_what_is_decided_otherwise_than_the_engine() -> None:
     decided = {
         "a path that is asked twice is refused: the engine drops the first": (

@@ -246,11 +246,19 @@ class _Reader:
             branch = [dict(alternative) for alternative in before]
             self._object(branch, members, prefix, here, level, in_or=True)
             alternatives.extend(branch)
-            if len(alternatives) > ALTERNATIVES_MAX or sum(map(len, alternatives)) > CONDITIONS_MAX:
-                self._too_much(
-                    f"all $or together must have at most {ALTERNATIVES_MAX} combinations of {CONDITIONS_MAX} fields",
-                    pointer,
-                )
+            self._check_size(alternatives, pointer)
+
+    def _check_size(self, alternatives: list[_Alternative], pointer: str) -> None:
+        """Raise _TooMuchError for too many alternatives or fields.
+
+        Called after each field and each branch, so the result does not depend on the order of names. A stored pattern
+        has its names sorted.
+        """
+        if len(alternatives) > ALTERNATIVES_MAX or sum(map(len, alternatives)) > CONDITIONS_MAX:
+            self._too_much(
+                f"all $or together must have at most {ALTERNATIVES_MAX} combinations of {CONDITIONS_MAX} fields",
+                pointer,
+            )
 
     def _field(self, alternatives: list[_Alternative], place: WrittenPath, listed: list[object], pointer: str) -> None:
         self._count(len(listed), pointer)
@@ -271,6 +279,7 @@ class _Reader:
             alternative[path] = condition
             if len(alternative) > FIELDS_MAX:
                 self._too_much(f"a pattern must have at most {FIELDS_MAX} fields", pointer)
+        self._check_size(alternatives, pointer)
 
     def _count(self, values: int, pointer: str) -> None:
         self._values += values
