@@ -1,6 +1,7 @@
 """Event patterns: what the engine of EventBridge said of pairs, and what is decided otherwise."""
 
 import json
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.event_pattern import event
+from tagcast.filters.event_pattern.address import address_digits
 from tagcast.filters.event_pattern.evaluate import TOO_MUCH
 from tagcast.filters.event_pattern.leaves import IgnoringCase
 from tagcast.filters.index.topic_index import TopicIndex
@@ -117,6 +119,14 @@ def test_a_list_of_objects_is_no_list_of_attributes_whatever_the_order_of_proper
     for each in (properties, dict(reversed(properties.items()))):
         assert says({"a.b": ["y"]}, b"", each, scope="properties", dialect="sns")
         assert not says({"a.b": ["x"]}, b"", each, scope="properties", dialect="sns")
+
+
+def test_no_text_of_a_message_longer_than_an_address_is_kept() -> None:
+    text = "1" * 10_000
+    before = sys.getrefcount(text)
+
+    assert address_digits(text) is None
+    assert sys.getrefcount(text) == before
 
 
 def test_a_property_with_a_dot_is_a_path_too() -> None:

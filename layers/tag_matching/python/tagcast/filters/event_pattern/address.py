@@ -10,7 +10,6 @@ _GROUPS = 8
 _MAPPED = "0" * 20 + "FFFF"
 
 
-@lru_cache(maxsize=4_096)
 def address_digits(text: str) -> str | None:
     """Return the 8 (IPv4) or 32 (IPv6) digits of an address, or None. An IPv4-mapped IPv6 address is IPv4.
 
@@ -19,10 +18,16 @@ def address_digits(text: str) -> str | None:
     >>> address_digits("2001:db8::1")
     '20010DB8000000000000000000000001'
     """
+    # The cache would keep longer texts of messages alive.
+    return _digits_of(text) if len(text) <= _V6_CHARACTERS_MAX else None
+
+
+@lru_cache(maxsize=4_096)
+def _digits_of(text: str) -> str | None:
     if len(text) <= _V4_CHARACTERS_MAX and _V4.fullmatch(text):
         parts = [int(part) for part in text.split(".")]
         return "".join(f"{part:02X}" for part in parts) if max(parts) <= 0xFF else None
-    if len(text) > _V6_CHARACTERS_MAX or not _V6.fullmatch(text):
+    if not _V6.fullmatch(text):
         return None
     before, gap, behind = text.partition("::")
     head, tail = _groups(before), _groups(behind)
