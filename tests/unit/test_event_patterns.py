@@ -210,6 +210,12 @@ def test_sns_takes_what_sns_takes() -> None:
     assert "/scope" in refused({"a": ["b"]}, dialect="sns", scope="envelope")
 
 
+def test_sns_counts_an_or_that_is_a_field_among_its_keys() -> None:
+    pattern = {"$or": ["x"], **{f"k{n}": ["v"] for n in range(4)}}
+    compile_filter({"kind": "event_pattern", "pattern": pattern, "dialect": "sns"})
+    assert "5 keys" in refused({**pattern, "k4": ["v"]}, dialect="sns")["/pattern"]
+
+
 def test_every_fault_of_a_pattern_is_named_with_its_pointer() -> None:
     pattern = {"a": [], "b/c": [{"prefix": 1}, {"cidr": "x"}], "d": {"e": "f"}, "g": [{"wildcard": "a**"}], "h": {}}
     assert refused(pattern) == {

@@ -22,7 +22,7 @@ def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes
     A combination takes one value of each list. Each value of a list inside *n* objects counts *n* times.
     """
     faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
-    keys = dict.fromkeys(_keys(written))
+    keys = dict.fromkeys(_keys(written, pattern.or_is_a_field))
     if len(keys) > SNS_KEYS_MAX:
         faults.append(Fault(f"SNS allows at most {SNS_KEYS_MAX} keys", "", FaultCode.TOO_LARGE))
     if in_attributes and any(condition.level > 1 for condition in pattern.conditions):
@@ -35,12 +35,12 @@ def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes
     return faults
 
 
-def _keys(members: Mapping[str, object]) -> Iterator[str]:
+def _keys(members: Mapping[str, object], or_is_a_field: bool) -> Iterator[str]:
     for name, value in members.items():
-        if name == OR and isinstance(value, list):
+        if name == OR and isinstance(value, list) and not or_is_a_field:
             for each in value:
                 if isinstance(each, Mapping):
-                    yield from _keys(each)
+                    yield from _keys(each, or_is_a_field)
         else:
             yield name
 
