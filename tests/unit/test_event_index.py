@@ -15,9 +15,11 @@ from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.index import event_index
 from tagcast.filters.index.topic_index import Matched, TopicIndex
 from tagcast.filters.kinds import CompiledFilter, compile_filter
+from tagcast.strict_json import JSON_VALUES_MAX
 
 from tests.event_patterns.pairs import pairs
 
+EVERYTHING = compile_filter(None)
 SCOPES = (("eventbridge", "body"), ("eventbridge", "envelope"), ("eventbridge", "properties"), ("sns", "properties"))
 
 
@@ -89,6 +91,15 @@ def test_a_list_attribute_matches_once_and_is_bounded_by_its_length(monkeypatch:
     monkeypatch.setattr(evaluate, "COMPARISONS_MAX", 2 * filters[3].pattern.weight - 1)  # type: ignore[attr-defined]
     monkeypatch.setattr(event_index, "COMPARISONS_MAX", 2 * filters[3].pattern.weight - 1)  # type: ignore[attr-defined]
     assert TopicIndex.build(filters).match(of) == one_by_one(filters, of) == Matched((), (3, 4))
+
+
+def test_the_values_of_an_envelope_count_in_the_index_as_in_the_rule() -> None:
+    pattern = {"detail": {"a": [{"prefix": "x"}, {"prefix": "y"}]}, "resources": [{"prefix": "t"}, {"prefix": "u"}]}
+    filters = {3: compile_filter({"kind": "event_pattern", "pattern": pattern, "scope": "envelope"}), 4: EVERYTHING}
+    body = json.dumps({"a": ["x"] * (JSON_VALUES_MAX - 1)}).encode()
+    of = SimpleNamespace(tags=tuple(f"t{n}" for n in range(10)), routing_key=None, properties={}, body=body)
+
+    assert TopicIndex.build(filters).match(of) == one_by_one(filters, of) == Matched((4,), (3,))
 
 
 def test_what_takes_too_long_fails_in_the_index_as_in_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,12 @@ from enum import StrEnum
 
 from tagcast.filters.compiled import FilterInput
 from tagcast.filters.event_pattern.event import Decimals, Event, Value, event_in, object_in
-from tagcast.strict_json import MalformedError, parse
+from tagcast.strict_json import JSON_VALUES_MAX, MalformedError, parse
 
 BODY_UNKNOWN = "the body is deleted"
 ENVELOPE_NAMES = ("version", "id", "source", "account", "time", "region", "detail-type")
+EVENT_VALUES_MAX = JSON_VALUES_MAX + 100
+"""More values than an event has: those of its body, and in an envelope also the tags and :data:`ENVELOPE_NAMES`."""
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,10}(\.[0-9]{1,5})?", re.ASCII)
 
 

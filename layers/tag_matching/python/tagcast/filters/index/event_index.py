@@ -18,11 +18,10 @@ from tagcast.filters.event_pattern.evaluate import COMPARISONS_MAX, TRIED, branc
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
 from tagcast.filters.event_pattern.leaves import Absent, AnythingBut, Equals, Exists, Leaf, Numeric, read_value
 from tagcast.filters.event_pattern.pattern import Condition
-from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, PatternScope, event_of
+from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, EVENT_VALUES_MAX, PatternScope, event_of
 from tagcast.filters.event_pattern_filter import EventPatternFilter, PatternDialect
 from tagcast.filters.index.event_cell import HANDFUL_MAX, EventCell, EventEntry, EventList, EventMatches
 from tagcast.filters.index.event_column import Checked, Column, Skips, token_from_row, token_row
-from tagcast.strict_json import JSON_VALUES_MAX
 
 CELL_MAX = 4_096
 KEYS_MAX = 16
@@ -162,7 +161,7 @@ class PatternIndex:
             by_path: Counter[str] = Counter()
             for condition in pattern.conditions:
                 by_path[condition.path] += condition.weight
-            if (max(by_path.values()) + tried) * JSON_VALUES_MAX > COMPARISONS_MAX:
+            if (max(by_path.values()) + tried) * EVENT_VALUES_MAX > COMPARISONS_MAX:
                 heavy.append(HeavyPattern(pattern.weight + tried, owner, dict(by_path), tried))
             for places in pattern.alternatives:
                 conditions = tuple(pattern.conditions[place] for place in places)
