@@ -23,7 +23,12 @@ from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 if TYPE_CHECKING:
     from tagcast.filters.index.condition_index import ConditionIndex
 
-SNAPSHOT_FORMAT = "tagcast-topic-index-5"
+SNAPSHOT_FORMAT = "tagcast-topic-index-6"
+"""The format of a snapshot, in its first line.
+
+A stored index is named by the version of its topic or the digest of its filters, never by the code that built it.
+Increase the number with each change of the layout, or of the result for any filter, e.g. the order of evaluation.
+"""
 _ONES = bytes.maketrans(b"01", b"\x00\x01")
 
 
