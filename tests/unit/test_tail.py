@@ -343,7 +343,7 @@ def test_no_body_and_no_property_is_in_a_tail(watched: Watched) -> None:
         assert "the tag" not in str(told)
 
 
-@pytest.mark.parametrize("cursor", ["", "[]", "7", "[1]", '["x", 2]', "{}", "[null, 1]", "[1, 1e400]"])
+@pytest.mark.parametrize("cursor", ["", "[]", "7", "[1]", '["x", 2]', "{}", "[null, 1]", "[1, 1e400]", "[" * 1_500])
 def test_a_cursor_of_another_list_is_refused(watched: Watched, cursor: str) -> None:
     with pytest.raises(InvalidRequestError):
         watched.ask(cursor=cursor)

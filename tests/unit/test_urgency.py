@@ -105,7 +105,14 @@ def test_a_lane_that_is_active_again_or_whose_subscription_is_gone_is_not_in_it(
     assert sorted(names(urgent_lanes(fake.world, 10, None).items)) == ["S2", "S3", "S4"]
 
 
-@pytest.mark.parametrize("cursor", ["", "[]", "{}", "[1]", "[null]", "[[1], 2, 3, 4, 5, 6, 7, 8]", "7"])
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        *("", "[]", "{}", "[1]", "[null]", "[[1], 2, 3, 4, 5, 6, 7, 8]", "7", "[" * 1_500),
+        *(f"[{place}{', null' * 7}]" for place in ('[1e999, "t", "s"]', '[true, "t", "s"]', '[1, "t", "\\ud800"]')),
+        f'[[{"9" * 400}, "t", "s"]{", null" * 7}]',
+    ],
+)
 def test_what_is_no_cursor_of_this_list_is_refused(fake: FakeWorld, cursor: str) -> None:
     with pytest.raises(InvalidRequestError):
         urgent_lanes(fake.world, 10, cursor)

@@ -139,7 +139,7 @@ def _read(cursor: str, now: int) -> list[int]:
     """Return the numbers of a cursor: an instant, an id, and the distances of later ids."""
     try:
         numbers = json.loads(cursor)
-    except ValueError:
+    except (ValueError, RecursionError):
         numbers = None
     is_list = isinstance(numbers, list) and len(numbers) >= 2 and all(type(each) is int for each in numbers)
     if not is_list or not (min(numbers) >= 0 and numbers[0] <= now + LATE_S * 1000 and sum(numbers) < ID_MAX):

@@ -107,7 +107,7 @@ def _read(cursor: str) -> Places:
     try:
         places = json.loads(cursor)
         read = tuple(None if place is None else _lane_at(*place) for place in places)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         read = ()
     if len(read) != WAKE_SHARDS:
         raise InvalidRequestError((CURSOR_FAULT,))
@@ -115,8 +115,10 @@ def _read(cursor: str) -> Places:
 
 
 def _lane_at(wake_at: int, topic: str, subscription_id: str) -> Lane:
-    """Return a lane with only its place in the index."""
-    return Lane(str(topic), str(subscription_id), LaneState.BLOCKED, "", 0, 0, None, int(wake_at))
+    """Return a lane with only its place in the index. Raises ValueError if no lane can have the place."""
+    if type(wake_at) is not int or not 0 <= wake_at <= ANY_TIME or not f"{topic}{subscription_id}".isascii():
+        raise ValueError("no place in the index")
+    return Lane(str(topic), str(subscription_id), LaneState.BLOCKED, "", 0, 0, None, wake_at)
 
 
 def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:
