@@ -201,8 +201,8 @@ def test_a_preview_changes_nothing_and_a_repetition_nothing_more(
     assert [key for key, text in contents(bucket).items() if SECRET in text] == []
 
 
-def test_by_a_property_nothing_is_erased_while_a_file_that_may_have_it_is_not_compacted(
-    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_a_message_that_no_compaction_has_read_is_erased_too(
+    spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = iter(range(100))
     monkeypatch.setattr(arguments, "now_ms", lambda: NOON + 20 * LIFE_MS + next(hours) * 3_600_000)
@@ -211,15 +211,9 @@ def test_by_a_property_nothing_is_erased_while_a_file_that_may_have_it_is_not_co
     assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 0
     first = _record(bucket)
     assert first["messages"] == 1
-    told()
     bucket.put("messages", LATE_DAY, story()[2:])
 
-    assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 1
-    assert LATE_DAY in told()["detail"]
-    assert any(SECRET in text for text in texts(bucket).values())
-
     # An erasure that goes on erases what it did not know before, and is done when its last run has ended.
-    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
     with monkeypatch.context() as patched:
         patched.setattr(erase, "rewrite_days", _interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -228,6 +222,25 @@ def test_by_a_property_nothing_is_erased_while_a_file_that_may_have_it_is_not_co
     assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 0
     last = _record(bucket)
     assert last["asked_at"] == first["asked_at"] < first["done_at"] < last["done_at"]
+    assert [key for key, text in texts(bucket).items() if SECRET in text] == []
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    assert [key for key, text in texts(bucket).items() if SECRET in text] == []
+
+
+def test_an_uncompacted_replay_is_erased_by_the_id_of_a_message_whose_record_is_gone(
+    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = written(3, SECRET, at=NOON + LIFE_MS, replay_of=message_id(1))
+    bucket.put("messages", LATE_DAY, [replay])
+    asked = ["--archive", bucket.uri, "--message", message_id(1), *BY]
+    with monkeypatch.context() as patched:
+        patched.setattr(arguments, "now_ms", lambda: replay["expires_at"])
+        assert erase.main(asked) == 1
+    assert replay["message_id"] in told()["message_ids"]
+
+    assert erase.main(asked) == 0
+    summary = told()
+    assert (summary["messages"], summary["unknown"]) == (1, 1)
     assert [key for key, text in texts(bucket).items() if SECRET in text] == []
 
 
