@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
+from tagcast.ids import ID_SEQUENCE_BITS
 from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import audit_attempts, audit_entries, audit_late, audit_matching, audit_order, history, merkle
@@ -196,9 +197,15 @@ def certify(
 
 
 def _with_days(found: DataFrame, window: arguments.Window) -> DataFrame:
-    """Return violations with a column ``dt``: the day of the window that names their folder."""
-    days = sql.coalesce(day_of("at"), sql.lit(window.days()[0]))
-    return found.withColumn("dt", sql.greatest(sql.least(days, sql.lit(window.days()[-1])), sql.lit(window.days()[0])))
+    """Return violations with a column ``dt``: the day on which their message was accepted, which names their folder.
+
+    An audit of other days does not find the violation, so it must not replace that folder.
+    """
+    first, last = sql.lit(window.days()[0]), sql.lit(window.days()[-1])
+    accepted_at = sql.shiftright(sql.expr("try_cast(message_id AS bigint)"), ID_SEQUENCE_BITS)
+    accepted = found.withColumn("accepted_at", accepted_at)
+    days = sql.coalesce(day_of("accepted_at"), first)
+    return accepted.withColumn("dt", sql.greatest(sql.least(days, last), first)).drop("accepted_at")
 
 
 def _write_violations(archive: Archive, found: DataFrame, window: arguments.Window, days: Sequence[str]) -> None:

@@ -356,6 +356,18 @@ def test_every_violation_is_in_the_table(everything: tuple[int, dict[str, Any], 
     assert table.count() == certificate["violations"] == sum(EXPECTED.values())
 
 
+@pytest.mark.usefixtures("spark")
+def test_a_violation_stays_in_the_table_when_later_days_are_audited(bucket: Bucket) -> None:
+    """The message was accepted on the first day, and did not end by its expiry on the next one."""
+    archived(bucket, {"fruit": Plot([message(1)], [], subscribed("fruit"))})
+    for first in ("2026-11-20", "2026-11-21"):
+        given = ["--from", first, "--to", "2026-11-23", "--as-of", "2026-11-24T00:00:00Z"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(arguments, "now_ms", lambda: arguments.moment("2026-11-24"))
+            audit.main(["--archive", bucket.uri, *given])
+    assert {key.split("/")[3] for key in bucket.keys("reports/audit/violations/dt=")} == {f"dt={DAY}"}
+
+
 def test_anybody_can_compute_the_merkle_root_again(
     everything: tuple[int, dict[str, Any], Bucket], spark: SparkSession
 ) -> None:

@@ -65,10 +65,10 @@ class Case:
     def arguments(self, folder: Path) -> list[str]:
         return ["--archive", str(folder), "--from", self.window[0].isoformat(), "--to", self.window[1].isoformat()]
 
-    def day_of(self, at: int | None) -> str:
-        """Return the day of the window under which a violation is filed."""
+    def day_of(self, message_id: str) -> str:
+        """Return the day of the window under which the violations of a message are filed."""
         first, end = self.window
-        day = first if at is None else datetime.fromtimestamp(at / 1000, UTC).date()
+        day = datetime.fromtimestamp((int(message_id) >> 22) / 1000, UTC).date()
         return str(min(max(day, first), end - timedelta(1)))
 
     @property
@@ -233,7 +233,7 @@ def compare_audit(played: Played, case: Case, archive: Archive, erased: set[str]
     assert code == (1 if wanted.violations else 0)
     names = ("kind", "topic", "message_id", "ordinal", "at", "dt")
     rows = table(folder / "reports" / "audit" / "violations")
-    filed = ((*each, case.day_of(each[-1])) for each in wanted.violations)
+    filed = ((*each, case.day_of(each[2])) for each in wanted.violations)
     played.differ("audit", (tuple(row[name] for name in names) for row in rows), filed)
     counts = {name: wanted.counts[name] for name in certificate["counts"]}
     played.differ("counts", certificate["counts"].items(), counts.items())
