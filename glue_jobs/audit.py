@@ -106,7 +106,7 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
     backlog = materialise(audit_order.backlog(entries, records.deliveries, ordered, terms))
     parts = [
         audit_entries.conservation(entries, terms),
-        audit_entries.find_strangers(entries, records.messages),
+        audit_entries.find_strangers(entries, records.messages, records.deliveries),
         audit_attempts.limits(entries, policies, moved, terms),
         audit_attempts.find_unrecorded(attempts, entries, policies),
         soon,

@@ -161,15 +161,20 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
     return twice.unionByName(removed).unionByName(never)
 
 
-def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
-    """Return deliveries for which their message has no entry, and deliveries whose message is not archived."""
+def find_strangers(entries: DataFrame, messages: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """Return deliveries for which their message has no entry, and deliveries whose message is not archived.
+
+    A late entry needs no entry in its message.
+    """
     stray = entries.where("matched is null and (ends > 0 or waits > 0)")
+    stray = stray.select(*ENTRY, sql.coalesce("ended_at", "waits_since").alias("at"), sql.lit(False).alias("is_late"))
+    late = deliveries.where("added_at is not null")
+    late = late.select(*ENTRY, sql.col("added_at").alias("at"), sql.lit(True).alias("is_late"))
     known = messages.select("topic", "message_id").withColumn("known", sql.lit(1))
-    told = stray.join(known, ["topic", "message_id"], "left")
-    at = sql.coalesce("ended_at", "waits_since")
-    unmatched = violation("unmatched", told.where("known = 1"), at, "the message did not match this subscription")
-    orphan = violation("orphan", told.where("known is null"), at, "no record of the message")
-    return unmatched.unionByName(orphan)
+    told = stray.unionByName(late).join(known, ["topic", "message_id"], "left")
+    at, unmatched = sql.col("at"), told.where("known = 1 and not is_late")
+    found = violation("unmatched", unmatched, at, "the message did not match this subscription")
+    return found.unionByName(violation("orphan", told.where("known is null"), at, "no record of the message"))
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:

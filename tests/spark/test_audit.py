@@ -167,7 +167,9 @@ def planted() -> dict[str, Plot]:
         wait(one["removed_pending"], attempts=1, removed_by="ttl", record_id="x"),
     ]
     plots["unmatched"].deliveries = [end(one["unmatched"]), end(one["unmatched"], 7)]
+    lost = message(3, "late_orphan")
     plots["orphan"].deliveries = [end(one["orphan"]), end(message(2, "orphan"))]
+    plots["late_orphan"] = Plot([], [added(lost), end(lost, after_ms=100_000)], subscribed("late_orphan"))
     plots["after_expiry"].deliveries = [end(one["after_expiry"], after_ms=LIFE_MS + 17_000)]
     plots["expired_early"].deliveries = [end(one["expired_early"], state="expired", after_ms=LIFE_MS - 60_000)]
     plots["too_many_attempts"] = retried("too_many_attempts", (60,) * 4)
@@ -215,7 +217,7 @@ def by_contents() -> dict[str, Plot]:
     return plots
 
 
-EXPECTED = dict.fromkeys(audit.KINDS, 2) | dict.fromkeys(("not_in_filter", "missed", "late_not_in_filter"), 4)
+EXPECTED = dict.fromkeys(audit.KINDS, 2) | dict.fromkeys(("not_in_filter", "missed", "late_not_in_filter", "orphan"), 4)
 """Violations of each kind that are planted, their twins among them."""
 TWIN = 1_000_000
 

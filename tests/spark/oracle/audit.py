@@ -257,10 +257,13 @@ class Audit:
         return "missed"
 
     def late(self) -> Iterator[Violation]:
-        """Late entries that their groups did not ask for, or that the filter which they name does not match."""
+        """Late entries that their groups did not ask for, that their filter does not match, or without a message."""
         for each in self.deliveries:
             message = self.known.get((each["topic"], each["message_id"]))
-            if "added_at" not in each or message is None:
+            if "added_at" not in each:
+                continue
+            if message is None:
+                yield "orphan", each["topic"], each["message_id"], each["ordinal"], each["added_at"]
                 continue
             self.counts["late_entries"] += 1
             lane, told = lane_of(each), self.subscriptions.get(lane_of(each), [])
