@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from pyspark.sql import functions as sql
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
 
-from glue_jobs.auditing.audit_entries import Terms
+from glue_jobs.auditing.audit_entries import HOUR_MS, Terms
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FilterInForce
 from glue_jobs.erasing.contents import Part, parts_read
@@ -33,9 +34,9 @@ COUNTED = (
 FORGOTTEN = ("gone", "matching", "erasure")
 """Columns of an erased message: its erased parts, the filters that matched before erasure, and the erasure's name."""
 REMEMBERED_MAX = 200_000
-Judged = tuple[Known, int, tuple[int, ...], bool]
+Judged = tuple[Known, int, frozenset[int], tuple[int, ...], bool]
 """The parts of a complete message that decide its verdict, besides its acceptance time: the parts that filters read,
-the topic's version, the message's entries, and whether the message is a replay.
+the topic's version, the filters deleted long before, the message's entries, and whether the message is a replay.
 """
 
 
@@ -52,6 +53,8 @@ class TopicFilters:
         self._remembered: dict[Known, tuple[int, ...]] = {}
         self.clean: dict[Judged, Counter[str]] = {}
         self._in_force: dict[int, frozenset[int]] = {}
+        self._removals = sorted(each.removed_at for each in filters if each.removed_at is not None)
+        self._removed: dict[int, frozenset[int]] = {}
         self._reading: dict[frozenset[str], frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
@@ -119,6 +122,14 @@ class TopicFilters:
             found = self._in_force[version] = frozenset(places)
         return found
 
+    def removed_before(self, at: int) -> frozenset[int]:
+        """Return the indices of the filters whose subscriptions were deleted before *at*."""
+        number = bisect_left(self._removals, at)
+        if number not in self._removed:
+            instants = ((place, each.removed_at) for place, each in enumerate(self.filters))
+            self._removed[number] = frozenset(place for place, gone in instants if gone is not None and gone < at)
+        return self._removed[number]
+
 
 class FiltersByTopic(dict[str, TopicFilters]):
     """The index of each topic, built on first use."""
@@ -148,7 +159,7 @@ def judge_batches(
             filter_keys(batch), zip(*columns, strict=True), strict=True
         ):
             known_filters = topics[topic]
-            key = (known, version, matched, replay_of is not None)
+            key = (known, version, known_filters.removed_before(at - HOUR_MS), matched, replay_of is not None)
             if not gone and erasure is None and key in known_filters.clean:
                 clean[topic, key] += 1
                 continue
@@ -181,8 +192,13 @@ def _judge(
     terms: Terms,
     counts: Counter[str],
 ) -> list[tuple[str, int]]:
-    """Return the violations of one message's matches, and update the counts."""
+    """Return the violations of one message's matches, and update the counts.
+
+    A subscription that was deleted an hour before the message matters only if the message has a delivery for it.
+    """
     force, (places, unread) = known_filters.in_force(version), found
+    removed = known_filters.removed_before(at - HOUR_MS)
+    force -= {place for place in removed if known_filters.filters[place].ordinal not in matched}
     blind = {known_filters.filters[place].ordinal for place in unread & force}
     counts["unjudged_without_body"] += len(blind)
     expected = {known_filters.filters[place].ordinal: place for place in places if place in force}

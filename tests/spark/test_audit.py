@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
 
 from glue_jobs import audit, compact, erase, retain
 from glue_jobs.auditing import merkle
+from glue_jobs.auditing.audit_entries import Terms
+from glue_jobs.auditing.audit_matching import judge_batches
+from glue_jobs.auditing.history import FOREVER, FilterInForce
 from glue_jobs.io import arguments, session
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.storage import Archive
@@ -383,6 +387,27 @@ def test_anybody_can_compute_the_merkle_root_again(
         assert (len(rows), root) == (part["records"], part["root"])
         roots.append(root)
     assert merkle.root_of(roots) == certificate["merkle_root"]
+
+
+def judged(filter: str | None, *instants: tuple[int, tuple[int, ...]]) -> dict[str, int]:
+    """Return the counts of messages by (ms after noon, matched), of a topic whose subscription was deleted at noon."""
+    records = [message(number, at=NOON + at, matched=matched) for number, (at, matched) in enumerate(instants)]
+    names = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched")
+    columns: dict[str, Any] = {name: [each[name] for each in records] for name in names}
+    columns |= {name: pa.nulls(len(records), pa.string()) for name in ("replay_of", "erasure", "routing_key")}
+    columns |= {name: pa.nulls(len(records), pa.list_(pa.string())) for name in ("gone", "matching", "tags")}
+    columns |= {"matched": pa.array(columns["matched"], pa.list_(pa.int32()))}
+    columns |= {"properties": pa.nulls(len(records), pa.map_(pa.string(), pa.string()))}
+    filters = {"fruit": [FilterInForce(0, filter, 1, FOREVER, NOON, False, 1)]}
+    [told] = judge_batches(iter([pa.RecordBatch.from_pydict(columns)]), filters, Terms(NOON + LIFE_MS, 1000))
+    return {row["kind"]: row["number"] for row in told.to_pylist() if row["number"]}
+
+
+def test_a_filter_is_not_judged_later_than_an_hour_after_the_deletion_of_its_subscription() -> None:
+    later_ms = 3_600_001
+    told = judged(None, (-1_001, ()), (0, ()), (later_ms, ()), (later_ms, (0,)))
+    assert told == {"missed": 1, "misses_not_provable": 1, "evaluated": 3}
+    assert judged(PEAR, (0, ()), (later_ms, ())) == {"evaluated": 1}
 
 
 def test_a_line_of_a_record_is_the_same_in_spark_and_in_plain_python(spark: SparkSession) -> None:

@@ -31,10 +31,10 @@ from tests.spark.oracle.facts import (
 from tests.spark.oracle.records import Archive, Fields
 from tests.spark.oracle.report import Window
 
-SKEW_MS, SECOND_MS = 1_000, 1_000
+SKEW_MS, SECOND_MS, HOUR_MS = 1_000, 1_000, 3_600_000
 BLUR_MS = SKEW_MS + SECOND_MS
 TIMEOUT_S_MAX = 30
-WRITTEN_WITHIN_MS = 8 * 3_600_000
+WRITTEN_WITHIN_MS = 8 * HOUR_MS
 Violation = tuple[str, str | None, str, int, int | None]
 """Kind, topic, message id, ordinal and instant."""
 MEANINGS = [(rule.json, rule.meaning) for rule in (*RULES, *FUNCTION_RULES) if rule.json is not None]
@@ -239,6 +239,9 @@ class Audit:
         if found is None:
             self.counts["matches_of_unknown_filters"] += pending
             return None
+        gone = [each["changed_at"] for each in self.subscriptions[lane] if each["part"] == "removed"]
+        if not pending and any(at < message["accepted_at"] - HOUR_MS for at in gone):
+            return None
         does_match = matches(found.get("filter"), message)
         if does_match is None:
             self.counts["unjudged_without_body"] += 1
@@ -250,7 +253,6 @@ class Audit:
             return None if does_match else "not_in_filter"
         if not does_match or "replay_of" in message:
             return None
-        gone = [each["changed_at"] for each in self.subscriptions[lane] if each["part"] == "removed"]
         if any(message["accepted_at"] + SKEW_MS >= at for at in gone):
             self.counts["misses_not_provable"] += 1
             return None
