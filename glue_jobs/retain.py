@@ -76,7 +76,7 @@ def list_pending_files(objects: Objects, day: str, aside: Collection[str], until
         last = before if key in seen else {}
         return any(last.get(part, "") < of for of in (day, *days.get(key, ())) for part in due(until, of))
 
-    files = {*aside, *days}
+    files = {*aside, *days, *seen}
     if due(until, day) and (any(map(is_pending, files)) or not seen):
         files |= {*objects.sizes(f"{RAW}dt={day}/")}
     return PendingFiles(day, tuple(sorted(files)), tuple(sorted(filter(is_pending, files))))

@@ -170,6 +170,16 @@ def test_of_a_day_that_is_done_the_files_that_came_since_are_left_to_do(tmp_path
     assert retain.list_pending_files(objects, DAY, (), until).pending == (late,)
 
 
+def test_an_uncompacted_file_that_lost_its_bodies_loses_its_properties_when_they_are_due(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    key = f"raw/messages/dt={DAY}/hour=12/1.gz"
+    objects.replace(key, b"")
+    objects.replace(retain.done_key(DAY), json.dumps({"until": {Part.BODY: DAY}, "files": [key]}).encode())
+
+    assert retain.list_pending_files(objects, DAY, (), {Part.BODY: DAY}).pending == ()
+    assert retain.list_pending_files(objects, DAY, (), {Part.BODY: DAY, Part.PROPERTIES: DAY}).pending == (key,)
+
+
 def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -> None:
     """Their bodies go first, then their properties."""
     pattern = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
