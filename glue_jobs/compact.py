@@ -135,10 +135,10 @@ class _Run:
             elif self.rebuild:
                 self.archive.keep_only([], [each.day for each in days], "quarantine", self.kind.value)
         for each in days:
-            if each.files.keys() != each.compacted.keys():
-                read = each.compacted | result.days_of_files
-                content = json.dumps({key: read.get(key, []) for key in sorted(each.files)}).encode()
-                self.objects.write(ledger_key(self.kind, each.day), content, each.ledger)
+            read = each.compacted | result.days_of_files
+            ledger = {key: read.get(key, []) for key in sorted(each.files)}
+            if ledger != each.compacted:
+                self.objects.write(ledger_key(self.kind, each.day), json.dumps(ledger).encode(), each.ledger)
         return result
 
     def _days_made(self, files: Mapping[str, int], result: Compacted) -> None:

@@ -64,6 +64,9 @@ def test_corrupt_lines_are_set_aside_with_their_file_and_number(
     bucket.write(key, gzip.compress((json.dumps(one) + "\n").encode()))
     assert rebuild(bucket) == 0
     assert bucket.keys("quarantine/messages/dt=") == []
+    # A rebuild knows the days of a file that it could read now.
+    [rebuilt] = compact.list_arrived(Archive.at(spark, bucket.uri).objects, RecordKind.MESSAGES, [DAY])
+    assert rebuilt.compacted == {key: [DAY], early: ["2026-11-19", DAY], plain: [DAY]}
 
 
 def test_a_truncated_file_fails_the_job_and_is_named(spark: SparkSession, bucket: Bucket, told: Told) -> None:
