@@ -93,8 +93,11 @@ def test_firehose_writes_each_kind_of_record_where_jobs_read_it() -> None:
     assert {(each["CompressionFormat"], each["FileExtension"]) for each in streams} == {("UNCOMPRESSED", ".gz")}
     assert {each["ErrorOutputPrefix"].partition("/")[0] for each in streams} == {"failed"}
     rules = of("ArchiveBucket")["LifecycleConfiguration"]["Rules"]
-    kept = {rule["Prefix"] for rule in rules if "Transitions" in rule}
-    assert kept == {"raw/", "curated/"}
+    expiring = {rule["Prefix"] for rule in rules if "Transitions" in rule}
+    # Settings and filters stay in force, however old their records are.
+    kinds = set(RecordKind) - {RecordKind.SUBSCRIPTIONS}
+    assert expiring == {f"{stage}/{kind}/" for stage in ("raw", "curated") for kind in kinds}
+    assert all(rule["ExpirationInDays"] for rule in rules if rule.get("Prefix") in expiring)
 
 
 def test_whatever_an_alarm_watches_is_told_to_the_topic_that_the_owner_names() -> None:
