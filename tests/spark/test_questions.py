@@ -132,6 +132,16 @@ def test_a_question_has_the_answer_that_stands_beside_it(
     assert {"columns": columns, "rows": rows} == {name: expected[name] for name in ("columns", "rows")}
 
 
+def test_a_subscription_without_a_record_is_in_the_answer_without_its_name() -> None:
+    duck = duckdb.connect()
+    duck.execute("create table subscriptions (topic varchar, ordinal int, subscription varchar)")
+    ends = "('fruit', 0, 'http 503'), ('fruit', 1, 'http 503')"
+    columns = "topic, ordinal, 'discarded' as state, outcome, 3 as attempts, '2026-11-20' as dt"
+    duck.execute(f"create table deliveries as select {columns} from (values {ends}) as ends (topic, ordinal, outcome)")
+    text = (ROOT / "events" / "athena" / "gave-up.sql").read_text()
+    assert duck.execute(text, ["2026-11-20"]).fetchall() == [("fruit", None, "discarded", "http 503", 1, 3)] * 2
+
+
 def test_a_question_mark_is_a_parameter() -> None:
     """Athena asks for as many values, wherever a question mark stands."""
     for path in QUESTIONS:
