@@ -91,7 +91,9 @@ def _listed(certificate: Mapping[str, Any]) -> str:
         for each in listed
     ]
     rest = certificate["violations"] - len(listed)
-    more = page.paragraph(f"{rest:,} more are in the table audit_violations.", "soft") if rest > 0 else ""
+    is_in_table = certificate["topic"] is None and "subject" not in certificate
+    where = "in the table audit_violations" if is_in_table else "not listed"
+    more = page.paragraph(f"{rest:,} more are {where}.", "soft") if rest > 0 else ""
     return page.section("Violations", page.table(heads, rows), more)
 
 

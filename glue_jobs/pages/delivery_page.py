@@ -42,7 +42,7 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
         page.cards(cards),
         page.section("Failures", _trouble(told)),
         _plots(told),
-        page.section("Subscriptions", _subscriptions(told["subscriptions"])),
+        page.section("Subscriptions", _subscriptions(told["subscriptions"], topic)),
         page.section("Words", *(page.paragraph(text) for text in _WORDS)),
     )
 
@@ -73,7 +73,9 @@ def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
         are = "is" if pending == 1 else "are"
         what = page.count_noun(pending, "delivery", "deliveries")
         return f"{what} {are} still pending, {share} were delivered; none was given up", "warn"
-    return "Every delivery was made", "good"
+    if told["delivered"] == told["matched"]:
+        return "Every delivery was made", "good"
+    return f"{share} of the deliveries were made; none was given up", ""
 
 
 def _name(row: Mapping[str, Any]) -> str:
@@ -90,7 +92,7 @@ def _trouble(told: Mapping[str, Any]) -> str:
         return page.paragraph("No message matched a subscription.")
     troubled = [row for row in told["subscriptions"] if row["given_up"] or row["blocked_ms"] or row["retries"]]
     if not troubled:
-        return page.paragraph("Nothing: every delivery succeeded at its first attempt, and no lane was closed.", "good")
+        return page.paragraph("Nothing: no delivery was retried or given up, and no lane was closed.", "good")
     rows = [
         (
             _name(row),
@@ -119,7 +121,7 @@ def _failures(failures: Sequence[Mapping[str, Any]]) -> str:
     return f"<h3>Failures of all subscriptions</h3>{page.table(('Outcome of an attempt', 'Times'), rows)}"
 
 
-def _subscriptions(rows: Sequence[Mapping[str, Any]]) -> str:
+def _subscriptions(rows: Sequence[Mapping[str, Any]], topic: str | None) -> str:
     heads = (
         "Subscription", "Deliveries", "Delivered", "", "Discarded", "Expired", "Cancelled", "Filtered",
         "Still pending", "Retries", "Attempt p50", "End to end p50", "p95", "p99", "Closed for",
@@ -144,7 +146,8 @@ def _subscriptions(rows: Sequence[Mapping[str, Any]]) -> str:
         for row in listed
     ]
     rest = len(rows) - len(listed)
-    more = page.paragraph(f"{rest:,} more are in the table delivery_report_hours.", "soft") if rest else ""
+    where = "in the table delivery_report_hours" if topic is None else "not listed"
+    more = page.paragraph(f"{rest:,} more are {where}.", "soft") if rest else ""
     return page.table(heads, body) + more
 
 
