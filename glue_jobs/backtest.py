@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
@@ -152,25 +153,26 @@ def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> 
 def _candidates(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[tuple[str, Filter]]:
     if (given.filter is None) == (given.filters is None):
         parser.error("give --filter or --filters")
+    if given.filter is not None:
+        return _checked(parser, "--filter", lambda: [("candidate", json.loads(given.filter))])
+    if "://" in given.filters:
+        return []
+    return _checked(parser, "--filters", lambda: filter_sets.read_filters(Path(given.filters).read_text("utf-8")))
+
+
+def _checked(
+    parser: argparse.ArgumentParser, option: str, read: Callable[[], list[tuple[str, Filter]]]
+) -> list[tuple[str, Filter]]:
+    """Return the candidates that *read* returns, or exit with an error."""
     try:
-        if given.filter is not None:
-            found = [("candidate", json.loads(given.filter))]
-        elif "://" in given.filters:
-            return []
-        else:
-            with open(given.filters, encoding="utf-8") as lines:  # noqa: PTH123 - a name as people type it
-                found = filter_sets.read_filters(lines.read())
-        _check(found)
+        found = read()
+        for name, each in found:
+            if is_function(each):
+                raise ValueError(f"{name}: what a function says is not known before it is asked")
+            compile_filter(each)
     except (OSError, ValueError, InvalidFilterError) as fault:
-        parser.error(f"--filter{'s' if given.filter is None else ''}: {fault}")
+        parser.error(f"{option}: {fault}")
     return found
-
-
-def _check(candidates: Sequence[tuple[str, Filter]]) -> None:
-    for name, each in candidates:
-        if is_function(each):
-            raise ValueError(f"{name}: what a function says is not known before it is asked")
-        compile_filter(each)
 
 
 def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> DataFrame:
@@ -204,8 +206,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     archive = Archive.at(open_session(given), given.archive)
     if not candidates:
         rows = archive.spark.read.text(given.filters).collect()
-        candidates = filter_sets.read_filters("\n".join(row.value for row in rows))
-        _check(candidates)
+        text = "\n".join(row.value for row in rows)
+        candidates = _checked(parser, "--filters", lambda: filter_sets.read_filters(text))
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS,))
     messages = archive.records(RecordKind.MESSAGES, window.days()).where(sql.col("topic") == given.topic)
     messages = _with_what_is_read(messages.withColumn("hour", hour_of("accepted_at")), candidates)

@@ -269,9 +269,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--chunk is from 1 to 100")
     archive = Archive.at(open_session(given), given.archive)
     try:
-        chosen_by = json.loads(given.filter or "null")
         if given.filter is None:
             chosen_by = current_filter(archive, given.topic, given.subscription, arguments.now_ms())
+        else:
+            chosen_by = json.loads(given.filter)
         only = json.loads(given.only)
         filters = (compile_filter(chosen_by), compile_filter(only))
     except (LookupError, ValueError, InvalidFilterError) as fault:

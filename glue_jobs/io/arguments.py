@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from tagcast import instant
 
@@ -71,7 +72,8 @@ def parser(job: str, description: str, lookback_days: int) -> argparse.ArgumentP
     """Return the parser of a job with the common arguments."""
     made = argparse.ArgumentParser(prog=job, description=description, allow_abbrev=False)
     made.set_defaults(job=job, default_lookback_days=lookback_days)
-    made.add_argument("--archive", required=True, metavar="URI", help="s3://BUCKET, s3a://BUCKET or a folder")
+    text = "s3://BUCKET, s3a://BUCKET or a folder"
+    made.add_argument("--archive", type=_archive, required=True, metavar="URI", help=text)
     days = made.add_argument_group("days (UTC), one of three forms")
     days.add_argument("--from", dest="first", metavar="DAY", help="the first day, 2026-11-20")
     days.add_argument("--to", dest="end", metavar="DAY", help="the day after the last one")
@@ -123,6 +125,15 @@ def window(parser: argparse.ArgumentParser, given: argparse.Namespace, *, today_
     today = datetime.now(UTC).date()
     days = given.lookback_days or given.default_lookback_days
     return Window(today - timedelta(days), today + timedelta(1) if today_included else today)
+
+
+def _archive(text: str) -> str:
+    """Return the URI of an archive, which is a whole bucket or a folder. Raises ArgumentTypeError."""
+    parts = urlsplit(text)
+    if parts.scheme in ("s3", "s3a") and parts.path.strip("/"):
+        told = f"{text!r} names a part of a bucket, but an archive is a whole bucket: {parts.scheme}://{parts.netloc}"
+        raise argparse.ArgumentTypeError(told)
+    return text
 
 
 def _day(text: str) -> date:

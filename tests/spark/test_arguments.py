@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from glue_jobs import audit, backtest, compact, delivery_report, erase, package, replay, retain
 from glue_jobs.io import arguments, session
@@ -83,6 +84,31 @@ def test_bad_days_are_refused(argv: list[str]) -> None:
 def test_bad_arguments_end_a_job_with_2_before_spark_starts(job: object, argv: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         job.main(["--archive", "s3://b", *argv])  # type: ignore[attr-defined]
+
+
+def test_an_archive_is_a_whole_bucket(capsys: pytest.CaptureFixture[str]) -> None:
+    assert arguments.parse(arguments.parser("job", "", 1), ["--archive", "s3://b/"]).archive == "s3://b/"
+    with pytest.raises(SystemExit, match="2"):
+        arguments.parse(arguments.parser("job", "", 1), ["--archive", "s3a://b/of/shop"])
+    assert "an archive is a whole bucket: s3a://b" in capsys.readouterr().err
+
+
+def test_an_empty_filter_replays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable of a shell that is not set is an empty text."""
+    monkeypatch.setattr(replay, "open_session", lambda given: None)
+    with pytest.raises(SystemExit, match="2"):
+        replay.main(["--archive", "s3://b", "--topic", "t", "--subscription", "s", "--filter", ""])
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_bad_line_of_candidates_ends_a_backtest_with_2(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], scheme: str
+) -> None:
+    path = tmp_path / "filters.jsonl"
+    path.write_text('{"name": "a"}\n')
+    with pytest.raises(SystemExit, match="2"):
+        backtest.main(["--archive", str(tmp_path), "--topic", "t", "--filters", f"{scheme}{path}"])
+    assert "line 1: an object with name and filter is expected" in capsys.readouterr().err
 
 
 def test_help_starts_no_java(tmp_path: Path) -> None:
