@@ -178,11 +178,6 @@ class Message:
     replay_of: str | None = None
 
     @property
-    def identity(self) -> tuple[str, str]:
-        """Return the topic and the id, because two topics may have a message with the same id."""
-        return self.topic, self.message_id
-
-    @property
     def tags(self) -> tuple[str, ...]:
         """Return the tags in the producer's order, without repetitions."""
         return self.draft.tags

@@ -57,12 +57,17 @@ class BytesInFlight:
         else:
             form, size = f"{settings.content_format.value} item", self.item_size(subscription, message)
         if settings.endpoint.protocol in (Protocol.HTTP, Protocol.HTTPS):
-            return Load((*message.identity, form), size)
-        return Load((*message.identity, form, subscription.subscription_id), COPIES * size)
+            return Load((message.topic, message.message_id, form), size)
+        return Load((message.topic, message.message_id, form, subscription.subscription_id), COPIES * size)
 
     def item_size(self, subscription: Subscription, message: Message) -> int:
         """Return the bytes of *message* in a batch, or slightly more."""
-        key = *message.identity, subscription.settings.content_format, subscription.settings.endpoint.protocol
+        key = (
+            message.topic,
+            message.message_id,
+            subscription.settings.content_format,
+            subscription.settings.endpoint.protocol,
+        )
         if key not in self._items:
             self._items[key] = item_bytes(Push(subscription, message, 1)) + ITEM_BYTES_AROUND
         return self._items[key]
@@ -95,7 +100,7 @@ class BytesInFlight:
         body = len(message.draft.body)
         if body <= SURE_BYTES_MAX:
             return ESCAPED_MAX * body
-        key = *message.identity, content_format
+        key = message.topic, message.message_id, content_format
         if key not in self._sizes:
             self._sizes[key] = len(content(message, content_format).octets)
         return self._sizes[key]

@@ -81,7 +81,7 @@ class HttpPusher:
 
     def _shared(self, push: Push, form: str, encode: Callable[[Message, ContentFormat], Content]) -> Content:
         """Return the content in this *form* that concurrent requests with the message share."""
-        key = *push.message.identity, form
+        key = push.message.topic, push.message.message_id, form
         shared = self._contents.get(key)
         if shared is None:
             shared = self._contents[key] = encode(push.message, push.subscription.settings.content_format)
