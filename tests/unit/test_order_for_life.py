@@ -40,6 +40,8 @@ def order_and_retries(answer: Any) -> tuple[bool, Any]:
         ({}, (False, INDEPENDENT)),
         ({"ordered": False}, (False, INDEPENDENT)),
         ({"ordered": True}, (True, FOR_LIFE)),
+        ({"ordered": True, "retry": None}, (True, FOR_LIFE)),
+        ({"retry": None}, (False, INDEPENDENT)),
         ({"retry": {"strategy": "BACKOFF_RETRY", "max_retries": "life"}}, (True, FOR_LIFE)),
         (
             {"ordered": True, "retry": FOR_LIFE | {"interval_seconds": 5, "max_interval_seconds": 60}},

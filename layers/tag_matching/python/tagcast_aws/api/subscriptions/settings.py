@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NotRequired
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 from tagcast.errors import Fault, FaultCode
 from tagcast.filters.kinds import compile_filter
@@ -130,6 +130,14 @@ class SubscriptionBody(_Settings):
         description="Verification of the endpoint before the first push; default: that of the deployment.",
         json_schema_extra={"x-only": "pushes"},
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null_retry(cls, value: object) -> object:
+        """Leave out a null ``retry``: like without ``retry``, the default then depends on ``ordered``."""
+        if isinstance(value, Mapping) and "retry" in value and value["retry"] is None:
+            return {name: each for name, each in value.items() if name != "retry"}
+        return value
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
