@@ -308,6 +308,10 @@ def test_batches_are_stored_and_shown(fake: FakeWorld) -> None:
     assert json.loads(answered(fake.world, "GET", A)["body"])["batch"] == {"max_messages": 10, "max_bytes": 262_144}
 
 
+def test_a_batch_with_a_null_content_format_gets_the_default_format(fake: FakeWorld) -> None:
+    assert put(fake, endpoint=URL, batch={"max_messages": 2}, content_format=None)["statusCode"] == 201
+
+
 @pytest.mark.parametrize(
     ("pointer", "body"),
     [

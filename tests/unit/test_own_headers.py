@@ -143,6 +143,13 @@ def test_headers_are_put_with_the_settings_and_stay_when_the_secret_is_exchanged
     assert secrets_key("test1", "A") not in fake.store.rows
 
 
+def test_a_patch_removes_the_last_header(fake: FakeWorld) -> None:
+    put(fake, headers={"x-tenant": "a"})
+
+    assert ask(fake, "PATCH", S, {"headers": {"X-Tenant": None}}).status == 200
+    assert known(fake).headers is None
+
+
 def test_what_the_receiver_says_of_them_is_redacted_where_attempts_are_told(fake: FakeWorld) -> None:
     put(fake, headers=HEADERS)
     said = f"{TOKEN} is no token, {HEADERS} is no tenant".encode()

@@ -42,7 +42,7 @@ OF_BATCHES: JsonDict = {
         "properties": {"retry": {"properties": {"max_retries": {"minimum": 1}}}},
         "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": _SQS}}}}},
         "then": {"properties": {"batch": {"properties": {"max_messages": {"maximum": limits.QUEUE_BATCH_MAX}}}}},
-        "else": {"properties": {"content_format": {"enum": list(_FORMATS)}}},
+        "else": {"properties": {"content_format": {"enum": [*_FORMATS, None]}}},
         "not": {
             "properties": {
                 "endpoint": {
@@ -71,7 +71,7 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
         reason = "must be at least 1 with batches, because a failed batch is retried message by message"
         faults.append(Fault(reason, "/retry/max_retries", FaultCode.CONFLICT))
     if endpoint.get("protocol") != _SQS:
-        if subscription.get("content_format", _FORMATS[-1]) not in _FORMATS:
+        if subscription.get("content_format") not in (None, *_FORMATS):
             detail = f"must be one of {', '.join(_FORMATS)} with batches"
             faults.append(Fault(detail, "/content_format", FaultCode.CONFLICT))
         return faults

@@ -83,6 +83,8 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
     if opens and not kept.is_group:
         present |= _hidden(kept)
     wanted = apply_patch(present, named)
+    if wanted.get("headers") == {}:  # The patch removed the last header.
+        del wanted["headers"]
     body, faults = read(SubscriptionBody, wanted)
     if body is None:
         raise InvalidRequestError(tuple(faults))
