@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from tagcast.errors import InvalidRequestError
 from tagcast.model import Endpoint, EntryState, Protocol, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes, messages
 from tagcast.operating.verification import needs_verification, put_all_verified, put_verified, verify
+from tagcast.ports import Write
 from tagcast.registry import subscriptions
 from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest
 from tagcast.settings import UNVERIFIED
@@ -148,6 +150,47 @@ def test_an_answer_for_a_url_that_was_replaced_meanwhile_counts_for_nothing(fake
 
     fake.verifier.ask = agrees_late  # type: ignore[method-assign, assignment]
     assert verify(fake.world, "test1", "A").settings.unverified == "http 404"
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_a_put_that_keeps_the_endpoint_keeps_a_verification_that_succeeded_meanwhile(
+    fake: FakeWorld, one: bool
+) -> None:
+    chosen = refused(fake, timeout_s=3).settings
+    fake.verifier.consents[URL] = VerificationResult(per_second=2.0)
+    writing = fake.store.transact
+
+    def verified_just_before(writes: Sequence[Write]) -> None:
+        fake.store.transact = writing  # type: ignore[method-assign]
+        verify(fake.world, "test1", "A")
+        writing(writes)
+
+    fake.store.transact = verified_just_before  # type: ignore[method-assign]
+    if one:
+        put(fake, chosen)
+    else:
+        put_all_verified(fake.world, "test1", [SubscriptionRequest("A", chosen)], {"A"})
+
+    found = subscriptions.get_subscription(fake.world, "test1", "A").settings
+    assert (found.unverified, found.allowed_per_second) == (None, 2.0)
+
+
+def test_only_a_new_endpoint_is_refused_for_its_address(fake: FakeWorld) -> None:
+    chosen = refused(fake).settings
+    fake.world = replace(fake.world, guard=AwayGuard())
+
+    fake.verifier.consents[URL] = VerificationResult("does not resolve now")
+    assert verify(fake.world, "test1", "A").settings.unverified == "does not resolve now"
+    assert put(fake, replace(chosen, timeout_s=3)).settings.timeout_s == 3
+    with pytest.raises(InvalidRequestError, match="endpoint"):
+        put(fake, replace(chosen, endpoint=Endpoint(Protocol.HTTPS, OTHER)))
+
+
+class AwayGuard:
+    """Refuses each endpoint, as where a name server does not answer."""
+
+    def refusal(self, endpoint: Endpoint) -> str | None:
+        return "does not resolve"
 
 
 def test_only_a_deployment_where_it_is_optional_lets_subscribers_do_without(fake: FakeWorld) -> None:

@@ -26,11 +26,14 @@ from tagcast.operating.lanes import retry_now
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.subscribing import (
+    VERIFICATION,
     Result,
     StoredSubscription,
     SubscriptionRequest,
     check_time,
     check_version,
+    has_endpoint,
+    keep_verification,
     put_subscriptions,
 )
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
@@ -73,9 +76,10 @@ def put_verified(
     """
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, name)
+    wanted = SubscriptionRequest(name, settings, if_match, keeps)
     if asks:
-        settings = _verify_endpoint(world, settings, known, keeps)
-    made = put_subscription(world, topic, name, settings, if_match, keeps=keeps)
+        wanted = _verify_endpoint(world, wanted, known)
+    made = put_subscription(world, topic, name, wanted.settings, if_match, keeps=wanted.keeps)
     _wake_if_it_waited(world, known, made[0])
     return made
 
@@ -124,12 +128,11 @@ def put_all_verified(
     results: dict[str, Result] = {}
     ready: list[SubscriptionRequest] = []
     for each in wanted:
-        before, settings = known.get(each.name), each.settings
+        before = known.get(each.name)
         try:
             check_version(before, each.if_match)
-            if each.name in asking:
-                settings = _verify_endpoint(world, settings, before, each.keeps, came_s + ASKED_WITHIN_S)
-            ready.append(replace(each, settings=settings))
+            asks = each.name in asking
+            ready.append(_verify_endpoint(world, each, before, came_s + ASKED_WITHIN_S) if asks else each)
         except (InvalidRequestError, PreconditionFailedError, UnavailableError) as refusal:
             results[each.name] = refusal
     made = put_subscriptions(world, topic, ready, came_s)
@@ -141,30 +144,27 @@ def put_all_verified(
 
 
 def _verify_endpoint(
-    world: World,
-    settings: SubscriptionSettings,
-    known: Subscription | None,
-    keeps: frozenset[str],
-    until_s: float = math.inf,
-) -> SubscriptionSettings:
-    """Return *settings* with the known result of an unchanged endpoint, or with the result of a new verification.
+    world: World, wanted: SubscriptionRequest, known: Subscription | None, until_s: float = math.inf
+) -> SubscriptionRequest:
+    """Return *wanted* with the known result of an unchanged endpoint, or with the result of a new verification.
 
     Raises UnavailableError after *until_s* (monotonic). The verification request is signed with the secrets of later
     pushes, including unchanged secrets of *known*.
     """
-    if known is not None and known.settings.endpoint == settings.endpoint:
-        before = known.settings
-        return replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second)
+    settings = wanted.settings
+    if has_endpoint(known, settings):
+        return replace(wanted, settings=keep_verification(settings, known), keeps=wanted.keeps | {VERIFICATION})
     if settings.endpoint.protocol not in VERIFIABLE:
-        return settings
+        return wanted
     refusal = world.guard.refusal(settings.endpoint)
     if refusal is not None:  # A second DNS look-up decides whether it is stored, and may differ.
-        return _as_answered(settings, VerificationResult(refusal))
+        return replace(wanted, settings=_as_answered(settings, VerificationResult(refusal)))
     check_time(world, until_s)
     if known is None:
-        return _as_answered(settings, _ask(world, settings, None))
-    to_come = replace(known, settings=keep_secrets(world, settings, known, keeps))
-    return _as_answered(settings, _ask(world, open_secrets(world, to_come).settings, known.subscription_id))
+        return replace(wanted, settings=_as_answered(settings, _ask(world, settings, None)))
+    to_come = replace(known, settings=keep_secrets(world, settings, known, wanted.keeps))
+    consent = _ask(world, open_secrets(world, to_come).settings, known.subscription_id)
+    return replace(wanted, settings=_as_answered(settings, consent))
 
 
 def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:

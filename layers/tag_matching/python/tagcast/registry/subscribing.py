@@ -40,6 +40,7 @@ FILTER_BYTES_MAX = 1024 * 1024
 BEGUN_WITHIN_S = 20.0
 """A request starts no further piece after 20 s, because it must answer within 29 s."""
 
+VERIFICATION = "verification"
 NO_VERSION = 0
 """The version of a missing subscription; versions count from 1."""
 
@@ -48,7 +49,8 @@ NO_VERSION = 0
 class SubscriptionRequest:
     """A requested subscription. *if_match* is the required current version, :data:`NO_VERSION` if it must not exist.
 
-    *keeps* names the fields whose existing secrets stay.
+    *keeps* names the fields whose existing secrets stay, and :data:`VERIFICATION` if the known result of an unchanged
+    endpoint stays.
     """
 
     name: str
@@ -108,12 +110,15 @@ def _put(
 
 
 def validate(world: World, topic: str, wanted: SubscriptionRequest) -> SubscriptionRequest:
-    """Return *wanted* in its canonical form. Raises InvalidFilterError or InvalidRequestError."""
+    """Return *wanted* in its canonical form. Raises InvalidFilterError or InvalidRequestError.
+
+    Only a new endpoint is refused here. A stored endpoint is checked at every push.
+    """
     settings = replace(wanted.settings, filter=canonical(wanted.settings.filter))
     if settings.dead_letter_topic == topic:
         raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic", FaultCode.CONFLICT),))
     refusal = world.guard.refusal(settings.endpoint)
-    if refusal is not None:
+    if refusal is not None and not has_endpoint(stored.subscription(world.store, topic, wanted.name), settings):
         raise InvalidRequestError((Fault(refusal, "/endpoint", FaultCode.REFUSED),))
     return replace(wanted, settings=settings)
 
@@ -177,7 +182,8 @@ def _prepare(
 ) -> tuple[StoredSubscription, tuple[Write, ...]]:
     """Return the result of *wanted*, and its writes. *owner* has the counts before *wanted*."""
     check_version(known, wanted.if_match)
-    settings = keep_secrets(world, wanted.settings, known, wanted.keeps)
+    with_secrets = keep_secrets(world, wanted.settings, known, wanted.keeps - {VERIFICATION})
+    settings = keep_verification(with_secrets, known) if VERIFICATION in wanted.keeps else with_secrets
     changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)
     changed, secrets = seal_secrets(world, changed, known)
     if changed.settings.is_group:
@@ -187,6 +193,19 @@ def _prepare(
     if known is not None and known.settings.is_independent and not changed.settings.is_independent:
         filled = _order_backlog(world, known)
     return StoredSubscription(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
+
+
+def keep_verification(settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
+    """Return *settings* with the result of the verification of *known*, if both have the same endpoint."""
+    if known is None or not has_endpoint(known, settings):
+        return settings
+    before = known.settings
+    return replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second)
+
+
+def has_endpoint(known: Subscription | None, settings: SubscriptionSettings) -> bool:
+    """Return whether *known* exists and has the endpoint of *settings*."""
+    return known is not None and known.settings.endpoint == settings.endpoint
 
 
 def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
