@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from tagcast.delivery.publishing import ArchivedOriginal, Idempotency, publish, replay
+from tagcast.errors import DisagreementError
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
     Batching,
@@ -174,6 +176,8 @@ def deliver_all(fake: FakeWorld) -> None:
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
     in_order = Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True, start_from=0)
     register(fake.world, in_order)
+    with suppress(DisagreementError):
+        register(fake.world, replace(in_order, group="workers"))
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
     fake.publish("at its rate", tags=("signed",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -189,6 +190,20 @@ def replaced(group: Subscription, filter: FilterValue | None) -> SubscriptionSet
     return replace(group.settings, filter=filter)
 
 
+def test_a_member_is_told_of_when_the_group_s_filter_leaves_it_and_when_it_comes_back(fake: FakeWorld) -> None:
+    beat(fake)
+    changes(fake)
+    told = []
+    for filter in (TAG_AB, TAG_A):
+        put_subscription(fake.world, "test1", "workers", replaced(group_of(fake), filter))
+        for _ in range(2):
+            later(fake, 30)
+            with suppress(DisagreementError):
+                beat(fake)
+        told.append([change for _, change, _ in changes(fake)])
+    assert told == [[MemberChange.REFUSED], [MemberChange.JOINED]]
+
+
 def test_the_order_in_which_a_filter_is_written_is_no_difference(fake: FakeWorld) -> None:
     """In the original tags have to be the same in all members, in the same order."""
     beat(fake, A, TAG_AB)
@@ -275,6 +290,21 @@ def test_the_sweep_tells_of_the_last_member(fake: FakeWorld) -> None:
     fake.sweep()
     fake.sweep()
     assert changes(fake) == [(A.member_id, MemberChange.LOST, 0)]
+
+
+def test_the_sweep_tells_of_the_last_member_of_a_group_that_somebody_put(fake: FakeWorld) -> None:
+    beat(fake, topic="test2")
+    settings = group_of(fake, topic="test2").settings
+    delete_subscription(fake.world, "test2", "workers")
+    made, _ = put_subscription(fake.world, "test1", "workers", settings)
+    for _ in range(2):  # Also after the sweep forgot who was silent for a day.
+        beat(fake)
+        beat(fake, B)
+        changes(fake)
+        later(fake, SILENCE_S)
+        fake.sweep()
+        assert changes(fake) == [(A.member_id, MemberChange.LOST, 0), (B.member_id, MemberChange.LOST, 0)]
+        assert group_of(fake).ordinal == made.ordinal
 
 
 def test_who_leaves_is_gone_at_once_and_the_group_stays(fake: FakeWorld) -> None:
@@ -371,6 +401,14 @@ def test_a_group_that_somebody_put_under_the_name_of_a_deleted_one_stays_however
     later(fake, 2 * SILENCE_S)
     assert fake.sweep().removed == 0
     assert group_of(fake).ordinal != former.ordinal
+    assert not stored.registration_rows(fake.world.store)
+
+
+def test_a_deleted_subscription_leaves_no_registration(fake: FakeWorld) -> None:
+    own = beat(fake, mode=Mode.BROADCASTING).subscription
+    delete_subscription(fake.world, "test1", own.name)
+    assert beat(fake).is_new  # Another mode.
+    delete_subscription(fake.world, "test1", "workers")
     assert not stored.registration_rows(fake.world.store)
 
 

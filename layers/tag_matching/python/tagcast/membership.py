@@ -80,7 +80,7 @@ class Member:
     """A consumer of a group, by its last heartbeat.
 
     *digest* identifies the consumer's filter. *is_ordered*: the consumer relies on an ordered group. *is_gone*: the
-    consumer left, or its loss was announced.
+    consumer left, or its loss was announced. *is_refused*: the group had another filter or order.
     """
 
     client: Client
@@ -90,6 +90,7 @@ class Member:
     silence_s: int = SILENCE_S
     is_gone: bool = False
     is_ordered: bool = False
+    is_refused: bool = False
 
     def is_alive(self, now: int) -> bool:
         """Return whether the member has not left, and its last heartbeat is recent enough."""
@@ -98,7 +99,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A *subscription* that heartbeats created for a group; *version* is the last version that heartbeats wrote.
+    """A *subscription* of a group with heartbeats; *version* is the last version that heartbeats wrote, or 0.
 
     A broadcasting group has one such subscription for each member. Any other group has one, with the group's name.
     *client* is the member that set the filter; *renewed_at* is the last time a member joined.

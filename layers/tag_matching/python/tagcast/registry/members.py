@@ -17,12 +17,11 @@ from tagcast.membership import (
     MemberChange,
     MembershipChange,
     Mode,
-    Registration,
 )
 from tagcast.model import Subscription
-from tagcast.ports import World
+from tagcast.ports import World, Write
 from tagcast.rows import stored
-from tagcast.rows.member import MEMBERS, member_delete, member_gone, renewal
+from tagcast.rows.member import MEMBERS, member_delete, member_gone
 
 NOT_ORDERED = "ordered: the group is not ordered, and this cannot change. Create another group"
 """The difference between an unordered group and a member that relies on order."""
@@ -46,12 +45,13 @@ class Membership:
 
 
 def record_heartbeat(
-    world: World, heartbeat: Heartbeat, registration: Registration | None, known: Sequence[Member], is_refused: bool
+    world: World, heartbeat: Heartbeat, also: Write | None, silence_s: int, known: Sequence[Member], is_refused: bool
 ) -> tuple[Member, ...]:
     """Record a *heartbeat*, announce the change of membership, and return the live members.
 
-    *known* are the members as read. A new member also renews the *registration* of its subscription in the same
-    transaction. Raises ConditionLostError if the registration was deleted, and ConflictError if the group is full.
+    *known* are the members as read. A new member makes the write *also* in the same transaction. *silence_s* is how
+    long the group outlives its last member. Raises ConditionLostError if the condition of *also* failed, and
+    ConflictError if the group is full.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
@@ -65,15 +65,16 @@ def record_heartbeat(
         digest=digest(heartbeat.filter),
         joined_at=now if is_join or before is None else before.joined_at,
         seen_at=now,
-        silence_s=heartbeat.silence_s if registration is None else registration.silence_s,
+        silence_s=silence_s,
         is_ordered=heartbeat.is_ordered,
+        is_refused=is_refused,
     )
-    if is_join and registration is not None:
-        world.store.transact((MEMBERS.put(member, topic, group, member.client.member_id), renewal(registration, now)))
+    if is_join and also is not None:
+        world.store.transact((MEMBERS.put(member, topic, group, member.client.member_id), also))
     else:
         world.store.write(MEMBERS.put(member, topic, group, member.client.member_id))
-    wish = (member.digest, member.is_ordered)
-    if is_join or before is None or (before.digest, before.is_ordered) != wish:
+    wish = (member.digest, member.is_ordered, is_refused)
+    if is_join or before is None or (before.digest, before.is_ordered, before.is_refused) != wish:
         change = MemberChange.REFUSED if is_refused else MemberChange.JOINED
         world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))
     tell_lost(world, topic, group, (*others, member))

@@ -36,7 +36,7 @@ from tagcast.registry.members import NOT_ORDERED, Membership, record_heartbeat, 
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
-from tagcast.rows.member import REGISTRATIONS
+from tagcast.rows.member import REGISTRATIONS, registration_put, renewal
 
 RETRIES = 16
 """RocketMQ's default number of retries."""
@@ -83,7 +83,9 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
         if heartbeat.mode is Mode.BROADCASTING and difference(known.settings.filter, heartbeat.filter):
             known, registration = _put(world, heartbeat, known)
     differs = _difference(known, heartbeat)
-    alive = record_heartbeat(world, heartbeat, None if is_new else registration, members, bool(differs))
+    silence_s = heartbeat.silence_s if registration is None else registration.silence_s
+    also = None if is_new else _join(world, heartbeat, registration)
+    alive = record_heartbeat(world, heartbeat, also, silence_s, members, bool(differs))
     if differs:
         detail = f"the group has another filter or order, {_origin(known, registration)}"
         raise DisagreementError(detail, known.settings.filter, heartbeat.filter, differs)
@@ -112,20 +114,8 @@ def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tupl
     """
     now = world.clock.now()
 
-    def register(made: Subscription) -> Registration:
-        return Registration(
-            topic=heartbeat.topic,
-            group=heartbeat.group,
-            subscription=heartbeat.subscription,
-            mode=heartbeat.mode,
-            client=heartbeat.client,
-            version=made.version,
-            silence_s=heartbeat.silence_s,
-            renewed_at=now,
-        )
-
     def also(made: Subscription) -> Write:
-        return REGISTRATIONS.put(register(made), made.topic, heartbeat.group, made.name)
+        return REGISTRATIONS.put(_registration(heartbeat, made.version, now), made.topic, heartbeat.group, made.name)
 
     settings = _settings(heartbeat) if known is None else replace(known.settings, filter=heartbeat.filter)
     if_match = NO_VERSION if known is None else known.version
@@ -133,7 +123,32 @@ def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tupl
         made, _ = put_subscription(world, heartbeat.topic, heartbeat.subscription, settings, if_match, also)
     except PreconditionFailedError:
         raise ConditionLostError from None
-    return made, register(made)
+    return made, _registration(heartbeat, made.version, now)
+
+
+def _join(world: World, heartbeat: Heartbeat, registration: Registration | None) -> Write:
+    """Return the write with which a member joins an existing subscription.
+
+    A subscription without *registration* is registered, so that the sweep announces the loss of its last members. Its
+    version says that no heartbeat wrote it, so the sweep does not delete it.
+    """
+    now = world.clock.now()
+    if registration is None:
+        return registration_put(_registration(heartbeat, NO_VERSION, now))
+    return renewal(registration, now)
+
+
+def _registration(heartbeat: Heartbeat, version: int, now: int) -> Registration:
+    return Registration(
+        topic=heartbeat.topic,
+        group=heartbeat.group,
+        subscription=heartbeat.subscription,
+        mode=heartbeat.mode,
+        client=heartbeat.client,
+        version=version,
+        silence_s=heartbeat.silence_s,
+        renewed_at=now,
+    )
 
 
 def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:

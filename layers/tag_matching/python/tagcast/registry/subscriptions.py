@@ -17,6 +17,7 @@ from tagcast.rows import stored
 from tagcast.rows.keys import subscription_key
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import lane_put, remove
+from tagcast.rows.member import registration_deletes
 from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.subscription import SUBSCRIPTIONS, FilterVersion, removal_put, subscription_deletes, version_expiry
 from tagcast.rows.topic import change_update
@@ -85,7 +86,10 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 def delete_subscription(
     world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
 ) -> None:
-    """Delete the subscription with the writes *also*. A worker cancels pending deliveries. The id is never reused."""
+    """Delete the subscription with the writes *also*, by default those of its registrations.
+
+    A worker cancels pending deliveries. The id is never reused.
+    """
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)
@@ -100,7 +104,7 @@ def delete_subscription(
                 removal_put(known, tombstone, owner.subscriptions_version + 1),
                 lane_write,
                 *_forgotten(world, known, tombstone),
-                *also,
+                *(also or registration_deletes(topic, name)),
             )
         )
         return tombstone

@@ -6,7 +6,7 @@ from tagcast.membership import Client, Member, Mode, Registration
 from tagcast.rows.keys import member_key, registration_key
 from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import dense
-from tagcast.tables import Delete, Key, Update, Value
+from tagcast.tables import ABSENT, Delete, Key, Put, Update, Value
 
 TTL_GRACE_S = 86_400
 """A member's row outlives its group by a day, so that the group's silence is measured from its last heartbeat."""
@@ -22,6 +22,7 @@ def _member_row(member: Member) -> dict[str, Value]:
             "silence_s": member.silence_s,
             "is_gone": 1 if member.is_gone else None,
             "is_ordered": 1 if member.is_ordered else None,
+            "is_refused": 1 if member.is_refused else None,
             "ttl": member.seen_at // 1000 + member.silence_s + TTL_GRACE_S,
         }
     )
@@ -36,6 +37,7 @@ def _member_in(row: Attributes) -> Member:
         silence_s=row["silence_s"],
         is_gone="is_gone" in row,
         is_ordered="is_ordered" in row,
+        is_refused="is_refused" in row,
     )
 
 
@@ -94,6 +96,18 @@ def renewal(known: Registration, now: int) -> Update:
 def registration_delete(registration: Registration) -> Delete:
     """Return the write that deletes a registration, unless a member joined since the read."""
     return Delete(_key(registration), {"renewed_at": registration.renewed_at})
+
+
+def registration_put(registration: Registration) -> Put:
+    """Return the write of the first *registration* of an existing subscription."""
+    named = (registration.topic, registration.group, registration.subscription)
+    return REGISTRATIONS.put(registration, *named, expect={"pk": ABSENT})
+
+
+def registration_deletes(topic: str, subscription: str) -> tuple[Delete, ...]:
+    """Return the writes that delete the registrations of a subscription, of either mode."""
+    group = subscription.rpartition("-")[0]
+    return tuple(Delete(registration_key(topic, each, subscription)) for each in (subscription, group) if each)
 
 
 def _key(registration: Registration) -> Key:
