@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
-from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
+from tagcast.errors import ConditionLostError, ContendedError, TableThrottledError, UnavailableError
 from tagcast.ports import Delete, Key, Put, Table, Update
 from tagcast_aws.store.conflicts import CONFLICTS_MAX, VAIN_MAX
 from tagcast_aws.store.dynamodb import DynamoStore
@@ -114,8 +114,21 @@ def test_a_row_that_is_asked_for_too_much_is_left_to_the_pauses_of_its_writers(
 ) -> None:
     table.fails("transact_write_items", "TransactionCanceledException", "None", reason)
 
-    with pytest.raises(ContendedError):
+    with pytest.raises(TableThrottledError):
         WRITES["transact_write_items"](table.store)
+
+    assert slept == []
+
+
+@pytest.mark.parametrize("method", list(WRITES)[:3])
+@pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "ThrottlingException"])
+def test_a_single_write_that_is_throttled_is_contended_as_a_transaction_is(
+    table: ToldTable, slept: list[float], method: str, code: str
+) -> None:
+    table.fails(method, code)
+
+    with pytest.raises(TableThrottledError):
+        WRITES[method](table.store)
 
     assert slept == []
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tagcast.errors import UnavailableError
+from tagcast.errors import TableThrottledError, UnavailableError
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Strategy, Subscription, TopicSettings
 from tagcast.operating import lanes, messages
@@ -474,6 +474,22 @@ def test_a_table_that_takes_nothing_of_a_host_makes_no_push_twice(fake: FakeWorl
     fake.fan_out("test1", ids)
 
     assert fake.pusher.received["D0"] == ["1"]
+
+
+def test_a_throttled_row_of_a_host_repeats_no_push_and_is_not_waited_for(fake: FakeWorld, store: RacedStore) -> None:
+    known, asked = store.write, list[Write]()
+
+    def throttled(write: Write) -> None:
+        if write.key.pk == "HOSTS":
+            asked.append(write)
+            raise TableThrottledError
+        known(write)
+
+    store.write = throttled  # type: ignore[method-assign]
+    [message_id] = fail_lanes(fake, 1)
+
+    assert len(asked) == 1
+    assert entry(fake, message_id, "D0").attempts == 1
 
 
 def test_hosts_are_listed_with_the_state_of_their_circuits(fake: FakeWorld) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tagcast.concurrency.contention import TRIES_MAX, until_won, window_s
 from tagcast.delivery import publishing
 from tagcast.delivery.publishing import Idempotency
-from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
+from tagcast.errors import ConditionLostError, ContendedError, TableThrottledError, UnavailableError
 from tagcast.model import Draft, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import Key, Put, Row, Table, World, Write
@@ -215,6 +215,20 @@ def test_a_command_that_is_overtaken_again_and_again_gives_up_with_an_error_that
 
     assert store.refused == TRIES_MAX
     assert 1_000 < fake.clock.instant - began < 10_000
+
+
+@pytest.mark.parametrize("sdk_s", [0.0, 7.0])
+def test_a_throttled_table_is_told_as_such_soon(fake: FakeWorld, sdk_s: float) -> None:
+    began = fake.clock.instant
+
+    def attempt() -> None:
+        fake.clock.sleep(sdk_s)
+        raise TableThrottledError
+
+    with pytest.raises(TableThrottledError):
+        until_won(fake.world, "it", attempt)
+
+    assert fake.clock.instant - began < 1_000 * (sdk_s + 4)
 
 
 def test_what_wins_at_the_last_try_is_done(fake: FakeWorld) -> None:

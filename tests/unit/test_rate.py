@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tagcast.errors import TableThrottledError
 from tagcast.model import EntryState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.rate_limit import HORIZON_S, RATE
@@ -159,6 +160,24 @@ def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: Fake
 
     assert subscription.settings.max_per_second == 5.0
     assert instants == []
+    assert entry(fake, message_id).state is EntryState.BLOCKED
+
+
+def test_a_throttled_rate_leaves_the_message_to_the_backlog_at_once(fake: FakeWorld, store: RacedStore) -> None:
+    limited(fake, 5.0)
+    known, asked = store.write, list[Write]()
+
+    def throttled(write: Write) -> None:
+        if write.key.pk.startswith("RATE#"):
+            asked.append(write)
+            raise TableThrottledError
+        known(write)
+
+    store.write = throttled  # type: ignore[method-assign]
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    assert len(asked) == 1
     assert entry(fake, message_id).state is EntryState.BLOCKED
 
 

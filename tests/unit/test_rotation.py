@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
-from tagcast.ports import Table
+from tagcast.errors import TableThrottledError
+from tagcast.ports import Table, Write
 from tagcast.pushing.envelope import http_request
 from tagcast.registry.rotation import FORMERS_MAX
 from tagcast.registry.subscriptions import get_subscription
@@ -90,6 +91,25 @@ def test_after_the_grace_the_sweep_removes_the_former_secret_from_storage(fake: 
     assert listed(fake) == 0
     assert open_secrets(fake.world, get_subscription(fake.world, "test1", "A")).settings.formers == ()
     assert signers(fake) == [SECOND]
+
+
+def test_a_former_secret_that_could_not_be_removed_is_removed_by_the_next_sweep(fake: FakeWorld) -> None:
+    rotate(fake)
+    fake.clock.sleep(GRACE_S + 1)
+    writing = fake.store.write
+
+    def throttled(write: Write) -> None:
+        if write.key == secrets_key("test1", "A"):
+            raise TableThrottledError
+        writing(write)
+
+    fake.store.write = throttled  # type: ignore[method-assign]
+    fake.sweep()
+    assert "formers" in sealed_row(fake)
+    fake.store.write = writing  # type: ignore[method-assign]
+    fake.sweep()
+    assert "formers" not in sealed_row(fake)
+    assert listed(fake) == 0
 
 
 @pytest.mark.parametrize("is_removed", [True, False])

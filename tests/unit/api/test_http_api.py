@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast.errors import ContendedError
+from tagcast.errors import ContendedError, TableThrottledError
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.sealing.secrets import open_secrets
 from tagcast.verification import Verification, VerificationResult
@@ -561,6 +561,16 @@ def test_a_throttled_table_asks_to_come_again(api: Client, response: Any) -> Non
 
     api.fakes.world = replace(api.fakes.world, store=Throttled())  # type: ignore[arg-type]
     refused = api("POST", "/topics/orders/messages", {"body": "x"})
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+
+
+@pytest.mark.parametrize("target", ["/topics/t", S])
+def test_a_throttled_write_asks_to_come_again(api: Client, target: str) -> None:
+    def throttled(writes: object) -> None:
+        raise TableThrottledError
+
+    api.fakes.store.transact = throttled  # type: ignore[method-assign]
+    refused = api("PUT", target, {} if target == "/topics/t" else HOOK)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
 
 

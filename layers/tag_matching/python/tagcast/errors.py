@@ -196,3 +196,7 @@ class ReplacedError(UnavailableError, ConditionLostError):
 
 class ContendedError(ConditionLostError):
     """Other transactions kept writing the same rows, so a write failed, whether or not its condition was true."""
+
+
+class TableThrottledError(ContendedError):
+    """The table was throttled, so a write failed, whether or not its condition was true."""

@@ -96,8 +96,8 @@ class Store(Protocol):
 
     Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Returned rows have ``pk`` and
     ``sk``. A write with a failed condition raises ``ConditionLostError`` and writes nothing. A write raises the
-    subclass ``ContendedError`` if other transactions on the same rows block it. After either error, the caller reads
-    again and retries.
+    subclass ``ContendedError`` if other transactions on the same rows block it, and its subclass
+    ``TableThrottledError`` if the table is throttled. After each of these errors, the caller reads again and retries.
     """
 
     def get(self, key: Key) -> Row | None:

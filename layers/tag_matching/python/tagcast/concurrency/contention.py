@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tagcast.errors import ConditionLostError, UnavailableError
+from tagcast.errors import ConditionLostError, TableThrottledError, UnavailableError
 from tagcast.ports import World
 
 TRIES_MAX = 8
 FIRST_WINDOW_S, GROWTH = 0.02, 4
 WINDOW_S_MAX = 1.0
+THROTTLED_S_MAX = 2.0
+"""The time after which a throttled write is not retried. The SDK retries a single write for seconds by itself."""
 
 T = TypeVar("T")
 
@@ -33,12 +35,16 @@ def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:
     """Return the result of *attempt*; repeat it on contention, for a few seconds at most.
 
     Each call of *attempt* must read again, and end with one conditional write. After the last try, this function raises
-    UnavailableError, with *what* as the name of the contended row. It raises any other error of *attempt* at once.
+    UnavailableError, with *what* as the name of the contended row. It raises any other error of *attempt* at once, and
+    TableThrottledError after :data:`THROTTLED_S_MAX`.
     """
+    until_s = world.clock.monotonic() + THROTTLED_S_MAX
     for lost in range(1, TRIES_MAX + 1):
         try:
             return attempt()
-        except ConditionLostError:
+        except ConditionLostError as error:
+            if isinstance(error, TableThrottledError) and world.clock.monotonic() >= until_s:
+                raise
             if lost < TRIES_MAX:
                 world.clock.sleep(pause_s(world, lost))
     raise UnavailableError(f"{what} is being changed by too many requests; try again")

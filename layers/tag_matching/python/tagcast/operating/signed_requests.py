@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tagcast.errors import ConditionLostError
+from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ports import World
 from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
 
@@ -28,6 +28,8 @@ def take_once(world: World, secret_id: str, timestamp_s: int, nonce: str) -> boo
     mine = Nonce(world.dice.unique_id(world.clock.now()), timestamp_s + 2 * SKEW_S)
     try:
         world.store.write(nonce_put(mine, *named))
+    except ContendedError:
+        raise
     except ConditionLostError:
         # A write repeated by the SDK fails its own condition.
         return NONCE_ROWS.read(world.store, *named) == mine

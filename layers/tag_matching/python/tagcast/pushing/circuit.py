@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
-from tagcast.errors import ConditionLostError
+from tagcast.errors import ConditionLostError, TableThrottledError
 from tagcast.model import Outcome, Subscription
 from tagcast.ports import World
 from tagcast.rows.due import PendingDelivery
@@ -138,7 +138,7 @@ class CircuitCheck:
             self.world.telemetry.count("CircuitsClosed")
 
     async def _record(self) -> None:
-        """Record an attempt without a response. After repeated conflicts, the next such attempt is recorded."""
+        """Record an attempt without a response. After throttling or conflicts, the next such attempt is recorded."""
         lane = self.subscription.subscription_id
         for lost in range(1, TRIES_MAX + 1):
             known = await self.look()
@@ -147,6 +147,8 @@ class CircuitCheck:
             changed = add_failure(self.world, known, self.host, lane)
             try:
                 await self._write(known, changed)
+            except TableThrottledError:
+                return
             except ConditionLostError:
                 await self.world.clock.pause(pause_s(self.world, lost))
                 continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
-from tagcast.errors import ConditionLostError
+from tagcast.errors import ConditionLostError, TableThrottledError
 from tagcast.ports import World
 from tagcast.rows.rate import RATE_ROWS, free_update
 
@@ -71,7 +71,7 @@ def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> 
 async def take_permit(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
     """Take a permit for up to *wanted* attempts of a subscription with a rate.
 
-    After repeated conflicts the permit is empty.
+    After throttling or repeated conflicts the permit is empty.
     """
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
@@ -82,6 +82,8 @@ async def take_permit(world: World, subscription_id: str, per_second: float, wan
             return permit
         try:
             await run(partial(world.store.write, free_update(sid, known, permit.free_us)))
+        except TableThrottledError:
+            break
         except ConditionLostError:
             await world.clock.pause(pause_s(world, lost))
         else:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
-from tagcast.errors import ConditionLostError, ThrottledError
+from tagcast.errors import ConditionLostError, TableThrottledError, ThrottledError
 from tagcast.ports import World
 from tagcast.rows.waiting import WaitingFor, WaitingPlace, leaving_update, places, taking_update
 
@@ -39,6 +39,8 @@ def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Waiting
         until = now + round((wait_s + LEFT_LATE_S) * 1000)
         try:
             world.store.write(taking_update(place, until))
+        except TableThrottledError:
+            raise
         except ConditionLostError:
             world.clock.sleep(pause_s(world, lost))
         else:

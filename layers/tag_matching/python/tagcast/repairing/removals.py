@@ -6,11 +6,10 @@ it is deleted. The sweep also announces the loss of a group's last member.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 
 from tagcast.concurrency.isolation import each
-from tagcast.errors import ConditionLostError, NotFoundError, PreconditionFailedError
+from tagcast.errors import ConditionLostError, ContendedError, NotFoundError, PreconditionFailedError
 from tagcast.ids import ordinal_of, topic_id_of
 from tagcast.membership import LIVENESS_S, Registration
 from tagcast.model import LaneState
@@ -118,6 +117,10 @@ async def forget_exchanged(world: World) -> None:
 
 def _forget(world: World, row: Row) -> None:
     listed = EXCHANGE_ROWS.value_of(row)
-    with suppress(ConditionLostError):  # They were sealed again, or deleted with their subscription.
+    try:
         world.store.write(formers_removal(listed))
+    except ContendedError:  # The next sweep deletes them.
+        return
+    except ConditionLostError:  # They were sealed again, or deleted with their subscription.
+        pass
     world.store.write(exchange_delete(listed))

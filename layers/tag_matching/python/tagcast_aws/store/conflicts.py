@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from botocore.exceptions import ClientError
-from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
+from tagcast.errors import ConditionLostError, ContendedError, TableThrottledError, UnavailableError
 
 CONFLICTS_MAX = 3
 VAIN_MAX = 7
@@ -15,8 +15,17 @@ PAUSE_S = 0.02
 LOST = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 CONFLICTS = frozenset({"TransactionConflictException", "TransactionConflict"})
 """Error codes of a write, and cancellation reasons, that mean: another transaction is writing a row."""
-CROWDED = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
-"""Cancellation reasons for a row with more requests than a partition allows. The callers handle this case."""
+THROTTLED = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "RequestLimitExceeded",
+        # As reasons of a cancelled transaction:
+        "ProvisionedThroughputExceeded",
+        "ThrottlingError",
+    }
+)
+"""Error codes and cancellation reasons for more requests than a partition or a table allows. The callers retry."""
 
 
 Sleep = Callable[[float], object]
@@ -25,18 +34,21 @@ Sleep = Callable[[float], object]
 def execute(call: Callable[[], object], sleep: Sleep) -> None:
     """Execute one write or transaction; conflicts are usually short and are retried for a tenth of a second.
 
-    Raises ConditionLostError for a failed condition, ContendedError if rows are in use or throttled, else ClientError.
+    Raises ConditionLostError for a failed condition, ContendedError if rows are in use, TableThrottledError, else
+    ClientError.
     """
     for conflict in range(1, CONFLICTS_MAX + 1):
         try:
             call()
         except ClientError as error:
-            codes = _codes(error)
+            codes = codes_of(error)
             if not codes.isdisjoint(LOST):
                 raise ConditionLostError from error
-            if codes.isdisjoint(CONFLICTS | CROWDED):
+            if codes.isdisjoint(CONFLICTS | THROTTLED):
                 raise
-            if conflict == CONFLICTS_MAX or codes.isdisjoint(CONFLICTS):
+            if codes.isdisjoint(CONFLICTS):
+                raise TableThrottledError from error
+            if conflict == CONFLICTS_MAX:
                 raise ContendedError from error
             _pause(conflict, sleep)
             continue
@@ -54,12 +66,12 @@ def _pause(number: int, sleep: Sleep) -> None:
     sleep(random.uniform(0.0, min(PAUSE_S * 4 ** (number - 1), 2.0)))
 
 
-def _codes(error: ClientError) -> set[str]:
+def codes_of(error: ClientError) -> set[str]:
     """Return the code of an error, or the cancellation reasons of a transaction.
 
     >>> reasons = [{"Code": "None"}, {"Code": "ThrottlingError"}]
     >>> cancelled = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}
-    >>> sorted(_codes(ClientError(cancelled, "TransactWriteItems")))
+    >>> sorted(codes_of(ClientError(cancelled, "TransactWriteItems")))
     ['None', 'ThrottlingError']
     """
     code = error.response["Error"]["Code"]

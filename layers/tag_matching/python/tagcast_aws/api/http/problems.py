@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, cast
 
 from botocore.exceptions import ClientError
 from tagcast.errors import (
@@ -17,6 +16,7 @@ from tagcast.errors import (
     InvalidRequestError,
     NotFoundError,
     PreconditionFailedError,
+    TableThrottledError,
     ThrottledError,
     TooLargeError,
     UnavailableError,
@@ -24,6 +24,7 @@ from tagcast.errors import (
 from tagcast.strict_json import MalformedError
 
 from tagcast_aws.api.http.authorization import ForbiddenError
+from tagcast_aws.store.conflicts import THROTTLED, codes_of
 
 MEDIA_TYPE = "application/problem+json"
 ABOUT_BLANK = "about:blank"
@@ -88,16 +89,6 @@ _SELF_EXPLAINING: tuple[tuple[type[Exception], ProblemCode], ...] = (
     (UnsupportedMediaTypeError, ProblemCode.UNSUPPORTED_MEDIA_TYPE),
 )
 """Errors whose text becomes the detail of the problem. The first matching class decides."""
-_THROTTLED = frozenset(
-    {
-        "ProvisionedThroughputExceededException",
-        "ThrottlingException",
-        "RequestLimitExceeded",
-        # As reasons of a cancelled transaction:
-        "ProvisionedThroughputExceeded",
-        "ThrottlingError",
-    }
-)
 
 
 class UnknownRouteError(Exception):
@@ -168,7 +159,7 @@ def problem_of(error: Exception) -> Problem | None:
             return invalid_problem(fault.under("/filter") for fault in error.faults)
         case UnavailableError():
             return _unavailable(error.detail, error.retry_after_s)
-        case ContendedError():
+        case ContendedError() if not _is_throttled(error):
             return _unavailable("other requests are changing the same rows; try again", 1)
     return _too_many(error)
 
@@ -182,7 +173,7 @@ def _too_many(error: Exception) -> Problem | None:
     match error:
         case ThrottledError():
             detail, retry_after_s = error.detail, error.retry_after_s
-        case ClientError() if _is_throttled(error):
+        case _ if _is_throttled(error):
             detail, retry_after_s = "the tables are throttled at the moment; try again", 1
         case _:
             return None
@@ -196,15 +187,15 @@ def _more(error: Exception) -> tuple[tuple[str, object], ...]:
     return (("group", error.group), ("yours", error.yours), ("difference", list(error.difference)))
 
 
-def _is_throttled(error: ClientError) -> bool:
-    """Return whether AWS throttled the request; a cancelled transaction has the code in its reasons.
+def _is_throttled(error: Exception) -> bool:
+    """Return whether AWS throttled a read or write of the tables.
 
-    >>> _is_throttled(ClientError({"Error": {"Code": "ThrottlingException"}}, "PutItem"))
+    >>> _is_throttled(ClientError({"Error": {"Code": "ThrottlingException"}}, "GetItem"))
     True
     """
-    reasons = cast("Any", error.response).get("CancellationReasons") or ()
-    codes = {error.response["Error"]["Code"], *(reason.get("Code") for reason in reasons)}
-    return not _THROTTLED.isdisjoint(codes)
+    if isinstance(error, ClientError):
+        return not THROTTLED.isdisjoint(codes_of(error))
+    return isinstance(error, TableThrottledError)
 
 
 def invalid_problem(faults: Iterable[Fault]) -> Problem:
