@@ -181,6 +181,14 @@ def test_cleared_tags_let_everything_through_and_binding_keys_stay() -> None:
     assert attributes(bound)["bindingKey"] == ["a.#"]
 
 
+def test_a_filter_that_cmq_has_no_word_for_stays_when_tags_are_cleared() -> None:
+    asking = with_topic()
+    made = asking.fake.subscribe("s", topic="t", filter={"kind": "sql92", "expression": "price > 5"})
+
+    assert asking.pair("ClearSubscriptionFilterTags", topicName="t", subscriptionName="s") == (0, 0)
+    assert get_subscription(asking.fake.world, "t", "s") == made
+
+
 def test_subscriptions_are_listed_by_a_part_of_their_names_from_a_place_on() -> None:
     asking = with_topic()
     for number in range(3):

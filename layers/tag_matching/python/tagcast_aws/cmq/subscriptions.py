@@ -89,15 +89,19 @@ def _pushed(known: SubscriptionSettings) -> SubscriptionSettings:
 
 
 def clear_tags(request: CmqRequest) -> dict[str, object]:
-    """Remove the tags of a subscription, so that it receives everything; binding keys stay."""
-    topic_name, name = request.given.topic(), request.given.subscription()
-    if get_topic(request.world, topic_name).filter_type is FilterType.ROUTING_KEY:
-        subscriptions.get_subscription(request.world, topic_name, name)
-        return {}
-    subscriptions.change_subscription(
-        request.world, topic_name, name, lambda known: replace(_pushed(known), filter=None)
-    )
+    """Remove the tags of a subscription, so that it receives everything; any other filter stays."""
+    world, topic_name, name = request.world, request.given.topic(), request.given.subscription()
+    if _has_tags(_pushed(subscriptions.get_subscription(world, topic_name, name).settings)):
+        subscriptions.change_subscription(world, topic_name, name, _without_tags)
     return {}
+
+
+def _without_tags(known: SubscriptionSettings) -> SubscriptionSettings:
+    return replace(_pushed(known), filter=None if _has_tags(known) else known.filter)
+
+
+def _has_tags(settings: SubscriptionSettings) -> bool:
+    return settings.filter is not None and settings.filter["kind"] == "tags"
 
 
 def get_attributes(request: CmqRequest) -> dict[str, object]:
