@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 RESERVE_MS = 30_000
 """No further stored batch is started with less time left. An interrupted batch is redelivered."""
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error)
+"""The errors of a change in an unknown format."""
 Told = list[tuple[int, Record]]
 
 
@@ -69,7 +72,7 @@ def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tup
     for place, change in enumerate(changes):
         try:
             told += [(place, record) for record in records_of(change_of(change), archive.keeps_body)]
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+        except UNREADABLE as fault:
             wiring.logger().error("a change cannot be archived", extra={"fault": type(fault).__name__})
             unread.append(place)
     return told, unread
@@ -80,7 +83,7 @@ def _tell_events(told: Told, events: EventPublisher) -> int | None:
     for place, record in told:
         try:
             events.tell(record)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+        except UNREADABLE as fault:
             wiring.logger().error("an event cannot be told", extra={"fault": type(fault).__name__})
         except Exception as fault:  # noqa: BLE001 - whatever the tables raise: the stream brings the change again
             wiring.logger().warning("an event is told later", extra={"fault": type(fault).__name__})

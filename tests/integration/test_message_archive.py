@@ -60,6 +60,13 @@ def test_a_file_that_is_gone_has_no_lines_and_a_torn_one_is_said(s3: Any) -> Non
         list(archive.lines("x.gz"))
 
 
+def test_a_file_that_does_not_inflate_is_said(s3: Any) -> None:
+    s3.put_object(Bucket="archive", Key="x.gz", Body=gzip.compress(b"")[:10] + b"of another kind")
+
+    with pytest.raises(UnavailableError):
+        list(S3MessageArchive(lambda: s3, "archive").lines("x.gz"))
+
+
 def test_a_bucket_that_does_not_answer_is_said(s3: Any) -> None:
     archive = S3MessageArchive(lambda: s3, "absent")
     with pytest.raises(UnavailableError):

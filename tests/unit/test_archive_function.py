@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from collections import defaultdict
@@ -180,6 +181,22 @@ def test_a_change_that_can_neither_be_read_nor_kept_is_reported_so_that_it_is_no
     answer = archived(batch, archive_into(FakeFirehose()), Keeper(away=True))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][2]["dynamodb"]["SequenceNumber"]}]}
+
+
+@pytest.mark.parametrize("name", ["deflated", "packs"])
+def test_a_change_whose_content_does_not_inflate_is_kept_and_stops_nothing(name: str) -> None:
+    batch, keeper, firehose = event("archive_messages"), Keeper(), FakeFirehose()
+    place, image = next(
+        (place, each["dynamodb"]["NewImage"])
+        for place, each in enumerate(batch["Records"])
+        if "accepted_at" in each["dynamodb"].get("NewImage", {})
+    )
+    image[name] = {"B": base64.b64encode(b"of a later release").decode()}
+
+    answer = archived(batch, archive_into(firehose), keeper)
+
+    assert answer == {"batchItemFailures": []}
+    assert keeper.kept == [batch["Records"][place]]
 
 
 def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -48,5 +49,5 @@ class S3MessageArchive:
                 yield from file
         except client.exceptions.NoSuchKey:
             return
-        except (ClientError, BotoCoreError, OSError, EOFError) as error:
+        except (ClientError, BotoCoreError, OSError, EOFError, zlib.error) as error:
             raise UnavailableError(AWAY) from error
