@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import os
 import ssl
 import stat
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -19,6 +21,7 @@ from typing import Any
 
 import pytest
 from tagcast.model import Endpoint, Outcome, Protocol, Push
+from tagcast.sealing.secrets import OPENED_S
 from tagcast.settings import ClientCertificate
 from tagcast.verification import VerificationResult
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
@@ -30,6 +33,7 @@ from tagcast_aws.endpoints.verifier import HttpVerifier
 from tests.certificates import Certified, Issuer
 from tests.fakes.pushes import NOW, push_to
 from tests.fakes.stopped_clock import StoppedClock
+from tests.fakes.world import FakeClock
 
 OURS, THEIRS = Issuer("receivers"), Issuer("somebody else")
 SERVER, CLIENT, OTHER, FOREIGN = (
@@ -254,6 +258,23 @@ def test_contexts_are_made_once_for_all_who_wait_and_only_so_many_are_kept() -> 
         assert await contexts.presenting(pem) is made[0], "what was wanted last is kept"
         await contexts.presenting(pem + "\n")
         assert len(made) == CONTEXTS_MAX + 2
+
+    asyncio.run(story())
+
+
+def test_a_private_key_is_kept_no_longer_than_other_secrets() -> None:
+    async def story() -> None:
+        clock = FakeClock()
+        contexts, pem = ClientContexts(replace(around(), clock=clock)), pem_of(CLIENT)
+        first = await contexts.presenting(pem)
+        clock.sleep(OPENED_S - 1)
+        assert await contexts.presenting(pem) is first
+        clock.sleep(1)
+        gone = weakref.ref(first)
+        del first
+        await contexts.presenting(pem + "\n")
+        gc.collect()
+        assert gone() is None
 
     asyncio.run(story())
 

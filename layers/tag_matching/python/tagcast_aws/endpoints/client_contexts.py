@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import OrderedDict
+from hashlib import sha256
+from typing import NamedTuple
+
+from tagcast.sealing.secrets import OPENED_S
 
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.client_certificate import present
@@ -13,12 +17,20 @@ CONTEXTS_MAX = 64
 """Each context has its own copy of the trusted issuers: nearly a megabyte, and some 20 ms to create."""
 
 
+class _Load(NamedTuple):
+    began_s: float
+    context: asyncio.Future[ssl.SSLContext]
+
+
 class ClientContexts:
-    """Creates contexts beside the event loop and caches the recent ones; bound to one loop."""
+    """Creates contexts beside the event loop and caches the recent ones; bound to one loop.
+
+    A context holds its private key, so it is dropped when decrypted secrets are (:data:`OPENED_S`).
+    """
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._surroundings = surroundings
-        self._kept: OrderedDict[str, asyncio.Future[ssl.SSLContext]] = OrderedDict()
+        self._kept: OrderedDict[bytes, _Load] = OrderedDict()
 
     async def presenting(self, pem: str) -> ssl.SSLContext:
         """Return the context whose connections present the certificate in *pem*.
@@ -26,18 +38,21 @@ class ClientContexts:
         Raises ssl.SSLError for an unusable certificate. Raises another OSError if the process has no file descriptor
         left to load the certificate.
         """
-        if pem not in self._kept:
+        now_s, key = self._surroundings.clock.monotonic(), sha256(pem.encode()).digest()
+        for old in [each for each, load in self._kept.items() if now_s >= load.began_s + OPENED_S]:
+            del self._kept[old]
+        if key not in self._kept:
             around, loop = self._surroundings, asyncio.get_running_loop()
-            self._kept[pem] = loop.run_in_executor(around.threads, presenting, around, pem)
+            self._kept[key] = _Load(now_s, loop.run_in_executor(around.threads, presenting, around, pem))
             while len(self._kept) > CONTEXTS_MAX:
                 self._kept.popitem(last=False)
-        self._kept.move_to_end(pem)
+        self._kept.move_to_end(key)
         try:
             # A cancelled wait does not cancel the load for other waiters.
-            return await asyncio.shield(self._kept[pem])
+            return await asyncio.shield(self._kept[key].context)
         except OSError:
             # A failed load may succeed next time.
-            self._kept.pop(pem, None)
+            self._kept.pop(key, None)
             raise
 
 
