@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Thread
+from typing import Any, cast
 
 import pytest
 from tagcast.errors import ConflictError
 from tagcast.model import Batching, EntryState, LaneState, Outcome, Push, PushBatch, RetryPolicy, Strategy
-from tagcast.operating import lanes, messages
+from tagcast.operating import explaining, lanes, messages
 from tagcast.operating.lanes import DueDelivery
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows import lane_transitions, stored
@@ -226,6 +227,19 @@ def test_people_see_when_each_delivery_is_attempted_next(fake: FakeWorld) -> Non
     assert [due.attempts for due in pending(fake)] == [1, 3]
     assert waits[0] == 1
     assert 3 < waits[1] < 4
+
+
+def test_the_attempts_of_a_message_far_behind_in_the_backlog_are_shown(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = lambda push: REFUSED
+    fake.publish(*map(str, range(messages.FRONT_ROWS + 1)))
+    fake.deliver()
+    last = stored.dues(fake.store, get_subscription(fake.world, "test1", "A").subscription_id)[-1].message_id
+
+    [shown] = messages.message_view(fake.world, "test1", last).subscribers.values()
+    [(_, listed)] = messages.list_attempts(fake.world, "test1", last, 10, None).items
+    explained = cast("dict[str, Any]", explaining.explain(fake.world, "test1", last, "A"))["delivery"]
+
+    assert (shown.attempts, listed.attempts, explained["attempts"]) == (1, 1, 1)
 
 
 def test_a_subscription_that_no_longer_keeps_an_order_lets_its_backlog_go(fake: FakeWorld) -> None:

@@ -29,7 +29,8 @@ FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRE
 PAGE_ENTRIES_MAX = 1_000
 FOUND_AT_ONCE = 100
 READ_ROWS = 10
-FRONT_ROWS = 200
+FRONT_ROWS, FRONT_ROWS_MAX = 200, 1_000
+"""The rows that are read of each backlog: for lists and wide messages, and for the view of one message."""
 NAMES_READ_MAX, NAMES_ASKED_MAX = 500, 100
 """Names of a topic with more subscriptions are read one by one, up to 100: all names may be many megabytes."""
 
@@ -73,8 +74,8 @@ def message_view(
     has about 1,000 entries.
     """
     owner = read_topic(world, topic)
-    backlogs = BacklogFront(world, owner.topic_id)
     row = read_message(world, topic, message_id)
+    backlogs = BacklogFront(world, owner.topic_id, FRONT_ROWS if row.is_wide else FRONT_ROWS_MAX)
     if not row.is_wide:
         versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
         names = _Names(world, owner).of(row.map.matched, {o: version.name for o, version in versions.items()})
@@ -258,19 +259,19 @@ class ViewsOfTopic:
 class BacklogFront:
     """The fronts of the backlogs of a topic's subscriptions, each read at most once.
 
-    Due rows are sorted by position, so a row cannot be read by its message id. Deliveries behind :data:`FRONT_ROWS`
-    are shown without attempts: only the front of a backlog is attempted, unless its deliveries are independent.
+    Due rows are sorted by position, so a row cannot be read by its message id. Deliveries behind *rows_max* are shown
+    without attempts: only the front of a backlog is attempted, unless its deliveries are independent.
     """
 
-    def __init__(self, world: World, topic_id: str) -> None:
+    def __init__(self, world: World, topic_id: str, rows_max: int = FRONT_ROWS) -> None:
         self.world, self.now = world, world.clock.now()
-        self._topic_id = topic_id
+        self._topic_id, self._rows_max = topic_id, rows_max
         self._dues: dict[int, dict[str, PendingDelivery]] = {}
 
     def due(self, ordinal: int, message_id: str) -> PendingDelivery | None:
         """Return the due row of one entry, if it is at the front."""
         if ordinal not in self._dues:
-            dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=FRONT_ROWS)
+            dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=self._rows_max)
             self._dues[ordinal] = {due.message_id: due for due in reversed(as_waiting(dues, dues[0] if dues else None))}
         return self._dues[ordinal].get(message_id)
 
@@ -314,7 +315,7 @@ def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
     """
     if ordinal not in row.map.matched:
         return None
-    backlogs = BacklogFront(world, read_topic(world, row.message.topic).topic_id)
+    backlogs = BacklogFront(world, read_topic(world, row.message.topic).topic_id, FRONT_ROWS_MAX)
     return _entry(backlogs, row, ordinal, _pulls(world, row))
 
 
