@@ -5,6 +5,8 @@ See docs/protocol.md, The order of writes.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.errors import UnavailableError
@@ -158,6 +160,24 @@ def test_an_owed_entry_reads_as_expired_from_the_exact_instant_on(fake: FakeWorl
 
     assert (view.state, view.body, view.subscribers["A"].state) == ("expired", None, EntryState.EXPIRED)
     assert topics.retained_count(fake.world, "test1") == 0
+
+
+def test_retained_messages_behind_expired_ones_are_counted_once_each(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "RETAINED_MAX", 3)
+    fake.world = replace(fake.world, section_max=1)
+    fake.subscribe("B")
+    fake.pusher.behaviours["B"] = lambda push: FAIL
+    gone = blocked(fake, *"12345")
+    fake.clock.instant = row_of(fake, gone[-1]).message.expires_at
+    fake.publish("live")
+    fake.deliver()
+    assert topics.retained_count(fake.world, "test1") == 1
+
+    fake.publish(*"abcdef")
+    fake.deliver()
+    assert topics.retained_count(fake.world, "test1") == 3
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -137,6 +137,8 @@ def test_if_match_makes_a_change_conditional(api: Client) -> None:
     assert api("PUT", S, HOOK, if_match='"1"').json["version"] == 2
     assert api("PUT", S, HOOK, if_match='"1"').status == 412
     assert api("PUT", S, HOOK, if_match='W/"2"').status == 412
+    assert [api("PATCH", S, {}, if_match=tags).status for tags in ('W/"1","2"', '"1",W/"7","2"')] == [200, 200]
+    assert api("PATCH", S, {}, if_match='"1",W/"2"').status == 412
     assert api("PUT", S, HOOK, if_match="2").status == 400
     assert api("DELETE", S, if_match='"1"').status == 412
     assert api("DELETE", S, if_match='"1", "2"').status == 204
@@ -203,6 +205,19 @@ def test_two_who_change_another_setting_of_a_topic_at_once_both_succeed(api: Cli
     api.fakes.store.write = beside  # type: ignore[method-assign]
     shown = api("PATCH", "/topics/orders", {"max_message_bytes": 9}).json
     assert (shown["retention_seconds"], shown["max_message_bytes"]) == (60, 9)
+
+
+def test_a_topic_that_changes_after_the_check_of_its_version_is_not_deleted(api: Client) -> None:
+    tag, original = api("GET", "/topics/orders").headers["ETag"], api.fakes.store.transact
+
+    def beside(writes: Any) -> None:
+        api.fakes.store.transact = original  # type: ignore[method-assign]
+        api("PATCH", "/topics/orders", {"retention_seconds": 60})
+        original(writes)
+
+    api.fakes.store.transact = beside  # type: ignore[method-assign]
+    assert api("DELETE", "/topics/orders", if_match=tag).status == 412
+    assert api("DELETE", "/topics/orders").status == 204
 
 
 SECRETS = {"secret": SECRET, "headers": {"Authorization": "Bearer 1", "X-Tenant": "a"}}

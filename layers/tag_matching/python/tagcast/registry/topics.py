@@ -20,7 +20,7 @@ from tagcast.rows.topic import COUNTERS, Counters, events_check, settings_update
 from tagcast.tables import Write
 from tagcast.topic_settings import RETENTION_S_MAX
 
-RETAINED_MAX = 10_000
+RETAINED_MAX, PAGES_MAX = 10_000, 10
 COUNTERS_LIFE_S = 4 * 366 * 86_400
 """Longer than the default retention of the archive (three years)."""
 
@@ -183,8 +183,17 @@ def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
 
 
 def retained_count(world: World, topic: str) -> int:
-    """Return how many live messages have pending deliveries after their first round, at most :data:`RETAINED_MAX`."""
-    now = world.clock.now()
-    oldest = first_id_at(now - RETENTION_S_MAX * 1000)  # Rows of dead messages may stay for days.
-    listed = map(RETAINED.value_of, stored.retained_rows(world.store, topic, after=oldest, limit=RETAINED_MAX))
-    return sum(1 for message in listed if message.expires_at > now)
+    """Return how many live messages have pending deliveries after their first round, at most :data:`RETAINED_MAX`.
+
+    Reads at most :data:`PAGES_MAX` pages of rows. Rows of expired messages may be in front, until the sweep deletes
+    them.
+    """
+    now, found = world.clock.now(), set[str]()
+    after = first_id_at(now - RETENTION_S_MAX * 1000)
+    for _ in range(PAGES_MAX):
+        rows = stored.retained_rows(world.store, topic, after=after, limit=RETAINED_MAX)
+        found |= {message.message_id for message in map(RETAINED.value_of, rows) if message.expires_at > now}
+        if len(rows) < RETAINED_MAX or len(found) >= RETAINED_MAX:
+            break
+        after = stored.place(rows[-1])
+    return min(len(found), RETAINED_MAX)

@@ -129,10 +129,10 @@ def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: i
 
 
 def topic_deletes(topic: Topic, ttl: int) -> tuple[Write, ...]:
-    """Return the writes that delete a topic, unless its subscriptions changed. Its counters stay until *ttl*."""
+    """Return the writes that delete a topic, unless it or its subscriptions changed. Its counters stay until *ttl*."""
     counters = Counters(topic.subscriptions_version, topic.next_ordinal, ttl)
     return (
-        Delete(topic_key(topic.name), _as_read(topic)),
+        Delete(topic_key(topic.name), {**_as_read(topic), "updated_at": topic.updated_at}),
         Delete(directory_key(topic.name)),
         COUNTERS.put(counters, topic.name),
     )

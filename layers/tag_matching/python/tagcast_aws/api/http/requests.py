@@ -36,7 +36,7 @@ B = TypeVar("B")
 
 _JSON_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;\s*charset=\"?utf-8\"?\s*)?;?", re.IGNORECASE)
 _ENTITY_TAGS = re.compile(ENTITY_TAGS)
-_STRONG_TAG = re.compile(r'(?<!W/)"([\x21\x23-\x7e]*)"')
+_TAG = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"')
 _PATTERNS = {
     "message_id": (re.compile(MESSAGE_ID), "must be 20 decimal digits"),
     "member_id": (re.compile(MEMBER_ID.strip("^$")), f"must match {MEMBER_ID}"),
@@ -142,7 +142,7 @@ class Request(Generic[B]):
             return None if text is None else ("*",)
         if not _ENTITY_TAGS.fullmatch(text.strip()):
             raise MalformedError('If-Match must be * or a list of quoted versions such as "3"')
-        return tuple(_STRONG_TAG.findall(text))
+        return tuple(tag for weak, tag in _TAG.findall(text) if not weak)
 
     def if_none_match(self) -> bool:
         """Return whether the resource must not exist yet: ``If-None-Match: *``."""
