@@ -14,6 +14,7 @@ from tagcast.errors import ConflictError, InvalidRequestError
 from tagcast.model import Ordering, Outcome, RetryPolicy, Strategy
 from tagcast.operating.lanes import pause, resume
 from tagcast.registry import topics
+from tagcast.registry.filter_change import change_filter
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.tables import Write
 
@@ -136,6 +137,12 @@ def test_an_endpoint_that_becomes_unverified_is_told(world: FakeWorld, stream: F
 
     [event] = told(world, stream)
     assert (event["type"], event["data"]["reason"]) == ("tagcast.endpoint.unverified", "http 404")
+
+    change_filter(world.world, "test1", "a", {"kind": "tags", "tags": ["x"]})
+    assert told(world, stream) == []
+    elsewhere = replace(made.settings.endpoint, target="http://elsewhere.test/")
+    put_subscription(world.world, "test1", "a", replace(made.settings, endpoint=elsewhere, unverified="http 500"))
+    assert types(told(world, stream)) == ["tagcast.endpoint.unverified"]
 
 
 def test_a_person_who_pauses_and_resumes_is_not_trouble(world: FakeWorld, stream: FakeStream) -> None:

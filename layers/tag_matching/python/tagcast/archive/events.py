@@ -65,7 +65,7 @@ def type_of(record: Record) -> EventType | None:
             return _type_of_lane(before, after)
         case RecordKind.DELIVERIES:
             return _OF_END.get(EntryState(cast("str", fields["state"])))
-        case RecordKind.SUBSCRIPTIONS if fields["part"] == "settings" and fields.get("unverified") is not None:
+        case RecordKind.SUBSCRIPTIONS if record.is_newly_unverified:
             return EventType.ENDPOINT_UNVERIFIED
     return None
 

@@ -52,10 +52,11 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of the archive."""
+    """One line of the archive. *is_newly_unverified*, for events only: an endpoint became unverified."""
 
     kind: RecordKind
     fields: Mapping[str, Field]
+    is_newly_unverified: bool = False
 
     def line(self) -> str:
         """Return the record as one line of JSON, without None values."""

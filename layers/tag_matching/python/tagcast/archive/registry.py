@@ -12,6 +12,7 @@ from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.rows.subscription import FILTER_VERSIONS, SETTINGS, SUBSCRIPTIONS
 from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
 from tagcast.rows.topic import TOPICS
+from tagcast.tables import Row
 
 _LEFT_OUT = {each.name for each in fields(SubscriptionSettings) if not each.repr} | {"sealed"}
 """The settings that are not archived: secrets, and the reference to sealed secrets."""
@@ -47,7 +48,7 @@ def of_subscription(change: RowChange) -> Iterator[Record]:
     assert row is not None
     subscription = SUBSCRIPTIONS.value_of(row)
     removed = change.after is None
-    yield record(
+    line = record(
         RecordKind.SUBSCRIPTIONS,
         f"{subscription.subscription_id}.{subscription.version}.{'removed' if removed else 'settings'}",
         part="removed" if removed else "settings",
@@ -60,6 +61,15 @@ def of_subscription(change: RowChange) -> Iterator[Record]:
         created_at=subscription.created_at,
         changed_at=change.changed_at if removed else subscription.updated_at,
     )
+    yield replace(line, is_newly_unverified=not removed and _is_newly_unverified(subscription, change.before))
+
+
+def _is_newly_unverified(subscription: Subscription, before: Row | None) -> bool:
+    """Return whether the endpoint of *subscription* is unverified, and that of *before* was verified or another."""
+    if subscription.settings.unverified is None or before is None:
+        return subscription.settings.unverified is not None
+    known = SUBSCRIPTIONS.value_of(before).settings
+    return known.unverified is None or known.endpoint != subscription.settings.endpoint
 
 
 def _settings_fields(subscription: Subscription) -> dict[str, Field]:
