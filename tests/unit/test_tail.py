@@ -13,7 +13,7 @@ from tagcast.archive.tail import EVENTS_PER_S, KNOWN_S
 from tagcast.errors import InvalidRequestError, NotFoundError
 from tagcast.model import Outcome
 from tagcast.operating import lanes
-from tagcast.operating.tailing import INTEREST_S, LATE_S, SEEN_MAX, TailPage, TailRequest, tail
+from tagcast.operating.tailing import INTEREST_S, LATE_S, ROWS_MAX, SEEN_MAX, TailPage, TailRequest, tail
 from tagcast.ports import Row
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.tail import EVENTS_MAX, TAIL_ROWS, TAIL_S, Counts, EventKind, TailBatch, TailEvent, batch_put
@@ -155,6 +155,27 @@ def test_an_answer_says_since_when_and_until_when_it_counted(watched: Watched) -
 
     assert (first.since, first.counted_at) == (began, began)
     assert (second.since, second.counted_at) == (began, began + 7_000)
+
+
+def test_an_answer_counts_all_that_happened_since_it_says(watched: Watched) -> None:
+    clock, began = watched.fakes.clock, watched.ask()
+    times = []
+    for _ in range(ROWS_MAX + 20):
+        clock.sleep(1)
+        watched.ask()
+        watched.fakes.publish("1")
+        times.append(clock.now())
+        watched.stream.pass_on()
+
+    for cursor in (began.cursor, None):
+        told = watched.ask(cursor=cursor)
+        assert told.counts.published == sum(told.since <= each for each in times)
+
+    for _ in range(0, TAIL_S - 10, 20):
+        clock.sleep(20)
+        watched.ask()
+    told = watched.ask(cursor=began.cursor)
+    assert told.counts.published == sum(told.since <= each for each in times)
 
 
 def test_a_question_waits_for_what_it_wishes_and_no_longer_than_it_said(watched: Watched) -> None:

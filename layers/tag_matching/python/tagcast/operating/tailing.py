@@ -49,7 +49,7 @@ class TailRequest:
 
 @dataclass(frozen=True, slots=True)
 class TailPage:
-    """Events with the names of their subscriptions, oldest first; *left_out* is the number of further events.
+    """Events with the names of their subscriptions, oldest first; *left_out* is the known number of further events.
 
     *counts* cover all events from *since* to *counted_at*, regardless of the filter.
     """
@@ -84,7 +84,12 @@ class _Reading:
             counted_from = now - COUNTED_S * 1000
             return cls(counted_from, counted_from, oldest)
         since, floor, *seen = _read(cursor, now)
-        return cls(since, 0, max(oldest, f"{floor:020d}"), frozenset(f"{floor + each:020d}" for each in seen))
+        return cls(
+            max(since, now - TAIL_S * 1000),
+            0,
+            max(oldest, f"{floor:020d}"),
+            frozenset(f"{floor + each:020d}" for each in seen),
+        )
 
     def take(self, newest_first: Sequence[TailBatch], now: int) -> list[TailEvent]:
         """Return the new events, oldest first, and record them as read."""
@@ -169,7 +174,10 @@ def _read_events(
 
 
 def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
-    """Return the newest unread batches, newest first, until there are enough events for a page."""
+    """Return the newest unread batches, newest first, until there are enough events for a page.
+
+    If there are more than :data:`ROWS_MAX`, the counts begin with the oldest of the returned batches.
+    """
     found: list[TailBatch] = []
     events = 0
     while len(found) < ROWS_MAX:
@@ -178,7 +186,8 @@ def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
         found += part
         events += sum(len(batch.events) for batch in part if batch.place not in reading.seen)
         if len(part) < ROWS_AT_ONCE or (events >= EVENTS_MAX and found[-1].written_at < reading.counted_from):
-            break
+            return found
+    reading.since = max(reading.since, found[-1].written_at)
     return found
 
 
