@@ -139,6 +139,13 @@ def test_who_exchanges_again_within_the_grace_breaks_nobody_who_knows_an_earlier
     assert len(open_secrets(fake.world, get_subscription(fake.world, "test1", "A")).settings.formers) == FORMERS_MAX
 
 
+def test_a_repeated_exchange_tells_no_end_that_is_over(fake: FakeWorld) -> None:
+    assert "former_secret_ends_at" in rotate(fake)
+    fake.clock.sleep(GRACE_S)
+
+    assert "former_secret_ends_at" not in rotate(fake)
+
+
 def test_the_last_three_sign_on_however_long_each_does(fake: FakeWorld) -> None:
     for secret in (SECOND, THIRD, FOURTH):
         rotate(fake, secret, 2 * GRACE_S)

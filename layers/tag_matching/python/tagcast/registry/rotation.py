@@ -43,7 +43,8 @@ def rotate_secret(
         return replace(present, secret=secret, formers=tuple(formers[-FORMERS_MAX:]))
 
     rotated, formers = until_won(world, f"topic {topic}", lambda: _rotate(world, topic, name, secret, change, if_match))
-    return rotated, formers[-1].until if formers and grace_s else None
+    ends_at = formers[-1].until if formers and grace_s else None
+    return rotated, ends_at if ends_at is not None and ends_at > world.clock.now() else None
 
 
 def _rotate(
