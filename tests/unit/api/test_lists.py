@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tagcast.registry.filter_change import change_filter
 from tagcast_aws.api.routes import description
 
 from tests.fakes.handlers import answered
@@ -81,3 +82,22 @@ def test_every_list_of_the_document_is_tried() -> None:
         if "cursor" in [parameter["name"] for parameter in each.get("parameters", ())]
     }
     assert paged == {*LISTS, *TRIED_ELSEWHERE}
+
+
+def test_a_page_of_large_filters_fits_an_answer_and_leads_to_the_next() -> None:
+    fakes, expression = FakeWorld(), f"p = '{chr(0x1F600) * 16_370}'"
+    fakes.topic()
+    for number in range(100):
+        fakes.subscribe(f"s{number:02}", filter={"kind": "sql92", "expression": expression})
+    for number in range(100):
+        change_filter(fakes.world, "test1", "s00", {"kind": "sql92", "expression": f"q{number} = {expression[4:]}"})
+
+    for path, key in (("subscriptions", "name"), ("subscriptions/s00/versions", "version")):
+        found, cursor = list[Any](), ""
+        while cursor is not None:
+            sent = answered(fakes.world, "GET", f"/topics/test1/{path}?limit=100{cursor and f'&cursor={cursor}'}")
+            assert len(json.dumps(sent, ensure_ascii=False).encode()) < 6_291_556
+            body = json.loads(sent["body"])
+            found += [each[key] for each in body[path.rpartition("/")[2]]]
+            cursor = body["next_cursor"]
+        assert len(found) == len(set(found)) >= 100

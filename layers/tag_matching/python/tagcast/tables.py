@@ -155,7 +155,7 @@ class Store(Protocol):
 
 
 def fitting(items: Sequence[T], most: int, bytes_max: int, bytes_of: Callable[[T], int]) -> Iterator[Sequence[T]]:
-    """Split *items* into transactions of at most *most* items and *bytes_max* bytes; a larger item goes alone.
+    """Split *items* into parts of at most *most* items and *bytes_max* bytes; a larger item goes alone.
 
     >>> list(fitting(["a", "b", "cccc", "d", "e", "f"], 2, 3, len))
     [['a', 'b'], ['cccc'], ['d', 'e'], ['f']]

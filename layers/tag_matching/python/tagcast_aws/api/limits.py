@@ -33,7 +33,7 @@ FAULTS_MAX = 100
 
 PAGE_DEFAULT, PAGE_MAX = 50, 100
 PAGE_BYTES_MAX = 4_000_000
-"""The maximum size of a page of messages in a function's answer; Lambda's limit is 6 MB."""
+"""The maximum size of a page of messages or filters in a function's answer; Lambda's limit is 6 MB."""
 CURSOR_LENGTH_MAX = 2_048
 CURSOR = r"^[A-Za-z0-9_-]+$"
 IDEMPOTENCY_KEY = r"^[\x20-\x7e]{1,128}$"

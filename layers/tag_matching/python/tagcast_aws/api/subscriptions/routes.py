@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tagcast.errors import InvalidRequestError, NotFoundError
 from tagcast.instant import rfc3339
@@ -24,13 +24,15 @@ from tagcast.registry.subscriptions import (
     list_subscriptions,
 )
 from tagcast.registry.topics import get_topic
+from tagcast.tables import fitting
 
 from tagcast_aws.api.filters import NewFilterBody
 from tagcast_aws.api.http.authorization import check_publishing
 from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.limits import PAGE_BYTES_MAX, PAGE_MAX
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.lane import (
@@ -58,6 +60,8 @@ from tagcast_aws.api.subscriptions.settings import (
 )
 from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
 from tagcast_aws.api.topics import lost_in
+
+T = TypeVar("T")
 
 
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
@@ -133,7 +137,14 @@ def answer_subscriptions(world: World, request: Request[None]) -> Answer:
     found = list_subscriptions(world, request.topic, *request.page())
     lanes, keys = lane_views(world, found.items), public_keys(world, found.items)
     items = [show_subscription(item, its, lane) for item, its, lane in zip(found.items, keys, lanes, strict=True)]
-    return Answer(200, page("subscriptions", items, encode_cursor(found.cursor)))
+    shown, cursor = _that_fit(items, [item.name for item in found.items], found.cursor)
+    return Answer(200, page("subscriptions", shown, encode_cursor(cursor)))
+
+
+def _that_fit(items: Sequence[T], places: Sequence[str], cursor: str | None) -> tuple[list[T], str | None]:
+    """Return the first *items* that fit an answer, and the cursor behind them; each item has its own of *places*."""
+    shown = next(fitting(items, PAGE_MAX, PAGE_BYTES_MAX, encoded_size), ())
+    return list(shown), cursor if len(shown) == len(items) else places[len(shown) - 1]
 
 
 def delete(world: World, request: Request[None]) -> Answer:
@@ -190,7 +201,9 @@ def answer_versions(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the history of a filter."""
     limit, cursor = request.page()
     found = filter_versions(world, request.topic, request.subscription, limit, cursor)
-    return Answer(200, page("versions", [show_version(each) for each in found.items], encode_cursor(found.cursor)))
+    items, places = [show_version(each) for each in found.items], [str(each.version) for each in found.items]
+    shown, cursor = _that_fit(items, places, found.cursor)
+    return Answer(200, page("versions", shown, encode_cursor(cursor)))
 
 
 def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
