@@ -58,7 +58,7 @@ class Engine:
     """
 
     folder: Path
-    lambda_host: str
+    lambda_host: str = field(repr=False)
     port: int = field(default_factory=free_port)
     uses: Path | None = None
     host: str = ""

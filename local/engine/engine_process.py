@@ -51,15 +51,19 @@ EXECUTIONS_MAX = 1_000
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
-def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
-    """Return an executor that invokes our functions at the Lambda host, and other functions with *otherwise*."""
+def host_executor(address: str, otherwise: Executor) -> Executor:
+    """Return an executor that invokes our functions at the Lambda host, and other functions with *otherwise*.
+
+    *address* is host:port/key.
+    """
+    host, _, key = address.partition("/")
 
     def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:
         configuration = function.get("config") or function
         name = str(configuration.get("FunctionName"))
-        connection = http.client.HTTPConnection(host, port, timeout=HOST_TIMEOUT_S)
+        connection = http.client.HTTPConnection(host, timeout=HOST_TIMEOUT_S)
         try:
-            connection.request("POST", invocation_path(quote(name)), json.dumps(event).encode())
+            connection.request("POST", f"/{key}{invocation_path(quote(name))}", json.dumps(event).encode())
             answer = connection.getresponse()
             payload = answer.read()
         except OSError as fault:
@@ -214,8 +218,8 @@ def run(folder: Path) -> None:
     from ministack.core import responses
     from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
 
-    host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
-    lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
+    address = os.environ["TAGCAST_LAMBDA_HOST"]
+    lambda_svc._execute_function_warm = host_executor(address, lambda_svc._execute_function_warm)
     kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
     kept_objects.install(s3)

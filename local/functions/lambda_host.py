@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import sys
 import time
 from collections.abc import Collection, Mapping
@@ -134,14 +135,18 @@ class LambdaHost:
         self.address = ""
 
     async def listen(self) -> None:
-        """Serve Lambda's Invoke for the engine; sets `address` to host:port."""
+        """Serve Lambda's Invoke for the engine; sets `address` to host:port/key.
+
+        The paths begin with the key, a secret, so that web pages and other users cannot invoke functions.
+        """
+        key = secrets.token_urlsafe()
         app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
-        app.router.add_post(invocation_path("{function}"), self._serve)
+        app.router.add_post(f"/{key}{invocation_path('{function}')}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         host, port = self._runner.addresses[0]
-        self.address = f"{host}:{port}"
+        self.address = f"{host}:{port}/{key}"
 
     def deploy(
         self,

@@ -1,13 +1,15 @@
 """One execution environment of a function: a process with the official runtime client, and its Runtime API.
 
 The process requests `/runtime/invocation/next`, handles one event at a time and posts its result, as on AWS. If it
-dies, only its current event fails. If it exceeds its timeout or memory, it is killed.
+dies, only its current event fails. If it exceeds its timeout or memory, it is killed. The paths of the Runtime API
+begin with a secret, so that web pages and other users cannot take its events.
 """
 
 import asyncio
 import contextlib
 import json
 import os
+import secrets
 import sys
 import time
 import uuid
@@ -25,6 +27,7 @@ from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 # 0 would wait for the open request of the dead process.
 SHUTDOWN_S = 0.1
 RUNTIME_API = "/2018-06-01/runtime"
+RUNTIME = Path(__file__).with_name("runtime.py")
 LINE_MAX = 4 * 1024 * 1024
 MEMORY_CHECK_S = 0.2
 MIB = 1024 * 1024
@@ -97,6 +100,7 @@ class Worker:
         self._function = function
         self._environment = environment
         self._log = log
+        self._key = secrets.token_urlsafe()
         self._events: asyncio.Queue[_Event | None] = asyncio.Queue()
         self._held: _Event | None = None
         self._killed = False
@@ -121,11 +125,10 @@ class Worker:
         port = self._runner.addresses[0][1]
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-m",
-            "awslambdaric",
+            str(RUNTIME),
             self._function.handler,
             cwd=self._function.folder,
-            env={**self._environment, "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{port}"},
+            env={**self._environment, "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{port}/{self._key}"},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -195,7 +198,7 @@ class Worker:
             task.cancel()
 
     async def _serve(self, request: web.BaseRequest) -> web.Response:
-        match request.method, *request.path.removeprefix(f"{RUNTIME_API}/").split("/"):
+        match request.method, *request.path.removeprefix(f"/{self._key}{RUNTIME_API}/").split("/"):
             case "GET", "invocation", "next":
                 return await self._next()
             case "POST", "invocation", request_id, "response":

@@ -5,11 +5,13 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 
-from local.functions.lambda_api import Invocation
+from local.engine.engine_process import host_executor
+from local.functions.lambda_api import Invocation, invocation_path
 from local.functions.lambda_host import LambdaHost
-from local.functions.worker import FunctionSpec
+from local.functions.worker import RUNTIME_API, FunctionSpec
 
 HANDLER = """
 import os, time
@@ -23,7 +25,8 @@ def lambda_handler(event, context):
         case "keep much":
             kept = b"x" * 300_000_000
             time.sleep(60)
-    return {"pid": os.getpid(), "function": os.environ["AWS_LAMBDA_FUNCTION_NAME"], "event": event}
+    return {"pid": os.getpid(), "function": os.environ["AWS_LAMBDA_FUNCTION_NAME"], "event": event,
+            "runtime": os.environ["AWS_LAMBDA_RUNTIME_API"]}
 """
 
 Call = Callable[[object], Awaitable[Invocation]]
@@ -145,3 +148,36 @@ def test_as_many_events_wait_as_wait_for_the_function_that_has_most(tmp_path: Pa
         await host.stop()
 
     asyncio.run(main())
+
+
+def test_only_the_engine_invokes_functions(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HANDLER)
+
+    async def main() -> None:
+        host = LambdaHost(lambda function, line: None)
+        spec = FunctionSpec("f", "arn", "app.lambda_handler", tmp_path, PATIENT_S, 128, {})
+        host.deploy(spec, {}, 1)
+        await host.listen()
+        port = host.address.partition("/")[0]
+        async with aiohttp.ClientSession() as page:
+            for path in ("", "/", "/key"):
+                async with page.post(f"http://{port}{path}{invocation_path('f')}", data="1") as refused:
+                    assert refused.status == 404
+        executor = host_executor(host.address, lambda *call: {"otherwise": True})
+        answer = await asyncio.to_thread(executor, {"FunctionName": "f"}, {"n": 1}, "id")
+        assert answer["body"]["event"] == {"n": 1}
+        assert await asyncio.to_thread(executor, {"FunctionName": "g"}, {}, "id") == {"otherwise": True}
+        await host.stop()
+
+    asyncio.run(main())
+
+
+def test_only_the_worker_takes_its_events(tmp_path: Path) -> None:
+    async def play(call: Call) -> None:
+        port = json.loads((await call("fine")).payload)["runtime"].partition("/")[0]
+        async with aiohttp.ClientSession() as page:
+            for path in ("", "/", "/key"):
+                async with page.get(f"http://{port}{path}{RUNTIME_API}/invocation/next") as refused:
+                    assert refused.status == 404
+
+    with_host(tmp_path, play)
