@@ -14,6 +14,8 @@ from aiohttp import web
 from tagcast_cli import lane_acts
 from tagcast_cli.screen import count_noun
 from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastError
+from tagcast_client.models import UrgentLane
+from tagcast_client.settings import NamedHead, NamedLane
 
 from local.console.attention import NO_ATTEMPT, NO_HOST, Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
@@ -26,18 +28,23 @@ KEPT_MAX = 50
 UNDO = {"pause": "resume", "resume": "pause"}
 MEANS = {
     **lane_acts.MEANS,
-    "skip": "The head of each lane is cancelled permanently. Other subscriptions keep their deliveries.",
+    "skip": "The head of each lane is cancelled permanently. Other subscriptions keep their deliveries. A lane with"
+    " another head does not change.",
 }
-OF_FOUND = "Only the messages of the search are skipped. A lane with another head does not change."
+OF_FOUND = "Only the messages of the search are skipped."
 
 
 @dataclass
 class Bulk:
-    """One action on many lanes, with its progress. If *messages* are given, a skip cancels only these messages."""
+    """One action on many lanes, with its progress.
+
+    A skip cancels the previewed head of each lane (*heads*), or the *messages* of a search.
+    """
 
     act: str
     lanes: Sequence[Name]
     reason: str = ""
+    heads: Mapping[Name, str] = field(default_factory=dict)
     messages: frozenset[str] = frozenset()
     began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     done: list[Name] = field(default_factory=list)
@@ -68,10 +75,11 @@ class Bulk:
                 if self.is_stopped:
                     return
                 try:
-                    if await self._did(desk.api, lane):
-                        self.done.append(lane)
+                    why_left = await self._did(desk.api, lane)
+                    if why_left:
+                        self.left.append((lane, why_left))
                     else:
-                        self.left.append((lane, "its head is another message"))
+                        self.done.append(lane)
                 except (ConflictError, NotFoundError) as refused:
                     self.left.append((lane, refused.detail or refused.title))
                 except TagcastError as fault:
@@ -82,30 +90,34 @@ class Bulk:
         finally:
             desk.forget()
 
-    async def _did(self, api: AsyncClient, lane: Name) -> bool:
-        """Change one lane. Return False if nothing changed."""
+    async def _did(self, api: AsyncClient, lane: Name) -> str:
+        """Change one lane. Return why nothing changed, or an empty text."""
+        if self.act == "skip" and self.messages:
+            return "" if await self._skipped(api, lane) else "its head is another message"
+        named: NamedLane = {"topic": lane[0], "subscription": lane[1]}
         match self.act:
             case "retry":
-                await api.retry(*lane)
+                acted = await api.retry_lanes(lanes=[named])
             case "pause":
-                await api.pause(*lane)
+                acted = await api.pause_lanes(lanes=[named])
             case "resume":
-                await api.resume(*lane)
-            case "skip":
-                return await self._skipped(api, lane)
-        return True
+                acted = await api.resume_lanes(lanes=[named])
+            case _:
+                head: NamedHead = {**named, "message_id": self.heads[lane]}
+                acted = await api.skip_lanes(self.reason, lanes=[head])
+                self.skipped += acted.changed
+        error = acted.lanes[0].error or {}
+        return str(error.get("detail") or error.get("title") or "")
 
     async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
-        """Skip the head, or each head in *messages*, one after the other."""
+        """Skip each head in *messages*, one after the other. Return whether any was skipped."""
         any_was = False
         while True:
             heads = (await api.list_backlog(*lane, limit=1).page()).items
-            if not heads or (self.messages and heads[0].message_id not in self.messages):
+            if not heads or heads[0].message_id not in self.messages:
                 return any_was
             await api.skip(*lane, self.reason, message_id=heads[0].message_id)
             self.skipped, any_was = self.skipped + 1, True
-            if not self.messages:
-                return True
 
 
 class Bulks:
@@ -160,13 +172,14 @@ def lanes_of(text: str) -> list[Name]:
         ) from None
 
 
-def fits(act: str, state: str) -> bool:
-    """Return whether an action applies to a lane in that state.
+def fits(act: str, lane: UrgentLane) -> bool:
+    """Return whether an action applies to a lane in its state. A skip needs a head.
 
-    >>> fits("retry", "suspended"), fits("resume", "suspended"), fits("pause", "paused")
+    >>> lane = UrgentLane("orders", "crm", "suspended", None)
+    >>> fits("retry", lane), fits("resume", lane), fits("skip", lane)
     (False, True, False)
     """
-    return act in ACTS.get(state, ASLEEP)
+    return act in ACTS.get(lane.state, ASLEEP) and (act != "skip" or lane.head is not None)
 
 
 async def preview(request: web.Request) -> web.Response:
@@ -174,9 +187,19 @@ async def preview(request: web.Request) -> web.Response:
     desk, act, choice = desk_of(request), request.match_info["act"], Choice.of(request.query)
     reading = await desk.lanes.look()
     chosen = sorted(filter(choice.takes, reading.items), key=place)
-    fitting = [(lane.topic, lane.subscription) for lane in chosen if fits(act, lane.state)][:LANES_MAX]
-    unfit, command = len(chosen) - len(fitting), command_of(act, choice)
-    return page_of(desk, act, fitting, choice.path(), unfit=unfit, chosen=choice.asked, command=command)
+    fitting = [lane for lane in chosen if fits(act, lane)]
+    taken = fitting[:LANES_MAX]
+    return page_of(
+        desk,
+        act,
+        [(lane.topic, lane.subscription) for lane in taken],
+        choice.path(),
+        chosen=choice.asked,
+        unfit=len(chosen) - len(fitting),
+        beyond=len(fitting) - len(taken),
+        heads=[lane.head.message_id for lane in taken if lane.head is not None] if act == "skip" else (),
+        command=command_of(act, choice),
+    )
 
 
 def command_of(act: str, choice: Choice) -> str:
@@ -199,10 +222,15 @@ def page_of(
     *,
     chosen: Mapping[str, str],
     unfit: int = 0,
+    beyond: int = 0,
+    heads: Sequence[str] = (),
     messages: Sequence[str] = (),
     command: str = "",
 ) -> web.Response:
-    """Show the preview of an action on lanes, with their selection *chosen*, as a form that starts the action."""
+    """Show the preview of an action on lanes, with their selection *chosen*, as a form that starts the action.
+
+    *beyond* is the number of further lanes that one action cannot include. *heads* are the heads of the lanes.
+    """
     topics = len({topic for topic, _ in lanes})
     return desk.page(
         "bulk_preview.html",
@@ -212,8 +240,11 @@ def page_of(
         lanes=lanes,
         named=lanes[:NAMED_MAX],
         lanes_json=lanes_json(lanes),
+        heads=",".join(heads),
         messages=",".join(messages),
         unfit=unfit,
+        beyond=beyond,
+        lanes_max=LANES_MAX,
         chosen=chosen,
         back=back,
         need_words=need_words,
@@ -227,9 +258,12 @@ async def begin(request: web.Request) -> web.Response:
     desk, form, act = desk_of(request), await request.post(), request.match_info["act"]
     reason, messages = str(form.get("reason", "")).strip(), str(form.get("messages", ""))
     lanes = lanes_of(str(form.get("lanes", "")))
+    heads = dict(zip(lanes, filter(None, str(form.get("heads", "")).split(",")), strict=False))
     if act == "skip" and not reason:
         raise web.HTTPBadRequest(text="A skip needs a reason.\n")
-    bulk = Bulk(act, lanes, reason, frozenset(filter(None, messages.split(","))))
+    if act == "skip" and not messages and len(heads) < len(lanes):
+        raise web.HTTPBadRequest(text="A skip needs the head of each lane.\n")
+    bulk = Bulk(act, lanes, reason, heads, frozenset(filter(None, messages.split(","))))
     raise web.HTTPSeeOther(f"/bulk/{request.app[BULKS].begin(desk, bulk)}")
 
 

@@ -362,6 +362,47 @@ def test_of_what_a_search_found_only_that_is_skipped_as_long_as_it_stands_at_a_h
     assert outcomes == ["skipped: withdrawn"] * 2
     assert visitor.api.get_message("orders", third).subscribers["billing"].state == "blocked"
     assert visitor.act("/bulk/skip", {"lanes": every.field("lanes"), "messages": ""}).status == 400
+    no_heads = {"lanes": every.field("lanes"), "messages": "", "reason": "wrong"}
+    assert visitor.act("/bulk/skip", no_heads).status == 400
+
+
+def test_a_skip_of_chosen_lanes_cancels_only_the_heads_of_its_preview(visitor: Visitor, ids: list[str]) -> None:
+    told = visitor.get("/bulk/skip?topic=orders")
+    fields = {"lanes": told.field("lanes"), "heads": told.field("heads"), "messages": "", "reason": "wrong"}
+    assert fields["heads"] == ids[0]
+    visitor.api.skip("orders", "billing", "a colleague was faster")
+
+    late = ended(visitor, visitor.act("/bulk/skip", fields).location)
+    assert "Done: 0 lanes" in late
+    assert "Unchanged lanes" in late
+    assert visitor.api.get_message("orders", ids[1]).subscribers["billing"].state == "blocked"
+
+    told = visitor.get("/bulk/skip?topic=orders")
+    done = visitor.act("/bulk/skip", fields | {"heads": told.field("heads")})
+    assert "Done: 1 lane, 1 delivery" in ended(visitor, done.location)
+    assert visitor.api.get_message("orders", ids[1]).subscribers["billing"].last_outcome == "skipped: wrong"
+
+
+def test_undo_leaves_a_lane_that_a_colleague_had_paused(visitor: Visitor, ids: list[str]) -> None:
+    told = visitor.get("/bulk/pause?topic=orders")
+    visitor.api.pause("orders", "billing")
+
+    shown = ended(visitor, visitor.act("/bulk/pause", {"lanes": told.field("lanes"), "messages": ""}).location)
+    assert "Done: 0 lanes" in shown
+    assert "Undo" not in shown
+
+
+def test_a_preview_counts_the_lanes_that_one_action_cannot_include(
+    visitor: Visitor, ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("local.console.bulk.LANES_MAX", 1)
+    visitor.api.create_subscription("orders", "crm", HOOK)
+    visitor.world.fakes.pusher.behaviours["crm"] = lambda push: FAIL
+    visitor.world.fakes.publish("three", topic="orders")
+    visitor.world.fakes.deliver()
+    shown = visitor.get("/bulk/retry?topic=orders").text
+    assert "Not included: 1 further lane. One action has at most 1 lanes." in shown
+    assert "Unchanged" not in shown
 
 
 def test_lanes_that_are_chosen_are_paused_together_and_that_is_undone(visitor: Visitor, ids: list[str]) -> None:
