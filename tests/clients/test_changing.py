@@ -20,6 +20,7 @@ from tagcast_client import (
     Retries,
     SqsEndpoint,
     SubscriptionSettings,
+    UnreachableError,
 )
 from tagcast_client.testing import FakeApi
 
@@ -142,6 +143,29 @@ def test_what_is_as_it_is_named_is_not_written_again(either: Client) -> None:
     assert either.ensure_topic("orders", retention_seconds=3600, keep="life").version == topic
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"filter": Filter.tags("b", "a", "b")},
+        {"filter": Filter.tag_expression(" a||b || a")},
+        {"filter": {"kind": "tag_expression"}},
+        {"timeout_seconds": None, "content_format": None, "signature": None},
+        {"filter": None, "batch": None, "max_per_second": None, "ordered": None, "dead_letter_expired": None},
+    ],
+    ids=["repeated tag", "blanks", "no expression", "defaults", "nothing"],
+)
+def test_a_default_or_another_way_to_write_a_filter_is_not_written_again(
+    client: Client, wanted: SubscriptionSettings
+) -> None:
+    topic = client.ensure_topic("orders", retention_seconds=None, ordering=None, events_topic=None)
+    again = client.ensure_topic("orders", retention_seconds=None, ordering=None, events_topic=None)
+    assert again.version == topic.version
+    before = client.ensure_subscription("orders", "billing", HOOK, **wanted)
+    assert client.ensure_subscription("orders", "billing", HOOK, **wanted).version == before.version
+    client.update_subscription("orders", "billing", timeout_seconds=3)
+    assert client.ensure_subscription("orders", "billing", HOOK, timeout_seconds=None).timeout_seconds == 15
+
+
 def test_a_boolean_in_a_filter_replaces_the_number_that_python_takes_for_it(either: Client) -> None:
     either.create_topic("orders")
     for wanted in (1, True):
@@ -175,6 +199,17 @@ def test_a_generated_secret_is_made_once(client: Client) -> None:
     assert (again.secret, again.version) == (None, 1)
     client.create_subscription("orders", "unsigned", HOOK)
     assert client.ensure_subscription("orders", "unsigned", HOOK, secret="generate").secret is not None
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_generated_secret_whose_answer_is_lost_is_an_error(client: Client, api: InMemoryApi, exists: bool) -> None:
+    client.ensure_topic("orders")
+    if exists:
+        client.create_subscription("orders", "billing", HOOK)
+    api.accidents = [lambda request: None, lost]
+    with pytest.raises(UnreachableError):
+        client.ensure_subscription("orders", "billing", HOOK, secret="generate")
+    assert client.rotate_secret("orders", "billing", secret="generate").secret is not None
 
 
 def test_a_group_that_is_there_keeps_the_place_from_which_it_began(client: Client) -> None:

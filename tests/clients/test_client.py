@@ -43,7 +43,7 @@ from tagcast_client import (
     UnexpectedAnswerError,
     UnreachableError,
 )
-from tagcast_client.batches import BATCH_BYTES_MAX
+from tagcast_client.batches import BATCH_BYTES_MAX, parts
 from tagcast_client.models import Subscription
 
 from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status, undecodable
@@ -399,6 +399,27 @@ def test_any_number_of_subscriptions_is_put_in_parts_and_each_has_its_result(cli
     [refused_again] = client.create_subscriptions("orders", wanted[:1])
     assert isinstance(refused_again, Refused)
     assert refused_again.error["status"] == 412
+
+
+@pytest.mark.parametrize("accident", [status(429), refused], ids=["429", "refused"])
+def test_a_deletion_that_did_nothing_before_says_that_nothing_is_there(
+    client: Client, api: InMemoryApi, accident: Accident
+) -> None:
+    list(client.list_topics())
+    api.accidents = [accident]
+    with pytest.raises(NotFoundError):
+        client.delete_topic("absent")
+
+
+def test_no_part_of_a_batch_of_subscriptions_is_too_large() -> None:
+    def sized(length: int) -> NamedSubscription:
+        return {"name": "s", "endpoint": {"protocol": "lambda", "function": "x" * length}}
+
+    for over in range(-60, 3):
+        empty = len(json.dumps({"subscriptions": [sized(0)] * 2, "replace": False}))
+        items = [sized(1_000_000), sized(BATCH_BYTES_MAX - 1_000_000 - empty + over)]
+        sizes = [len(json.dumps({"subscriptions": part, "replace": False})) for _, part in parts(items)]
+        assert max(sizes) <= BATCH_BYTES_MAX
 
 
 def test_of_two_subscriptions_with_one_name_none_replaces_the_other_in_whatever_part_it_is(

@@ -12,7 +12,7 @@ BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 EVENT_BYTES_MAX = 6 * 1024 * 1024 - 64 * 1024
 """A function gets the body as a JSON text in an event, so quotes and backslashes count twice."""
-_BATCH_BYTES_AROUND = len('{"subscriptions": []}')
+_BATCH_BYTES_AROUND = len('{"subscriptions": [], "replace": false}')
 
 
 def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:

@@ -6,14 +6,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast_client.filters import with_defaults
+from tagcast_client.filters import normal_form
 from tagcast_client.instants import instant
 from tagcast_client.models import Subscription, Topic
+from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
 GENERATE = "generate"
 """The value that tells the service to generate a secret."""
 _WHOLE = ("endpoint", "filter", "retry")
 _WRITE_ONLY = ("secret", "headers", "client_certificate", "verification")
+_TOPIC_DEFAULTS = {each.name: each.default for each in TOPIC_SETTINGS}
+_DEFAULTS = {each.name: False if each.type == "boolean" else each.default for each in SUBSCRIPTION_SETTINGS}
 
 
 def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -99,7 +102,11 @@ def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any
 
 def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the patch that updates *present* to the settings *wanted*."""
-    return {name: value for name, value in wanted.items() if getattr(present, name) != value}
+    return {
+        name: value
+        for name, value in wanted.items()
+        if getattr(present, name) != (_TOPIC_DEFAULTS[name] if value is None else value)
+    }
 
 
 def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,8 +128,10 @@ def _has(present: Subscription, name: str, value: Any) -> bool:
     if name in _WRITE_ONLY:
         return False
     known = getattr(present, name)
+    if value is None:
+        return bool(known == _DEFAULTS[name])
     if name == "filter":
-        return json.dumps(with_defaults(known), sort_keys=True) == json.dumps(with_defaults(value), sort_keys=True)
+        return json.dumps(normal_form(known), sort_keys=True) == json.dumps(normal_form(value), sort_keys=True)
     if name == "batch" and known is not None:
         known = {"max_messages": known.max_messages, "max_bytes": known.max_bytes}
     if isinstance(known, Mapping) and isinstance(value, Mapping):

@@ -20,6 +20,8 @@ SqlDialect = Literal["strict", "rocketmq"]
 PatternDialect = Literal["eventbridge", "sns"]
 PatternScope = Literal["body", "properties", "envelope"]
 OnError = Literal["drop", "block"]
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""The blanks around the tags of a tag expression. A no-break space is part of a tag."""
 
 
 class Filter:
@@ -73,6 +75,26 @@ class Filter:
     def from_json(described: Mapping[str, Any] | None) -> AnyFilter | None:
         """Return a filter read from JSON, e.g. from a settings file. The API checks it."""
         return cast("AnyFilter | None", described)
+
+
+def normal_form(filter: AnyFilter | None) -> dict[str, Any] | None:
+    """Return *filter* as the API shows it: with its defaults, and tags without blanks and repetitions.
+
+    >>> normal_form({"kind": "tags", "tags": ["b", "a", "b"]})
+    {'match': 'any', 'kind': 'tags', 'tags': ['b', 'a']}
+    >>> normal_form({"kind": "tag_expression", "expression": " a||b || a"})
+    {'kind': 'tag_expression', 'expression': 'a || b'}
+    """
+    found = with_defaults(filter)
+    if found is None:
+        return None
+    match found:
+        case {"kind": "tags", "tags": [*tags]}:
+            found["tags"] = [tag for place, tag in enumerate(tags) if tag not in tags[:place]]
+        case {"kind": "tag_expression"}:
+            parts = (part.strip(_TRIMMED) for part in str(found.get("expression") or "*").split("||"))
+            found["expression"] = " || ".join(dict.fromkeys(part for part in parts if part))
+    return found
 
 
 def with_defaults(filter: AnyFilter | None) -> dict[str, Any] | None:

@@ -43,8 +43,8 @@ class Answer:
 class Operation(Generic[T]):
     """One request and the reader of its answer.
 
-    *repeatable*: the request may be repeated after a lost answer. *gone_is_done*: if a repetition gets 404, the first
-    request succeeded.
+    *repeatable*: the request may be repeated after a lost answer. *gone_is_done*: if a repetition gets 404, an
+    earlier request succeeded.
     """
 
     method: str

@@ -10,7 +10,7 @@ from typing import Any
 from tagcast_client.errors import UnreachableError
 from tagcast_client.operation import Answer, Operation
 
-TRANSIENT = frozenset({429, 500, 502, 503, 504})
+TRANSIENT = frozenset({500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,16 @@ class Retries:
 
 @dataclass(slots=True)
 class Tries:
-    """The tries of one operation. *began_s* is the start, by a monotonic clock."""
+    """The tries of one operation. *began_s* is the start, by a monotonic clock.
+
+    *may_be_done*: the API may have carried out an earlier try, because its answer was lost or an error.
+    """
 
     policy: Retries
     began_s: float
     draw: Callable[[float, float], float] = field(default=random.uniform)
     made: int = 0
+    may_be_done: bool = False
 
     def wait_s(
         self, operation: Operation[Any], outcome: Answer | UnreachableError, now_s: float, *, is_known: bool = True
@@ -46,8 +50,10 @@ class Tries:
         Retry-After is its lower bound.
         """
         self.made += 1
-        if not self._may_repeat(operation, outcome):
+        is_harmless = _is_turned_away(outcome)
+        if not is_harmless and not (operation.repeatable and _is_transient(outcome)):
             return None
+        self.may_be_done = self.may_be_done or not is_harmless
         window_s = min(self.policy.wait_s_max, self.policy.first_wait_s * 2.0 ** min(self.made - 1, 16))
         wait_s = max(self.draw(0.0, window_s), _asked_s(outcome))
         seconds = self.policy.seconds
@@ -55,12 +61,14 @@ class Tries:
             seconds = min(seconds, self.policy.unknown_s)
         return wait_s if now_s + wait_s <= self.began_s + seconds else None
 
-    def _may_repeat(self, operation: Operation[Any], outcome: Answer | UnreachableError) -> bool:
-        if isinstance(outcome, UnreachableError):
-            return operation.repeatable or outcome.refused
-        if outcome.status == 429:  # Turned away before anything was done.
-            return True
-        return operation.repeatable and outcome.status in TRANSIENT
+
+def _is_turned_away(outcome: Answer | UnreachableError) -> bool:
+    """Return whether the request was turned away before anything was done."""
+    return outcome.refused if isinstance(outcome, UnreachableError) else outcome.status == 429
+
+
+def _is_transient(outcome: Answer | UnreachableError) -> bool:
+    return isinstance(outcome, UnreachableError) or outcome.status in TRANSIENT
 
 
 def _asked_s(outcome: Answer | UnreachableError) -> float:

@@ -111,8 +111,9 @@ class AsyncClient(AsyncOperations):
         """Create the subscription, or update the named settings. All other settings stay.
 
         Call the method at the start of a program. A new *secret* is rotated: for a day pushes are also signed with
-        the old secret. `generate` creates a secret for a subscription without a secret. *start_from* is for a new group
-        only. Headers and certificates are write-only, so they are set each time.
+        the old secret. `generate` creates a secret for a subscription without a secret. If its answer is lost, the
+        method raises UnreachableError: rotate the secret. *start_from* is for a new group only. Headers and
+        certificates are write-only, so they are set each time.
         """
         wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
         path = path_of("topics", topic, "subscriptions", subscription)

@@ -16,6 +16,7 @@ import httpx
 
 from tagcast_client.asyncio_tasks import AsyncPageReader, AsyncSleep
 from tagcast_client.batches import parts
+from tagcast_client.changing import GENERATE
 from tagcast_client.errors import (
     BatchInterruptedError,
     NotFoundError,
@@ -110,7 +111,7 @@ class AsyncConnection:
             await self._sleep(wait_s)
         if isinstance(outcome, UnreachableError):
             raise outcome
-        if outcome.status == 404 and operation.gone_is_done and tries.made > 1:
+        if outcome.status == 404 and operation.gone_is_done and tries.may_be_done:
             return operation.read(Answer(204, ""))
         if outcome.status >= 300:
             raise refusal(outcome.status, outcome.text, creates=operation.creates)
@@ -161,7 +162,8 @@ class AsyncConnection:
     ) -> Resource:
         """Patch the resource at *path*, or create it as *wanted* if it is missing. Repeat after concurrent changes.
 
-        Both requests are conditional, so a lost answer does no harm: the next read shows the outcome.
+        Both requests are conditional, so a lost answer does no harm: the next read shows the outcome. Only a request
+        that generates a secret is not repeated, because no read shows the secret.
         """
         lost: PreconditionFailedError | None = None
         for _ in range(CONFLICTS_MAX):
@@ -170,11 +172,14 @@ class AsyncConnection:
                 patch = patch_of(present)
                 if not patch:
                     return present
-                change = Operation("PATCH", path, reads(kind), patch, headers=if_match(present.version))
+                change = Operation(
+                    "PATCH", path, reads(kind), patch, headers=if_match(present.version), repeatable=_is_readable(patch)
+                )
             except NotFoundError:
                 if wanted is None:
                     raise
-                change = Operation("PUT", path, reads(kind), wanted, headers={"If-None-Match": "*"})
+                headers = {"If-None-Match": "*"}
+                change = Operation("PUT", path, reads(kind), wanted, headers=headers, repeatable=_is_readable(wanted))
             try:
                 return await self._send(change)
             except PreconditionFailedError as fault:
@@ -205,6 +210,11 @@ class AsyncPages(Generic[T]):
     async def page(self, cursor: str | None = None) -> Page[T]:
         """Return the first page, or the page at *cursor*, the ``next_cursor`` of the previous page."""
         return await self._read(cursor)
+
+
+def _is_readable(settings: Mapping[str, Any]) -> bool:
+    """Return whether a read shows the outcome of these settings: no read shows a generated secret."""
+    return settings.get("secret") != GENERATE
 
 
 def checked_url(url: str) -> str:
