@@ -23,6 +23,7 @@ from tagcast_client import (
     Filter,
     Later,
     MessageModel,
+    NotFoundError,
     Pulled,
 )
 from tagcast_client.threads import Tasks
@@ -271,6 +272,79 @@ def test_where_no_thread_can_be_started_the_messages_are_left_and_pulls_go_on(
         api.put("TopicTest", "b")
         assert wait_until(lambda: api.done() == ["b"])
     assert [str(fault) for fault in consumer.faults] == refused
+
+
+def test_where_no_thread_can_be_started_the_next_extension_follows(
+    api: PullingApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, refused, listener = Tasks.start, list[str](), Gate()
+
+    def starting(tasks: Tasks, work: Callable[..., None], *arguments: Any) -> None:
+        if work.__name__ == "_extend" and not refused:
+            refused.append("can't start new thread")
+            raise RuntimeError(refused[0])
+        start(tasks, work, *arguments)
+
+    monkeypatch.setattr(Tasks, "start", starting)
+    made(api)
+    api.put("TopicTest", "a")
+    with Running(api, listener, replace(OPTIONS, prolong_seconds=0.02)) as consumer:
+        assert wait_until(lambda: len(api.asked_for("extend")) > 1)
+        listener.open.set()
+    assert [str(fault) for fault in consumer.faults] == refused
+
+
+class LateExtension(httpx.BaseTransport):
+    """The API at which the first extension arrives after the first nack."""
+
+    def __init__(self, api: PullingApi) -> None:
+        self.api, self.extending, self.given_back = api, threading.Event(), threading.Event()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/extend"):
+            self.extending.set()
+            self.given_back.wait()
+        answer = self.api.handle_request(request)
+        if request.url.path.endswith("/nack"):
+            self.given_back.set()
+        return answer
+
+
+def test_an_extension_after_a_nack_does_not_hide_the_messages(api: PullingApi) -> None:
+    late, calls = LateExtension(api), list[str]()
+
+    def listener(messages: Sequence[Pulled]) -> Later | None:
+        calls.extend(message.text() for message in messages)
+        if len(calls) > 1:
+            return None
+        late.extending.wait()
+        return Later(1)
+
+    made(api)
+    api.put("TopicTest", "a")
+    with Client(URL, transport=late) as client:
+        consumer = Consumer(client, "workers", replace(OPTIONS, prolong_seconds=0.02))
+        consumer.subscribe("TopicTest", "TagA || TagB")
+        consumer.register_message_listener(listener)
+        with consumer:
+            assert wait_until(lambda: len(api.asked_for("nack")) == 2)
+            api.pass_by(1)
+            assert wait_until(lambda: api.done() == ["a"])
+    assert calls == ["a", "a"]
+
+
+def test_a_consumer_that_does_not_start_leaves_the_topics_that_it_has_joined(api: PullingApi) -> None:
+    with Client(URL, transport=api) as client:
+        consumer = Consumer(client, "workers", OPTIONS)
+        consumer.subscribe("TopicTest", "TagA")
+        consumer.subscribe("absent", "TagA")
+        consumer.register_message_listener(lambda messages: None)
+        with pytest.raises(NotFoundError):
+            consumer.start()
+        assert list(client.list_members("TopicTest", "workers")) == []
+        client.create_topic("absent")
+        with consumer:
+            assert len(list(client.list_members("TopicTest", "workers"))) == 1
 
 
 def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running: type[Running]) -> None:

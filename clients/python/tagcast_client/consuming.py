@@ -101,11 +101,12 @@ class ConsumerOptions:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A listener's batch, with its current receipt handles."""
+    """A listener's batch, with its current receipt handles. *delay_s* is set when the batch is given back."""
 
     topic: str
     messages: Sequence[Pulled]
     handles: list[str]
+    delay_s: int | None = None
 
     @classmethod
     def split(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[Batch]:

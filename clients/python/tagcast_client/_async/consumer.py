@@ -82,8 +82,13 @@ class AsyncConsumer:
         if self._work.stopping:
             raise RuntimeError("this consumer was shut down: create another one")
         self.member_id = self.member_id or new_member_id()  # Not earlier: a fork may come between.
-        for topic in self._filters:
-            await self._beat(topic)
+        try:
+            for topic in self._filters:
+                await self._beat(topic)
+        except BaseException:
+            await self._leave()
+            self._subscriptions.clear()
+            raise
         for topic in self._filters:
             self._upkeep.start(self._stay_alive, topic)
             self._pulls.start(self._pull_all, topic)
@@ -104,9 +109,13 @@ class AsyncConsumer:
         await self._work.join()
         self._upkeep.stop()
         await self._upkeep.join()
-        topics = () if self._has_left else self._subscriptions
-        self._has_left = True
-        for topic in topics:
+        if not self._has_left:
+            self._has_left = True
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Leave the group in the topics that this consumer has joined."""
+        for topic in self._subscriptions:
             try:
                 await self.client.leave(topic, self.consumer_group, self.member_id)
             except TagcastError as fault:
@@ -183,16 +192,20 @@ class AsyncConsumer:
     async def _consume(self, batch: Batch) -> None:
         delay_s = await self._call_listener(batch)
         self._batches.discard(batch)
-        subscription = self._subscriptions[batch.topic]
+        batch.delay_s = delay_s
         try:
             if delay_s is None:
-                await self.client.ack(batch.topic, subscription, batch.handles)
+                await self.client.ack(batch.topic, self._subscriptions[batch.topic], batch.handles)
             else:
-                await self.client.nack(batch.topic, subscription, batch.handles, delay_seconds=delay_s)
+                await self._give_back(batch)
         except Exception as fault:  # noqa: BLE001 - reported, and the messages come again
             self._report(fault)
         finally:
             self._slots.give_back(1)
+
+    async def _give_back(self, batch: Batch) -> None:
+        subscription = self._subscriptions[batch.topic]
+        await self.client.nack(batch.topic, subscription, batch.handles, delay_seconds=batch.delay_s)
 
     async def _call_listener(self, batch: Batch) -> int | None:
         """Return a listener's verdict on a batch: None for success, or seconds until the batch is visible again."""
@@ -208,7 +221,13 @@ class AsyncConsumer:
         pause_s = self.options.prolong_seconds or self.options.visibility_timeout_seconds / 3
         while not await self._upkeep.pause(pause_s):
             for topic, batches in Batch.together(self._batches, HANDLES_MAX):
-                self._upkeep.start(self._extend, topic, batches)
+                self._start_extension(topic, batches)
+
+    def _start_extension(self, topic: str, batches: Sequence[Batch]) -> None:
+        try:
+            self._upkeep.start(self._extend, topic, batches)
+        except RuntimeError as fault:  # No further thread: the next extension follows.
+            self._report(fault)
 
     async def _extend(self, topic: str, batches: Sequence[Batch]) -> None:
         subscription, seconds = self._subscriptions[topic], self.options.visibility_timeout_seconds
@@ -218,7 +237,7 @@ class AsyncConsumer:
         except InvalidError as fault:  # A message was pulled almost 12 hours ago, so all of the request was refused.
             if len(batches) > 1:
                 for batch in batches:
-                    self._upkeep.start(self._extend, topic, (batch,))
+                    self._start_extension(topic, (batch,))
             else:
                 self._batches.discard(batches[0])
                 self._report(fault)
@@ -229,3 +248,9 @@ class AsyncConsumer:
         renewed = {result.receipt_handle: result.new_receipt_handle or result.receipt_handle for result in results}
         for batch in batches:
             batch.handles = [renewed.get(handle, handle) for handle in batch.handles]
+            if batch.delay_s is None:
+                continue
+            try:
+                await self._give_back(batch)  # Again, because the extension may have come after the first nack.
+            except Exception as fault:  # noqa: BLE001 - reported, and the messages come again
+                self._report(fault)
