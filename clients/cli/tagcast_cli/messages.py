@@ -12,7 +12,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.batches import parts
-from tagcast_client.operation import Json, drop_none, path_of
+from tagcast_client.operation import Json, drop_none, part_key, path_of
 
 from tagcast_cli import completion
 from tagcast_cli.content import PropertyPairs, RoutingKey, Tags, TextAttributes, body_bytes, message_of
@@ -77,17 +77,19 @@ def _what_next(session: Session, topic: str, answer: Json) -> list[Text]:
 def _publish_copies(session: Session, topic: str, message: Json, count: int, key: str | None) -> None:
     accepted: list[Json] = []
     refused: list[Json] = []
-    for number, (_, part) in enumerate(parts([message] * count)):
-        # Each batch is a request of its own, and so is its claim on the key.
-        headers = {"idempotency-key": key if number == 0 else f"{key}-{number}"} if key else None
-        path = path_of("topics", topic, "messages", "batch")
-        answer = session.api.request("POST", path, {"messages": part}, headers=headers)
-        if session.as_json:
-            typer.echo(visible_json(answer.text.rstrip("\n")))
-        for outcome in answer.json.get("results", []):
-            (refused if "error" in outcome else accepted).append(outcome)
+    path = path_of("topics", topic, "messages", "batch")
+    try:
+        for place, part in parts([message] * count):
+            headers = {"idempotency-key": part_key(key, place)} if key else None
+            answer = session.api.request("POST", path, {"messages": part}, headers=headers)
+            if session.as_json:
+                typer.echo(visible_json(answer.text.rstrip("\n")))
+            for outcome in answer.json.get("results", []):
+                (refused if "error" in outcome else accepted).append(outcome)
+    finally:  # Also after a failed batch.
+        if not session.as_json and (accepted or refused):
+            session.out.print(_copies_summary(accepted, refused))
     if not session.as_json:
-        session.out.print(_copies_summary(accepted, refused))
         for line in _what_next(session, topic, accepted[-1]) if accepted else ():
             session.out.print(line, soft_wrap=True)
     if refused:

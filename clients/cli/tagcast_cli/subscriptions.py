@@ -231,14 +231,16 @@ def subscribe_all(
     session = session_of(ctx)
     results: list[Json] = []
     items = _read(source)
-    for _, part in parts(items):
-        path = path_of("topics", topic, "subscriptions", "batch")
-        answer = session.api.request("POST", path, {"subscriptions": list(part), "replace": replace})
-        if session.as_json:
-            typer.echo(visible_json(answer.text.rstrip("\n")))
-        results += answer.json.get("results", [])
-    if not session.as_json:
-        session.out.print(_summary(topic, [str(item.get("name", "—")) for item in items], results))
+    path = path_of("topics", topic, "subscriptions", "batch")
+    try:
+        for _, part in parts(items):
+            answer = session.api.request("POST", path, {"subscriptions": list(part), "replace": replace})
+            if session.as_json:
+                typer.echo(visible_json(answer.text.rstrip("\n")))
+            results += answer.json.get("results", [])
+    finally:  # Also after a failed part: the secrets of the parts before are shown only once.
+        if not session.as_json and (results or not items):
+            session.out.print(_summary(topic, [str(item.get("name", "—")) for item in items], results))
     if any("error" in result for result in results):
         raise typer.Exit(1)
 

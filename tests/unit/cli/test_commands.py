@@ -300,7 +300,34 @@ def test_copies_go_through_the_batch_route(api: FakeApi, run: Run) -> None:
     assert result.exit_code == 0, result.output
     posted = [request for request in api.requests if request.method == "POST"]
     assert [len(request.body["messages"]) for request in posted] == [100, 100, 50]
-    assert [request.headers["idempotency-key"] for request in posted] == ["k", "k-1", "k-2"]
+    keys = [request.headers["idempotency-key"] for request in posted]
+    assert (keys[0], len(set(keys)), [len(key) for key in keys[1:]]) == ("k", 3, [64, 64])
+
+
+def test_what_was_done_before_a_failed_part_is_shown(api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted = [{"message_id": ID, "matched": 1}] * 100
+    created = [{"name": f"s{number}", "secret": f"whsec_{number}"} for number in range(100)]
+
+    def answer_first(results: list[dict[str, Any]]) -> None:
+        answers = [(200, {"results": results}), (422, {"title": "Full", "status": 422})]
+
+        def answer_to(method: str, asked: str) -> tuple[int, str, str]:
+            status, body = answers.pop(0)
+            return status, "application/json", json.dumps(body)
+
+        monkeypatch.setattr(api, "answer_to", answer_to)
+
+    answer_first(accepted)
+    result = run("publish", "t", "x", "--count", "150")
+    assert (result.exit_code, "Full" in result.stderr) == (1, True)
+    assert re.search(r"accepted +100 ", result.stdout)
+
+    items = [{"name": f"s{number}", "endpoint": "http://a.test/", "secret": "generate"} for number in range(150)]
+    answer_first(created)
+    result = run("subscribe-all", "t", "-", stdin=json.dumps(items))
+    assert (result.exit_code, "Full" in result.stderr) == (1, True)
+    assert "100 subscribed to t." in result.stdout
+    assert "whsec_99" in result.stdout
 
 
 def test_a_refused_copy_is_shown_and_ends_with_1(api: FakeApi, run: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, TypeVar, Unpack
 
 from tagcast_client._async.operations import AsyncOperations
@@ -19,7 +18,7 @@ from tagcast_client.changing import (
 )
 from tagcast_client.decoding import decode
 from tagcast_client.models import Accepted, Refused, Subscription, Tail, Topic
-from tagcast_client.operation import Answer, Operation, idempotency, if_match, path_of, query_of, reads
+from tagcast_client.operation import Answer, Operation, idempotency, if_match, part_key, path_of, query_of, reads
 from tagcast_client.outgoing import ArchivedMessage, Body, MessageAttributes, NewMessage
 from tagcast_client.settings import (
     Endpoint,
@@ -90,9 +89,7 @@ class AsyncClient(AsyncOperations):
         key = idempotency(idempotency_key)
 
         def publish(part: Sequence[Mapping[str, Any]], place: int) -> Operation[tuple[Accepted | Refused, ...]]:
-            # A digest, because a suffix would make a long key too long.
-            part_key = sha256(f"{key}+{place}".encode()).hexdigest() if place else key
-            headers = {"Idempotency-Key": part_key, **trace}
+            headers = {"Idempotency-Key": part_key(key, place), **trace}
             return Operation("POST", path, _reads_results(Accepted), {"messages": part}, headers=headers)
 
         return await self._send_parts(publish, [message.as_json() for message in messages])
