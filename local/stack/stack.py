@@ -67,6 +67,8 @@ class Stack:
         self._folder = DataFolder(options.folder)
         self._exposition, self._print = Exposition(), printer(short_name)
         self._host = LambdaHost(self._hear)
+        self._measured: frozenset[str] = frozenset()
+        """The functions of the deployment. The lines of other functions are not our metrics."""
         self._engine: Engine | None = None
         self._front: Front | None = None
         self._sources: Sources | None = None
@@ -124,15 +126,17 @@ class Stack:
         await self._announce(self._engine, deployment, callers)
 
     def _hear(self, function: str, line: str) -> None:
-        """Add a function's log line to the metrics. Print the line, unless the engine has ended."""
+        """Print a function's log line, unless the engine has ended. Add the service's metrics in it to ours."""
         if self._engine is None or self._engine.alive:
             self._print(function, line)
-        self._exposition.hear(line)
+        if function in self._measured:
+            self._exposition.hear(line)
 
     async def _start_functions(
         self, engine: Engine, deployment: Deployment, callers: Callers, user_functions: tuple[FunctionSpec, ...]
     ) -> None:
         """Give the host the template's and the user's functions, and wait until they are warm."""
+        self._measured = frozenset(function.name for function in deployment.functions.values())
         for logical_id, function in deployment.functions.items():
             name = short_name(function.name)
             environment = self._common_environment(engine, callers.functions[logical_id])

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tagcast_aws.runtime.subscription_metrics import UNITS
 
 from local.stack.exposition import LABELS, Exposition, describe_metric
+from local.stack.stack import Stack, StackOptions
 from tests.architecture.test_metrics import told_by_the_code
 
 DASHBOARD = json.loads((Path(__file__).resolve().parents[3] / "docs/grafana.json").read_text())
@@ -108,3 +109,10 @@ def test_of_several_values_of_a_level_the_last_one_counts(exposition: Exposition
     exposition.hear(line({"OldestBlockedHeadSeconds": [60], "ExpiringWithinHour": [3, 5, 4]}))
 
     assert read(exposition)[("tagcast_expiring_within_hour",)] == 4
+
+
+@pytest.mark.parametrize("said", [line({"Rated": 1}), '{"_aws": broken', '{"note": "_aws", "_aws": 1}'])  # type: ignore[dict-item]
+def test_what_a_function_of_the_user_prints_is_no_metric_of_the_service(tmp_path: Path, said: str) -> None:
+    stack = Stack(StackOptions(folder=tmp_path))
+    stack._hear("rate", said)
+    assert stack._exposition.text() == b""
