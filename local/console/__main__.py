@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx
+from tagcast_cli import OTHERS
 from tagcast_client import AsyncClient, BearerToken, Retries, SigV4
 from tagcast_client.signing import is_aws, region_of
 
@@ -89,5 +90,11 @@ async def run(asked: argparse.Namespace) -> int:
     return 0
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the arguments and serve. Files created here, such as reports, are private to the user."""
+    os.umask(OTHERS)
+    return asyncio.run(run(parse(arguments)))
+
+
 if __name__ == "__main__":
-    sys.exit(asyncio.run(run(parse(None))))
+    sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast_cli.job_run import Days, JobError
 
+from local.console import __main__ as console
 from local.console.archive_jobs import GlueJobs, JobOrder
 from tests.unit.console.visitor import Seen, Visitor
 
@@ -184,3 +186,17 @@ def test_a_job_of_glue_that_leaves_no_page_failed_and_says_why(tmp_path: Path) -
         jobs.run(ORDER, lambda said: None)
     with pytest.raises(JobError, match="no such stack"):
         GlueJobs("other", tmp_path, FakeAws("SUCCEEDED")).run(ORDER, lambda said: None)
+
+
+def test_the_console_writes_files_for_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def write(asked: object) -> int:
+        (tmp_path / "report.html").write_text("a message")
+        return 0
+
+    monkeypatch.setattr(console, "run", write)
+    before = os.umask(0o022)
+    try:
+        assert console.main([]) == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / "report.html").stat().st_mode & 0o777 == 0o600
