@@ -116,18 +116,20 @@ class Samples:
             await self.sample(topic)
         if topic not in self._topics:
             return ()
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._go_on())
         return self._file.minutes(topic, subscription, self._now() - count * MINUTE)
 
     async def sample(self, topic: str) -> None:
         """Read a topic's events since the last sample."""
-        watched = self._topics[topic]
+        watched = self._topics.get(topic)
+        if watched is None:  # A page found meanwhile that the topic does not exist.
+            return
         try:
             told = await self._api.tail(topic, max_events=EVENTS_MAX, cursor=watched.cursor)
             settings = await self._api.get_topic(topic)
         except NotFoundError:
-            del self._topics[topic]
+            self._topics.pop(topic, None)
             self._file.forget(topic)
             return
         except TagcastError:  # The next request returns the events since then, too.

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tagcast.ids import ID_SEQUENCE_BITS
 from tagcast_client import AsyncClient
@@ -82,6 +83,35 @@ def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_and_kept(
         loop.run(samples.stop())
         assert loop.run(Samples(api, MinuteFile(file, "b"), now).minutes("orders", "", 60))[0].published is None
         loop.run(api.aclose())
+
+
+def test_charts_of_an_absent_topic_end_no_sampling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.console.samples.ASK_S", 0.01)
+    world, asked = InMemoryApi(), asyncio.Event()
+    world.fakes.topic("orders")
+
+    class LateAnswer(httpx.AsyncBaseTransport):
+        """The API that answers a question about the absent topic when another one was asked."""
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if "absent" in request.url.path:
+                self.again = getattr(self, "again", 0) + 1
+                if self.again == 2:
+                    asked.set()
+                await asyncio.wait_for(asked.wait(), 5)
+            return await world.handle_async_request(request)
+
+    async def play() -> None:
+        samples = Samples(AsyncClient("http://api.test", transport=LateAnswer()), MinuteFile(tmp_path / "a", "a"))
+        await samples.minutes("orders", "", 60)
+        assert await samples.minutes("absent", "", 60) == ()
+        before = len(world.requests)
+        async with asyncio.timeout(5):
+            while len(world.requests) < before + 10:
+                await asyncio.sleep(0.01)
+        await samples.stop()
+
+    asyncio.run(play())
 
 
 def test_minutes_are_kept_for_a_day_and_the_oldest_of_too_many_go(tmp_path: Path) -> None:
