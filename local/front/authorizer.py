@@ -77,7 +77,8 @@ class JwtAuthorizer:
             claims = await self._claims((authorization or "").removeprefix("Bearer ").strip())
         except TokenError as fault:
             return problem(401, "Unauthorized", str(fault))
-        scopes = str(claims.get("scope", claims.get("scp", ""))).split()
+        own = claims.get("scope", claims.get("scp", ""))
+        scopes = list(map(str, own)) if isinstance(own, list) else str(own).split()
         if not set(needed) & set(scopes):
             return problem(403, "Forbidden", f"the token has none of the scopes {', '.join(needed)}")
         return {"jwt": {"claims": {name: as_text(value) for name, value in claims.items()}, "scopes": scopes}}
