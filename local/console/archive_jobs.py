@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,6 +69,19 @@ class JobOrder:
             return of
         beside = f", compared with the filter of {self.subscription}" if self.subscription else ""
         return f"{of}, with {filter_text(self.candidate)}{beside}"
+
+    @property
+    def folder(self) -> str:
+        """The name of the report's folder, as the jobs name it. A digest follows the name of a backtest's folder.
+
+        >>> JobOrder("audit", Days.of("2026-11-01", "2026-11-03"), "orders").folder
+        '2026-11-01_2026-11-02_orders'
+        """
+        first, last = self.days.first, self.days.end - timedelta(1)
+        days = first.isoformat() if first == last else f"{first.isoformat()}_{last.isoformat()}"
+        if self.job == "backtest":
+            return f"{self.topic}_{days}"
+        return days if self.topic is None else f"{days}_{self.topic}"
 
     def arguments(self, place: Archive) -> list[str]:
         """Return the arguments of the program. For an audit, a local archive is complete until now."""
@@ -218,7 +231,7 @@ class GlueJobs:
         while (run := glue.get_job_run(JobName=name, RunId=run_id)["JobRun"])["JobRunState"] in UNDER_WAY:
             said(f"Glue: {run['JobRunState'].lower()}, {run.get('ExecutionTime', 0)} s")
             self.sleep(LOOK_S)
-        page = self._page(bucket, order.job, began_at)
+        page = self._page(bucket, order, began_at)
         if run["JobRunState"] == ENDED_WELL:
             return JobResult(page, "Done.")
         if page is None:
@@ -239,10 +252,11 @@ class GlueJobs:
             raise JobError(f"the stack {self.stack} has no archive. Set your stack with --stack")
         return outputs[ARCHIVE]
 
-    def _page(self, bucket: str, job: str, began_at: datetime) -> Path | None:
-        """Download the HTML report that was written since *began_at*, if there is one."""
+    def _page(self, bucket: str, order: JobOrder, began_at: datetime) -> Path | None:
+        """Download the order's HTML report that was written since *began_at*, if there is one."""
         s3 = self.client("s3")
-        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"reports/{job}/")
+        prefix = f"reports/{order.job}/{order.folder}" + ("_" if order.job == "backtest" else "/")
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         listed = [each for page in pages for each in page.get("Contents", ())]
         made = [each for each in listed if each["Key"].endswith(".html") and each["LastModified"] >= began_at]
         if not made:

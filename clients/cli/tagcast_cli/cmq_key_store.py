@@ -37,8 +37,9 @@ class KeyStore:
         """Return the keys of a stack on AWS."""
         import boto3
 
-        session = boto3.session.Session(profile_name=profile, region_name=region)
-        return cls(session.client("secretsmanager"), secret_name(stack))
+        with _faults_in_words():
+            session = boto3.session.Session(profile_name=profile, region_name=region)
+            return cls(session.client("secretsmanager"), secret_name(stack))
 
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:

@@ -44,17 +44,25 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
         raise JobError(f"{start}, or {otherwise}") from None
 
 
-def client_of(owner: Mapping[str, str], service: Any) -> Any:
-    """Return a boto3 client with the address and credentials in *owner*. If *owner* is empty, it is a client of AWS."""
+def client_of(owner: Mapping[str, str], service: Any, profile: str | None = None) -> Any:
+    """Return a boto3 client with the address and credentials in *owner*.
+
+    If *owner* is empty, it is a client of AWS with the credentials of *profile*.
+    """
     import boto3
 
-    return boto3.client(
+    return boto3.Session(profile_name=profile).client(
         service,
         endpoint_url=owner.get("AWS_ENDPOINT_URL"),
         region_name=owner.get("AWS_DEFAULT_REGION"),
         aws_access_key_id=owner.get("AWS_ACCESS_KEY_ID"),
         aws_secret_access_key=owner.get("AWS_SECRET_ACCESS_KEY"),
     )
+
+
+def profile_environment(profile: str | None) -> dict[str, str]:
+    """Return the environment variables with which a job uses an AWS profile."""
+    return {} if profile is None else {"AWS_PROFILE": profile}
 
 
 NOTHING_JUDGED = 3
@@ -99,25 +107,33 @@ class Archive:
         from botocore.exceptions import BotoCoreError, ClientError
         from tagcast_client.signing import region_of
 
-        session = boto3.Session(profile_name=profile, region_name=region or region_of(url))
         try:
+            session = boto3.Session(profile_name=profile, region_name=region or region_of(url))
             bucket = bucket_of(session.client("cloudformation"), url)
         except (BotoCoreError, ClientError) as fault:
             raise JobError(f"cannot find the archive of {url} with CloudFormation: {fault}") from None
         if bucket is None:
             raise JobError(f"no stack of this account has the API {url}; give the archive with --archive s3://BUCKET")
-        return cls(f"s3://{bucket}", {} if profile is None else {"AWS_PROFILE": profile})
+        return cls(f"s3://{bucket}", profile_environment(profile))
 
     def fetch(self, uri: str) -> Path:
-        """Return the local path of a report. A report in S3 is downloaded into the folder of reports."""
+        """Return the local path of a report. A report in S3 is downloaded into the folder of reports.
+
+        Raises JobError if S3 refuses.
+        """
         parts = urlsplit(uri)
         if parts.scheme not in ("s3", "s3a"):
             return Path(uri.removeprefix("file://"))
+        from botocore.exceptions import BotoCoreError, ClientError
+
         target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
         known = os.umask(OTHERS)  # What an archive says is nobody else's to read, on this machine either.
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            client_of(self.owner, "s3").download_file(parts.netloc, parts.path.lstrip("/"), str(target))
+            s3 = client_of(self.owner, "s3", self.environment.get("AWS_PROFILE"))
+            s3.download_file(parts.netloc, parts.path.lstrip("/"), str(target))
+        except (BotoCoreError, ClientError) as fault:
+            raise JobError(f"cannot download the report {uri}: {fault}") from fault
         finally:
             os.umask(known)
         return target
@@ -163,7 +179,8 @@ class JobProgram:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             env=os.environ | archive.environment,
         )
         last: deque[str] = deque(maxlen=JOB_LINES_KEPT)

@@ -34,6 +34,7 @@ from tagcast_cli.job_run import (
     backtest_arguments,
     compacting,
     option,
+    profile_environment,
     run_job,
 )
 from tagcast_cli.options import with_options
@@ -63,9 +64,9 @@ class ArchiveOptions:
 
     def archive(self, ctx: typer.Context) -> Archive:
         """Return the archive that the options name; by default the archive of the local stack on `--data`."""
-        if self.uri is not None:
-            return Archive(self.uri)
         session = session_of(ctx)
+        if self.uri is not None:
+            return Archive(self.uri, profile_environment(session.profile))
         address = self.url or (session.api.url if _is_given(ctx.find_root(), "url") else None)
         if address is None or _is_given(ctx, "data"):
             return Archive.of_stack(self.data)

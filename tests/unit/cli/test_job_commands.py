@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from tagcast_cli import jobs
 from tagcast_cli.app import app
-from tagcast_cli.job_run import Archive, Days, JobError, Link, Result, run_job
+from tagcast_cli.job_run import Archive, Days, JobError, JobProgram, Link, Result, run_job
 from typer.testing import CliRunner
 
 from tests.unit.cli.conftest import FakeApi, Run
@@ -68,6 +71,62 @@ def test_a_job_that_breaks_is_quoted(tmp_path: Path) -> None:
         run_job("compact", Archive(str(tmp_path)), ["--nothing", "1"], said)
     with pytest.raises(JobError, match=f"There is no archive {tmp_path}/typo: give"):
         run_job("compact", Archive(f"{tmp_path}/typo"), [], said)
+
+
+def test_a_job_says_what_is_no_utf_8_and_ends() -> None:
+    program = "import sys; sys.stderr.buffer.write(b'caf\\xe9\\n' + b'x' * 1_000_000); print('{\"job\": \"x\"}')"
+    jobs = JobProgram((sys.executable, "-c", program))
+    assert jobs.run("x", Archive("s3://b"), [], lambda said: None) == Result({"job": "x"}, 0)
+
+
+@pytest.fixture
+def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configure the AWS profile *me* besides the default."""
+    (tmp_path / "credentials").write_text(
+        "".join(f"[{each}]\naws_access_key_id={each}\naws_secret_access_key=x\n" for each in ("default", "me"))
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("profile")
+def test_a_profile_is_that_of_the_job_and_of_the_download_of_its_report(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = list[Archive]()
+
+    def job(name: str, place: Archive, *asked: object, first: Link = ()) -> Result:
+        places.append(place)
+        return Result({"job": name}, 0)
+
+    monkeypatch.setattr(jobs, "run_job", job)
+    assert run("--profile", "me", "report", "--archive", "s3://kept").exit_code == 0
+    [place] = places
+    assert place.environment == {"AWS_PROFILE": "me"}
+
+    keys = list[str]()
+
+    def download(self: Any, bucket: str, key: str, target: str) -> None:
+        keys.append(self._request_signer._credentials.access_key)
+
+    monkeypatch.setattr("boto3.s3.inject.download_file", download)
+    replace(place, reports=tmp_path).fetch("s3a://kept/reports/report/x/index.html")
+    assert keys == ["me"]
+
+
+@pytest.mark.usefixtures("profile")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "--url", "https://id.execute-api.eu-west-1.amazonaws.com"),
+        ("cmq-key", "list", "--stack", "tagcast"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_unknown_profile_is_named_in_a_sentence(run: Run, words: tuple[str, ...]) -> None:
+    refused = run("--profile", "typo", *words)
+    assert (refused.exit_code, "The config profile (typo) could not be found" in refused.stderr) == (1, True)
 
 
 def test_a_report_in_a_folder_is_where_it_is(tmp_path: Path) -> None:

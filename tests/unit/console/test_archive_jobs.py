@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast_cli.job_run import Days, JobError
+from tagcast_cli import job_run
+from tagcast_cli.job_run import Days, JobError, Result
 
+from glue_jobs.io.arguments import Window
 from local.console import __main__ as console
 from local.console.archive_jobs import GlueJobs, JobOrder
 from tests.unit.console.visitor import Seen, Visitor
@@ -130,8 +132,11 @@ class FakeAws:
         self.error = error
         self.started: list[tuple[str, dict[str, str]]] = []
         now = datetime.now(UTC)
-        self.pages = {"reports/audit/old/index.html": now - timedelta(1)}
-        self.made = {"reports/audit/day/index.html": now + timedelta(seconds=30)}
+        self.pages = {"reports/audit/2026-11-01_orders/old.html": now - timedelta(1)}
+        self.made = {
+            "reports/audit/2026-11-01_orders/index.html": now + timedelta(seconds=30),
+            "reports/audit/2026-11-01/index.html": now + timedelta(seconds=31),
+        }
 
     def __call__(self, service: str) -> Any:
         return self
@@ -176,8 +181,35 @@ def test_glue_runs_the_jobs_of_a_deployment_and_their_pages_come_from_its_bucket
     assert aws.started == [("mine-audit", {"--from": "2026-11-01", "--to": "2026-11-02", "--topic": "orders"})]
     assert said == ["Glue: starting, 7 s", "Glue: running, 7 s"]
     assert found.is_well is is_well
-    assert found.page == tmp_path / "audit/day/index.html"
-    assert found.page.read_text() == "kept reports/audit/day/index.html"
+    assert found.page == tmp_path / "audit/2026-11-01_orders/index.html"
+    assert found.page.read_text() == "kept reports/audit/2026-11-01_orders/index.html"
+
+
+@pytest.mark.parametrize("end", ["2026-11-02", "2026-11-04"])
+def test_a_report_is_looked_for_where_the_job_writes_it(end: str) -> None:
+    days = Days.of("2026-11-01", end)
+    assert JobOrder("report", days).folder == Window(days.first, days.end).label
+
+
+def test_a_report_that_cannot_be_downloaded_is_a_failure_with_its_reason(
+    stack: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoReport:
+        def download_file(self, *asked: str) -> None:
+            raise ClientError({"Error": {"Code": "404", "Message": "Not Found"}}, "HeadObject")
+
+    class Done:
+        def run(self, *asked: object, **more: object) -> Result:
+            return Result({"html": "s3://kept/reports/report/day/index.html"}, 0)
+
+        def stop(self) -> None:
+            """Nothing runs."""
+
+    monkeypatch.setattr(job_run, "client_of", lambda *asked: NoReport())
+    monkeypatch.setattr(stack.desk.jobs.runner, "jobs", Done())
+    seen = started(stack, job="report").text
+    assert "The job failed." in seen
+    assert "cannot download the report" in seen
 
 
 def test_a_job_of_glue_that_leaves_no_page_failed_and_says_why(tmp_path: Path) -> None:
