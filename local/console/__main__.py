@@ -37,8 +37,11 @@ def desk_for(
 ) -> Desk:
     """Return a console's desk. A console that uses credentials admits only requests with its key.
 
+    Its credentials are the token in TAGCAST_TOKEN, if there is one, or *auth*.
     By default *jobs* are run by the stack on the folder *data*, and *metrics* are sampled.
     """
+    token = os.environ.get("TAGCAST_TOKEN")
+    auth = BearerToken(token) if token else auth
     api = AsyncClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-console")
     key = secrets.token_urlsafe(24) if auth else None
     return Desk(api, data / "reports", JobBoard(jobs or LocalJobs(data)), time_scale, key, metrics=metrics)
@@ -73,10 +76,8 @@ async def run(asked: argparse.Namespace) -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopped.set)
     signed = SigV4(asked.profile, asked.region) if is_aws(asked.url) else None
-    token = os.environ.get("TAGCAST_TOKEN")
     jobs, metrics = of_deployment(asked) if is_aws(asked.url) else (None, None)
-    auth = BearerToken(token) if token else signed
-    desk = desk_for(asked.url, asked.data, auth, asked.time_scale, jobs, metrics)
+    desk = desk_for(asked.url, asked.data, signed, asked.time_scale, jobs, metrics)
     async with contextlib.AsyncExitStack() as ends:
         server = ConsoleServer(desk)
         ends.push_async_callback(server.stop)

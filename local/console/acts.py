@@ -141,6 +141,7 @@ async def retry_topic(request: web.Request) -> web.Response:
     """Retry the blocked subscriptions of a topic now."""
     desk, topic = desk_of(request), request.match_info["topic"]
     await desk.api.retry_topic(topic)
+    desk.forget()
     raise web.HTTPSeeOther(f"/topics/{topic}")
 
 

@@ -195,6 +195,13 @@ class BacklogCounts:
             await asyncio.wait({self._task}, timeout=PATIENCE_S)
         return {name: self._known[name][1] for name in names if name in self._known}
 
+    def forget(self) -> None:
+        """Forget all counts, also that of a running count, because this console has changed lanes."""
+        self._known = {}
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
     async def stop(self) -> None:
         """Stop a running count."""
         if self._task is not None:

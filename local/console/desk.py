@@ -67,6 +67,7 @@ class Desk:
         """Expire the caches after a change from this console."""
         self.lanes.forget()
         self.topics.forget()
+        self.backlogs.forget()
 
     async def stop(self) -> None:
         """Stop background reads."""

@@ -66,7 +66,10 @@ def parse_criteria(query: Mapping[str, str]) -> MessageCriteria:
 
 def since_of(within: str) -> datetime:
     """Return the instant that is the duration *within* before now. Raises ValueError."""
-    return datetime.now(UTC) - timedelta(seconds=seconds_of(within))
+    try:
+        return datetime.now(UTC) - timedelta(seconds=seconds_of(within))
+    except OverflowError:
+        raise ValueError(f"{within!r} begins before the year 1") from None
 
 
 async def search(request: web.Request) -> web.Response:

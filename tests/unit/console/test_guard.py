@@ -6,7 +6,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tagcast_client import BearerToken
 
+from local.console.__main__ import desk_for
 from local.console.guard import POLICY
 from tests.clients.in_memory_api import refused, status
 from tests.unit.console.visitor import Visitor
@@ -102,3 +104,15 @@ def test_an_api_that_does_not_answer_is_a_page_that_says_so(visitor: Visitor) ->
 def test_a_page_that_is_not_there_is_not_found(visitor: Visitor) -> None:
     assert visitor.get("/nowhere").status == 404
     assert visitor.act("/", {}).status == 405
+
+
+def test_a_console_with_a_token_uses_it_and_admits_only_requests_with_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TAGCAST_TOKEN", raising=False)
+    open_to_all = desk_for("http://127.0.0.1:1", tmp_path)
+    assert (open_to_all.api.auth, open_to_all.key) == (None, None)
+    monkeypatch.setenv("TAGCAST_TOKEN", "token")
+    desk = desk_for("http://127.0.0.1:1", tmp_path)
+    assert isinstance(desk.api.auth, BearerToken)
+    assert desk.key is not None

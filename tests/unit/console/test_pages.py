@@ -392,6 +392,21 @@ def test_undo_leaves_a_lane_that_a_colleague_had_paused(visitor: Visitor, ids: l
     assert "Undo" not in shown
 
 
+def test_a_backlog_is_counted_anew_after_an_act_of_this_console(visitor: Visitor, ids: list[str]) -> None:
+    def shown() -> list[str]:
+        return re.findall(r'data-label="Backlog" class="num">([^<]*)<', visitor.get("/").text)
+
+    assert shown() == ["2"]
+    visitor.act(f"{LANE}/skip", {"head": ids[0], "reason": "wrong"})
+    assert shown() == ["1"]
+
+
+@pytest.mark.parametrize("path", ["/topics/orders/history", "/search"])
+def test_a_duration_beyond_all_years_is_a_fault_of_the_form(visitor: Visitor, path: str) -> None:
+    shown = visitor.get(f"{path}?topic=orders&within=999999d")
+    assert (shown.status, "begins before the year 1" in unescape(shown.text)) == (200, True)
+
+
 def test_a_preview_counts_the_lanes_that_one_action_cannot_include(
     visitor: Visitor, ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
