@@ -7,6 +7,7 @@ permissions.
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,9 +53,13 @@ class Permissions:
     _kept: set[tuple[str, ...]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Load the decisions of earlier processes."""
+        """Load the decisions of earlier processes. A last line that a full disk cut off is dropped."""
         if self.uses.exists():
-            self._kept = {_mark(json.loads(line)) for line in self.uses.read_text().splitlines()}
+            known = self.uses.read_bytes()
+            complete, _, cut_off = known.rpartition(b"\n")
+            if cut_off:
+                os.truncate(self.uses, len(known) - len(cut_off))
+            self._kept = {_mark(json.loads(line)) for line in complete.splitlines()}
 
     def put(self, roles: Mapping[str, Any]) -> None:
         """Replace the active roles."""

@@ -243,6 +243,17 @@ def test_no_more_executions_are_started_than_the_stack_bears(gate: Gate) -> None
     assert gate.call(OWNER, "states", "AWSStepFunctions.StartExecution", {"name": "e"})[0] == 200
 
 
+def test_a_decision_that_a_full_disk_cut_off_is_dropped(tmp_path: Path) -> None:
+    uses = tmp_path / "uses.jsonl"
+    need = Need("dynamodb:GetItem", TABLE)
+    Permissions(ACCOUNT, uses).allowed(READER, need)
+    whole = uses.read_text()
+    for cut_off in (whole + whole[:20], whole[:20]):
+        uses.write_text(cut_off)
+        Permissions(ACCOUNT, uses).allowed(READER, need)
+        assert uses.read_text() == whole
+
+
 def test_the_workflow_invokes_what_its_role_may_and_nothing_else(tmp_path: Path) -> None:
     function = "arn:aws:lambda:us-east-1:123456789012:function:retry"
     permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
