@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 from tagcast_client import Consumer, ConsumerOptions, Filter, Later, MessageModel, Pulled
 from tagcast_client.consuming import member_id as new_member_id
+from tagcast_client.instants import instant
 
 from tagcast_cli.content import body_fields
 from tagcast_cli.filters import FilterOptions
@@ -98,12 +99,16 @@ def consume(
     """
     session = session_of(ctx)
     wanted = filter.filter()
+    try:
+        begins = instant(start_from)
+    except ValueError:
+        raise typer.BadParameter(f"{start_from} has no time zone: {start_from}Z is UTC", param_hint="--from") from None
     options = replace(
         OPTIONS,
         member_id=member_id or new_member_id(),
         message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
         ordered=ordered,
-        start_from=start_from,
+        start_from=begins,
     )
     enough = threading.Event()
     consumer = Consumer(session.api, name, options, on_error=lambda fault: session.warn(str(fault)))

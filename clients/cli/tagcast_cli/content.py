@@ -14,7 +14,7 @@ from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
 from tagcast_cli.options import SettingOptions
 
-BodyArgument = Annotated[str, typer.Argument(help="Body of the message.")]
+BodyArgument = Annotated[str, typer.Argument(help="Body of the message; - reads standard input, @FILE reads a file.")]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the message; may be repeated.")
 ]

@@ -97,10 +97,10 @@ class Deployment:
         outputs = (self.described or {}).get("Outputs", [])
         return next((str(each["OutputValue"]) for each in outputs if each["OutputKey"] == name), "")
 
-    def parameter(self, name: str) -> int:
+    def parameter(self, name: str) -> float:
         """Return a numeric parameter of the stack."""
         given = (self.described or {}).get("Parameters", [])
-        return next((int(each["ParameterValue"]) for each in given if each["ParameterKey"] == name), 0)
+        return next((float(each["ParameterValue"]) for each in given if each["ParameterKey"] == name), 0)
 
     def physical_id(self, logical_id: str) -> str:
         """Return the physical name of a resource of the stack."""
@@ -135,7 +135,7 @@ def check_concurrency(of: Deployment) -> Iterator[Finding]:
         )
         yield Finding("concurrency", State.FAULT, text, remedy)
     elif waiting and not reserved and 2 * waiting > limit:
-        text = f"{waiting} pulls of one topic may wait at once: half of the account's {limit} executions, or more."
+        text = f"{waiting:g} pulls of one topic may wait at once: half of the account's {limit} executions, or more."
         yield Finding("concurrency", State.WARNING, text, "Deploy with PullConcurrency, or a smaller WaitingPerTopic.")
     else:
         yield Finding("concurrency", State.OK, f"The account runs {limit} functions at once.")

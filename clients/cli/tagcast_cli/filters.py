@@ -225,7 +225,7 @@ def try_filter(
     if described is None:
         raise typer.BadParameter(f"a filter is required: give one of {FILTER_OPTIONS}")
     message = message_of(
-        body.encode(), texts, tags=message_tag, routing_key=message_routing_key, property_pairs=property_pairs
+        body_bytes(body), texts, tags=message_tag, routing_key=message_routing_key, property_pairs=property_pairs
     )
     session = session_of(ctx)
     asked = {"filter": described, "message": message}

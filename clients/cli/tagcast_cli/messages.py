@@ -181,8 +181,9 @@ def history(
         session.out.print(rows_table(map(HISTORY.row, items), *HISTORY.headings))
     else:
         session.out.print(HISTORY.empty if not answers[-1].get("next_cursor") else "No messages on this page.")
-    until = readable_instant(answers[0].get("archived_until")) or "nothing yet"
-    session.out.print(Text(f"Archived until {until}. Of newer messages only pending ones are listed.", style="dim"))
+    until = answers[0].get("archived_until")
+    reached = f"Archived until {readable_instant(until)}." if until else "Nothing is archived yet."
+    session.out.print(Text(f"{reached} Of newer messages only pending ones are listed.", style="dim"))
     session.tell_of_more(answers[-1], "--all")
 
 

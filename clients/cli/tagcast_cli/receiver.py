@@ -165,8 +165,8 @@ class Receiver:
         self._on_push = on_push
         self._on_check = on_check
         self._lock = threading.Lock()
-        self._pushes: Counter[str] = Counter()
-        self._places: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._pushes: Counter[tuple[str, str]] = Counter()
+        self._places: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         self._server = _Server((host, port), _Handler)
         self._server.receiver = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -190,9 +190,12 @@ class Receiver:
         self._server.server_close()
 
     def totals(self) -> dict[str, int]:
-        """The number of pushes so far, by subscription."""
+        """The number of pushes so far, by the name of the subscription."""
+        totals: Counter[str] = Counter()
         with self._lock:
-            return dict(self._pushes)
+            for (_, subscription), pushes in self._pushes.items():
+                totals[subscription] += pushes
+        return dict(totals)
 
     def accepted_ids(self) -> list[str]:
         """The ids of successfully received messages, in the order of their first push."""
@@ -207,17 +210,17 @@ class Receiver:
     def take(self, headers: dict[str, str], body: bytes) -> Reply:
         """Count a push, choose its response, and report it."""
         lower = {name.lower(): value for name, value in headers.items()}
-        subscription = lower.get("x-tagcast-subscription", "?")
+        topic, subscription = lower.get("x-tagcast-topic", "?"), lower.get("x-tagcast-subscription", "?")
         message_id = lower.get("webhook-id", "?")
         with self._lock:
-            self._pushes[subscription] += 1
-            places = self._places[subscription]
+            self._pushes[topic, subscription] += 1
+            places = self._places[topic, subscription]
             push = Push(
-                topic=lower.get("x-tagcast-topic", "?"),
+                topic=topic,
                 subscription=subscription,
                 message_id=message_id,
                 attempt=lower.get("x-tagcast-attempt", "?"),
-                number=self._pushes[subscription],
+                number=self._pushes[topic, subscription],
                 message_number=places.setdefault(message_id, len(places) + 1),
                 tags=lower.get("x-tagcast-tags", "[]"),
                 body=body,

@@ -607,6 +607,14 @@ def test_a_filter_is_tested_against_a_message(api: FakeApi, run: Run) -> None:
     }
 
 
+def test_the_body_of_a_filter_test_is_given_as_that_of_a_publish(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    api.teach("POST /filters/test", {"verdict": "matched", "explanation": None})
+    (tmp_path / "m.json").write_bytes(b"\xff")
+    assert run("filter", "test", "--tag", "a", f"@{tmp_path / 'm.json'}").exit_code == 0
+    assert run("filter", "test", "--tag", "a", "-", stdin="piped").exit_code == 0
+    assert [request.body["message"] for request in api.requests] == [{"body_base64": "/w=="}, {"body": "piped"}]
+
+
 def test_a_filter_test_takes_the_filter_as_subscribe_does(api: FakeApi, run: Run) -> None:
     options = {"tag", "all_tags", "tag_expression", "routing_key", "sql", "event_pattern", "dialect", "scope"}
     options |= {"filter_json"}

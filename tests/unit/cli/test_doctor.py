@@ -225,3 +225,9 @@ def test_the_command_shows_a_table_or_json_and_exits_with_1_for_a_fault(
     assert (shown.exit_code, "functions at once" in shown.output) == (1, True)
     told = CliRunner().invoke(app, ["--json", "doctor", "--stack", STACK])
     assert {each["check"] for each in json.loads(told.output)["findings"]} == {"identity", "concurrency", "stack"}
+
+
+def test_a_parameter_of_the_stack_may_be_a_fraction() -> None:
+    of = Deployment("tagcast", None, lambda url: (200, {}))
+    vars(of)["described"] = {"Parameters": [{"ParameterKey": "TimeScale", "ParameterValue": "1.5"}]}
+    assert of.parameter("TimeScale") == 1.5

@@ -113,6 +113,8 @@ def test_a_new_group_begins_where_it_is_told_to(client: Client, run: Callable[..
     result = run("consume", "orders", "workers", "--from", "the beginning")
     assert result.exit_code == 1
     assert "must be latest, earliest, or an instant of RFC 3339" in result.output
+    local = run("consume", "orders", "workers", "--from", "2026-11-22T08:00:00")
+    assert (local.exit_code, "2026-11-22T08:00:00Z is UTC" in local.output) == (2, True)
     client.heartbeat("orders", "workers", "one", None, start_from="earliest")
     shown = run("group", "show", "orders", "workers").output
     assert "earliest" in shown

@@ -47,6 +47,8 @@ def test_an_empty_page_before_the_last_is_told_from_an_empty_history(
     api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(api, monkeypatch, page(messages=[], archived_until=None))
-    assert "No messages." in run("history", "t").output
+    shown = run("history", "t").output
+    assert "No messages." in shown
+    assert "Nothing is archived yet." in shown
     answer(api, monkeypatch, page(messages=[], next_cursor="abc"))
     assert "No messages on this page." in run("history", "t").output

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from local.engine.engine import free_port
 
 
-def push_to(url: str, subscription: str, message_id: str, attempt: int = 1) -> int:
+def push_to(url: str, subscription: str, message_id: str, attempt: int = 1, topic: str = "test1") -> int:
     headers = {
         "webhook-id": message_id,
-        "x-tagcast-topic": "test1",
+        "x-tagcast-topic": topic,
         "x-tagcast-subscription": subscription,
         "x-tagcast-attempt": str(attempt),
         "x-tagcast-tags": '["apple"]',
@@ -32,10 +32,11 @@ def test_each_subscription_is_counted_by_itself() -> None:
     try:
         a = [push_to(receiver.url, "A", message_id) for message_id in ("1", "2", "2")]
         b = push_to(receiver.url, "B", "1")
+        of_other_topic = [push_to(receiver.url, "B", each, topic="test2") for each in ("1", "2")]
     finally:
         receiver.stop()
-    assert (a, b) == ([200, 500, 200], 200)
-    assert receiver.totals() == {"A": 3, "B": 1}
+    assert (a, b, of_other_topic) == ([200, 500, 200], 200, [200, 500])
+    assert receiver.totals() == {"A": 3, "B": 3}
 
 
 def test_a_retry_keeps_the_number_of_its_message() -> None:
