@@ -147,6 +147,35 @@ def test_of_two_who_want_one_place_one_gets_it(world: FakeWorld, times: int, sta
     assert len(taken(world, "orders")) == times
 
 
+class NeverLeft(MemoryStore):
+    """Takes no write that leaves a place."""
+
+    def write(self, write: Write) -> None:
+        if isinstance(write, Update) and write.key.pk.startswith("WAITING#") and write.remove:
+            raise ThrottledError("the tables are throttled")
+        super().write(write)
+
+
+def test_a_pull_whose_place_cannot_be_left_answers_with_its_messages(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, receive = NeverLeft(), world.group_queues.receive
+    store.rows = world.store.rows
+    world.world = replace(world.world, store=store)
+
+    def comes_during_the_wait(*args: Any, **bounds: Any) -> Any:
+        if bounds["wait_s"]:
+            world.publish("a", topic="orders")
+            world.deliver()
+        return receive(*args, **bounds)
+
+    monkeypatch.setattr(world.group_queues, "receive", comes_during_the_wait)
+
+    status, answer = pull(world, "orders")
+    assert (status, len(answer["messages"])) == (200, 1)
+    assert [what for what, _ in world.telemetry.faults] == ["a place for waiting"]
+
+
 def test_the_writes_of_a_wait_are_on_one_row_that_goes_by_itself(world: FakeWorld) -> None:
     seen: list[tuple[Key, Row]] = []
     apply = world.store.write

@@ -6,7 +6,7 @@ See docs/http-api.md, Waiting.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
@@ -20,13 +20,24 @@ LEFT_LATE_S = 10
 
 @contextmanager
 def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterator[None]:
-    """Take a place of *topic* for a wait of up to *wait_s*. Raises ThrottledError if no place is free."""
+    """Take a place of *topic* for a wait of up to *wait_s*. Raises ThrottledError if no place is free.
+
+    A fault while the place is left loses no result of the wait, because the place becomes free by itself.
+    """
     place = _taken(world, topic, kind, wait_s)
     try:
         yield
     finally:
-        with suppress(ConditionLostError):
-            world.store.write(leaving_update(place))
+        _leave(world, place)
+
+
+def _leave(world: World, place: WaitingPlace) -> None:
+    try:
+        world.store.write(leaving_update(place))
+    except ConditionLostError:
+        return  # The time of the wait was over, and another request took the place.
+    except Exception as fault:  # noqa: BLE001  The messages of a pull must reach its member.
+        world.telemetry.failed("a place for waiting", fault)
 
 
 def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> WaitingPlace:
