@@ -10,6 +10,7 @@ waits for a slot does not reduce the receiver's time.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -167,6 +168,7 @@ class PushSlots:
         self._starts_left = STARTS_AT_ONCE
         self._turn: asyncio.Handle | None = None
         self._deadline: asyncio.Task[None] | None = None
+        self._sleeps_until = -math.inf
         self.waited_ms = 0
         self.refused = 0
 
@@ -202,6 +204,8 @@ class PushSlots:
         self._grant()
         if waiter.granted.done():
             return slot if waiter.granted.result() else None
+        if until < self._sleeps_until:
+            self._watch_anew()
         asked = self._clock.monotonic()
         try:
             granted = await waiter.granted
@@ -296,13 +300,22 @@ class PushSlots:
         if self._deadline is None or self._deadline.done():
             self._deadline = asyncio.get_running_loop().create_task(self._refuse_the_late())
 
+    def _watch_anew(self) -> None:
+        """Replace the timer, because it would sleep longer than the time of a new request."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline, self._sleeps_until = None, -math.inf
+        self._watch()
+
     async def _refuse_the_late(self) -> None:
         """Refuse waiting requests whose time is over."""
         while waiting := self._waiting():
             until = min(waiter.until for waiter in waiting)
-            if until == float("inf"):
+            if until == math.inf:
                 return
+            self._sleeps_until = until
             await self._clock.pause(max(0.0, until - self._clock.monotonic()))
+            self._sleeps_until = -math.inf
             now = self._clock.monotonic() + CLOCK_STEP_S
             for waiter in self._waiting():
                 if waiter.until <= now and not waiter.granted.done():
