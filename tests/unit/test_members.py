@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 from tagcast.errors import ConflictError, DisagreementError, InvalidFilterError, InvalidRequestError, NotFoundError
@@ -24,8 +25,9 @@ from tests.benchmarks.member_bill import HEARTBEAT_WRITES
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
-from tests.fakes.world import FakeWorld
+from tests.fakes.world import FakeClock, FakeWorld
 
+T = TypeVar("T")
 A, B, C = Client("10.0.0.1@7#main", "1.4"), Client("10.0.0.2@9", "1.5"), Client("10.0.0.3@9", "1.5")
 TAG_A: FilterValue = {"kind": "tag_expression", "expression": "TagA"}
 TAG_AB: FilterValue = {"kind": "tag_expression", "expression": "TagA || TagB"}
@@ -41,6 +43,18 @@ class RacingStore(MemoryStore):
         if rival is not None:
             rival()
         super().transact(writes)
+
+
+class OneAtATime:
+    """An executor with one place, in which each call begins after three seconds."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock, self._place = clock, asyncio.Semaphore(1)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        async with self._place:
+            await self._clock.pause(3)
+            return call()
 
 
 @pytest.fixture
@@ -381,6 +395,17 @@ def test_silent_groups_of_which_time_is_left_for_none_wait_for_the_next_sweep(fa
 
     assert asyncio.run(remove_silent(fake.world, now)) == 0
     assert asyncio.run(remove_silent(fake.world, now + 1)) == 1
+
+
+def test_a_group_that_waits_for_its_turn_until_the_sweep_ends_waits_for_the_next(fake: FakeWorld) -> None:
+    for name in ("first", "second"):
+        beat(fake, group=name)
+    later(fake, SILENCE_S)
+
+    world, ends = replace(fake.world, executor=OneAtATime(fake.clock)), fake.clock.monotonic() + 7
+
+    assert asyncio.run(remove_silent(world, ends)) == 1
+    assert len(stored.registration_rows(fake.world.store)) == 1
 
 
 def test_a_group_that_somebody_put_or_changed_stays_however_silent(fake: FakeWorld) -> None:

@@ -347,6 +347,23 @@ def test_pieces_of_the_sweep_are_carried_out_beside_each_other_and_bounded() -> 
     assert 1 < store.most <= 4
 
 
+def test_what_the_parts_of_a_sweep_expire_beside_each_other_adds_up(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleeping(*_: object) -> int:
+        await fake.clock.pause(1)
+        return 3
+
+    async def retained(*_: object) -> tuple[int, str]:
+        return 2, ""
+
+    monkeypatch.setattr("tagcast.repairing.sweep.expire_sleeping", sleeping)
+    monkeypatch.setattr("tagcast.repairing.sweep.expire_retained", retained)
+
+    assert fake.sweep().expired == 5
+    assert fake.telemetry.counts["Expired"] == 5
+
+
 def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_schedule(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)

@@ -26,12 +26,12 @@ async def remove_silent(world: World, ends: float) -> int:
     """Check every group created by heartbeats, until *ends*; return the number of deleted subscriptions."""
     rows = await world.executor.run(partial(stored.registration_rows, world.store))
 
-    async def look_at(row: Row) -> bool:
+    def look_at(row: Row) -> bool:
         if world.clock.monotonic() >= ends:
             return False
-        return await world.executor.run(partial(_look_at, world, REGISTRATIONS.value_of(row)))
+        return _look_at(world, REGISTRATIONS.value_of(row))
 
-    return sum(await each(world, "a group", rows, look_at))
+    return sum(await each(world, "a group", rows, lambda row: world.executor.run(partial(look_at, row))))
 
 
 def _look_at(world: World, registration: Registration) -> bool:

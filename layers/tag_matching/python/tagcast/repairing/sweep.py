@@ -57,6 +57,7 @@ async def sweep(world: World, budget_s: float) -> SweepResult:
 
 
 def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> tuple[Coroutine[None, None, None], ...]:
+    """Return the parts. No part adds to a result in the statement that awaits, because other parts add meanwhile."""
     sending = Sending(world)
 
     async def heads() -> None:
@@ -64,10 +65,12 @@ def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> 
         await tell_watched(world, lanes.watched)
 
     async def unsent() -> None:
-        swept.sent += await resend(world, sending, ends)
+        sent = await resend(world, sending, ends)
+        swept.sent += sent
 
     async def sleeping() -> None:
-        swept.expired += await expire_sleeping(world, lanes.asleep, ends)
+        expired = await expire_sleeping(world, lanes.asleep, ends)
+        swept.expired += expired
 
     async def retained() -> None:
         expired, topic = await expire_retained(world, swept.progress.topic, ends)
@@ -84,6 +87,7 @@ def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> 
             await remove_orphans(world)
 
     async def silent() -> None:
-        swept.removed += await remove_silent(world, ends)
+        removed = await remove_silent(world, ends)
+        swept.removed += removed
 
     return heads(), unsent(), sleeping(), retained(), lost(), silent(), forget_exchanged(world)
