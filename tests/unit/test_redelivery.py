@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Thread
@@ -9,12 +10,18 @@ from threading import Thread
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.model import Strategy
+from tagcast.model import Outcome, Push, Strategy
 from tagcast.ports import Delete, Update, Write
+from tagcast.pushing.circuit import CircuitCheck
+from tagcast.pushing.engine import Run, send_in_order
+from tagcast.pushing.push_slots import PushSlots
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows import stored
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 TRIES_MAX = 1_000
@@ -189,3 +196,35 @@ def test_a_short_wait_keeps_a_worker_only_if_the_deployment_says_so(
 
     assert (fake.pusher.received["A"] == ["1"]) is waits_in_it
     assert answer.wait_until == (None if waits_in_it else due_at)
+
+
+def test_a_failure_during_a_look_at_the_lane_stops_the_run() -> None:
+    timed = TimedWorld()
+    timed.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    subscription, ids = get_subscription(timed.world, "test1", "A"), timed.fake.publish(*map(str, range(600)))
+    rows = [stored.accepted(timed.store, "test1", message_id) for message_id in ids]
+    began_s, begun, failed = timed.loop.seconds, list[float](), list[float]()
+
+    async def push(push: Push) -> Outcome:
+        begun.append(timed.loop.seconds)
+        await asyncio.sleep(0.2 + len(begun) % 50 / 500)
+        if timed.loop.seconds < began_s + 1.1:
+            return OK
+        failed.append(timed.loop.seconds)
+        return FAIL
+
+    async def look() -> bool:
+        await asyncio.sleep(0.2)
+        return True
+
+    async def work() -> None:
+        async with PushSlots(timed.clock) as slots:
+            deliveries = [(row.message, 0) for row in rows if row is not None]
+            circuit = CircuitCheck(timed.world, subscription, "A.test")
+            run = Run(subscription, deliveries, slots, 30.0, circuit, answered=True, may_continue=look)
+            await send_in_order(timed.world, run)
+
+    timed.receivers.push = push  # type: ignore[method-assign]
+    timed.run(work())
+
+    assert max(begun) <= min(failed)

@@ -507,7 +507,8 @@ class _Sender:
             return
         async with self.asking:
             if self.world.clock.monotonic() >= self.asked_s + ASKED_AGAIN_S:
-                self.is_stopped |= not await self.run.may_continue()
+                may_continue = await self.run.may_continue()
+                self.is_stopped |= not may_continue  # A failure may have stopped the run during the check.
                 self.asked_s = self.world.clock.monotonic()
 
     async def turn(self) -> None:
