@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.delivery.redelivery import redeliver
-from tagcast.model import EntryState, LaneState, Outcome, PastAttempt, Strategy
+from tagcast.model import Batching, EntryState, LaneState, Message, Outcome, PastAttempt, Strategy, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import World
 from tagcast.pushing.engine import ANSWERED_WITHIN_S
@@ -130,6 +130,52 @@ def test_an_independent_delivery_is_kept_from_others_until_its_push_ends(timed: 
     assert due.not_before is not None
     assert (due.not_before - timed.clock.now()) / 1000 > 15
     assert dues_of(timed, "slow") == []
+
+
+def test_the_other_messages_of_a_request_that_fails_late_are_due_at_once(timed: TimedWorld) -> None:
+    fails_late, batching = (5.0, http.outcome(500, None, 0)), Batching(10, 200_000)
+    timed.subscribe("slow", answers=fails_late, strategy=Strategy.INDEPENDENT_RETRY, batching=batching)
+
+    came = timed.first_round("1", "2", "3")
+
+    now, waiting = timed.clock.now(), {due.message_id: due for due in came.backlog_of("slow")}
+    assert [waiting[each].attempts for each in came.ids] == [1, 0, 0]
+    assert all(int(waiting[each].position) <= now and not waiting[each].not_before for each in came.ids[1:])
+    lane = lane_of(timed, "slow")
+    assert lane is not None
+    assert lane.next_attempt_at is not None
+    assert lane.next_attempt_at <= now
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_filter_function_that_answers_late_is_invoked_once(timed: TimedWorld, strategy: Strategy) -> None:
+    function = {"kind": "function", "function": "decide", "on_error": "block", "timeout_seconds": 5}
+    timed.subscribe("A", strategy=strategy, filter=function)
+    asked, seen = list[int](), list[PendingDelivery]()
+
+    async def verdicts(subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...]:
+        asked.append(len(messages))
+        await asyncio.sleep(3.0)
+        return (True,) * len(messages)
+
+    timed.fake.filter_functions.verdicts = verdicts  # type: ignore[method-assign]
+    timed.loop.call_later(2.0, lambda: seen.extend(dues_of(timed, "A")))
+    came = timed.first_round("1", "2")
+
+    assert len(seen) == 2
+    is_held = [due.not_before is not None and due.not_before > timed.clock.now() for due in seen]
+    assert all(is_held) or strategy is not Strategy.INDEPENDENT_RETRY, "no worker begins while the call runs"
+    assert [due.unjudged for due in came.backlog_of("A")] == [False, False]
+
+    async def work() -> None:
+        async with PushSlots(timed.clock) as slots:
+            lane = lane_of(timed, "A")
+            assert lane is not None
+            await redeliver(timed.world, Task("test1", lane.subscription_id, lane.generation), 60.0, slots)
+
+    timed.run(work())
+    assert asked == [2]
+    assert [push.body for push in timed.receivers.started] == ["1", "2"]
 
 
 def dues_of(timed: TimedWorld, name: str) -> list[PendingDelivery]:

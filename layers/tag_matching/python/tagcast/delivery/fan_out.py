@@ -296,7 +296,8 @@ class Slice:
             self._close(ordinal)
 
     async def _join_under_claim(self, ordinal: int) -> LateRun | None:
-        world, before = self.world, self.watches[ordinal].result()
+        world, watch = self.world, self.watches[ordinal]
+        before, in_flight = watch.result(), frozenset(watch.messages)
         now = world.clock.now()
         this = self.rounds[ordinal].pushed(before, math.inf, now)
         assert self.directory is not None
@@ -307,8 +308,7 @@ class Slice:
         attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
         held_until = now + (attempt_s + LEASE_GRACE_S) * 1000
         if this.is_independent:
-            pushed = self.watches[ordinal].pushed - before.ended.keys() - before.failures.keys()
-            this = replace(this, in_flight=frozenset(pushed), held_until=held_until)
+            this = replace(this, in_flight=in_flight, held_until=held_until)
             if not await _append(world, subscription, this, now):
                 return None
             self.rounds[ordinal] = replace(this, is_served=True)
@@ -460,7 +460,8 @@ class SubscriptionRound:
       this round or joined the backlog.
     - *enqueued*: messages that this batch sent to the group's queue. *judged*: those that passed the filter function.
     - *free_at*: the time at which the next push may begin. *reason*: the reason why it may not begin earlier.
-    - *in_flight*: pushes that the batch left unfinished. No other worker repeats them before *held_until*.
+    - *in_flight*: messages whose push, or call of the filter function, the batch left unfinished. No other worker
+      attempts them before *held_until*.
     """
 
     ordinal: int

@@ -7,6 +7,7 @@ is later. See docs/protocol.md, The first round, 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
@@ -35,7 +36,11 @@ async def write_late_result(
     failed = [due for due in dues if due.message_id in result.failures]
     for due in failed:
         await _move(world, subscription, due, result.failures[due.message_id], got_through=got_through)
-    if not failed:
+    held = [due for due in dues if due.not_before and not due.attempts]
+    freed = [due for due in held if due.message_id not in result.ended and due.message_id not in result.failures]
+    for due in freed:
+        await _free(world, subscription, due, is_judged=due.message_id in result.judged)
+    if freed or not failed:
         await _go_on(world, subscription)
 
 
@@ -59,6 +64,19 @@ async def _move(
     state = independent_state_after((failure,), got_through=got_through, has_more=False)
     plan = partial(_plan_lane, world, due, state, failure.next_attempt_at)
     await _until_written(world, partial(_write_beside, world, subscription, due_reschedule(due, moved), plan))
+
+
+async def _free(world: World, subscription: Subscription, due: PendingDelivery, *, is_judged: bool) -> None:
+    """Let other workers attempt a delivery that was in flight and got no result of its own."""
+    now = world.clock.now()
+    free = replace(due, not_before=None, unjudged=due.unjudged and not is_judged).planned(now)
+    writes = due_reschedule(due, free)
+    await _until_written(world, partial(_write_beside, world, subscription, writes, partial(_keep_plan, due)))
+
+
+def _keep_plan(due: PendingDelivery, lane: Lane) -> tuple[Write, None]:
+    """Return the write of a lane in whose backlog *due* moves. The next attempt stays."""
+    return lane_transitions.join(lane, (), due.expires_at), None
 
 
 async def _go_on(world: World, subscription: Subscription) -> None:

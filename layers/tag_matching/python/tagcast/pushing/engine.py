@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -319,14 +319,17 @@ class InFlight:
         return cls(clock, ANSWERED_WITHIN_S * max(1, math.ceil(subscriptions / SUBSCRIPTIONS_WITHIN)))
 
     @contextmanager
-    def flight(self, ordinal: int) -> Iterator[None]:
-        """Count a push or a function call in flight to a subscription while the context lasts."""
+    def flight(self, watch: RunWatch, messages: Set[str]) -> Iterator[None]:
+        """Count a push, or a function call, with these *messages* as in flight while the context lasts."""
+        ordinal = watch.ordinal
+        watch.messages |= messages
         self._runs[ordinal] = self._runs.get(ordinal, 0) + 1
         self._begun_s = self.clock.monotonic()
         self._begun.set()
         try:
             yield
         finally:
+            watch.messages -= messages
             self._runs[ordinal] -= 1
             if not self._runs[ordinal]:
                 del self._runs[ordinal]
@@ -354,8 +357,8 @@ class RunWatch:
     ordinal: int
     is_left: bool = False
     parts: list[RunResult] = field(default_factory=list)
-    pushed: set[str] = field(default_factory=set)
-    """The messages whose push was started."""
+    messages: set[str] = field(default_factory=set)
+    """The messages of the pushes, and of the call of the filter function, that are in flight."""
 
     def result(self) -> RunResult:
         """Return the current results of the run."""
@@ -396,12 +399,11 @@ class Run:
         """Whether the batch continued without this run, so that no more pushes or calls may begin."""
         return self.watch is not None and self.watch.is_left
 
-    def flight(self, pushes: Sequence[Delivery] = ()) -> AbstractContextManager[None]:
-        """Return a context that counts *pushes*, or a call of the filter function, as in flight."""
+    def flight(self, deliveries: Sequence[Delivery]) -> AbstractContextManager[None]:
+        """Return a context in which a push of *deliveries*, or a call of the filter function, is in flight."""
         if self.watch is None:
             return nullcontext()
-        self.watch.pushed.update(message.message_id for message, _ in pushes)
-        return self.watch.in_flight.flight(self.watch.ordinal)
+        return self.watch.in_flight.flight(self.watch, {message.message_id for message, _ in deliveries})
 
 
 def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weights: BytesInFlight) -> list[Request]:
@@ -654,7 +656,7 @@ async def _apply_verdicts(
 ) -> Sequence[Delivery]:
     """End or fail the *asked* deliveries that must not be pushed; return the deliveries of *run* that may continue."""
     subscription = run.subscription
-    with run.flight():
+    with run.flight(asked):
         verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
     if verdicts is not None and len(verdicts) == len(asked):
         for (message, made), yes in zip(asked, verdicts, strict=True):
