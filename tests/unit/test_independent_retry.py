@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any, cast
 
 import pytest
+from tagcast.delivery.redelivery import RETRY_NOW_PAGE
 from tagcast.errors import ConflictError
 from tagcast.model import Batching, EntryState, LaneState, Outcome, Push, PushBatch, RetryPolicy, Strategy
 from tagcast.operating import explaining, lanes, messages
@@ -16,6 +17,7 @@ from tagcast.operating.lanes import DueDelivery
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import due_put
+from tagcast.rows.keys import lane_key
 from tagcast.tables import Update, Write
 from tagcast_aws.endpoints import http
 
@@ -198,6 +200,29 @@ def test_a_retry_now_is_of_everything_that_waits(fake: FakeWorld) -> None:
 
     assert sorted(fake.pusher.received["A"]) == sorted(bad.split())
     assert lane(fake).state is LaneState.ACTIVE
+
+
+@pytest.mark.parametrize("changes", [{}, {"batching": Batching(10, 200_000)}, {"max_per_second": 100.0}])
+def test_a_retry_now_reaches_what_waits_far_behind_and_only_once(fake: FakeWorld, changes: dict[str, Any]) -> None:
+    settings = get_subscription(fake.world, "test1", "A").settings
+    put_subscription(fake.world, "test1", "A", replace(settings, **changes))
+    fake.pusher.behaviours["A"] = lambda push: REFUSED
+    fake.pusher.batch_behaviours["A"] = lambda batch: REFUSED
+    for body in ("old1", "old2"):
+        fake.publish(body)
+        fake.deliver()
+    later(fake, 700)
+    for number in range(RETRY_NOW_PAGE + 5):
+        fake.publish(f"new{number}")
+        fake.deliver()
+    old = [attempts(fake, body) for body in ("old1", "old2")]
+
+    lanes.retry_now(fake.world, "test1", "A")
+    later(fake, 60)
+    assert [attempts(fake, body) for body in ("old1", "old2")] == [[*each, len(each) + 1] for each in old]
+
+    key = lane_key("test1", get_subscription(fake.world, "test1", "A").subscription_id)
+    assert "retry_all_at" not in fake.store.rows[key]
 
 
 def test_any_message_of_the_backlog_is_skipped_by_its_id(fake: FakeWorld) -> None:

@@ -71,7 +71,8 @@ class LaneLease:
 
     *lane* is the lane as last read or written. The worker pushes in *slots* until *deadline* (monotonic). *is_held* is
     False after the next attempt is planned; then the claim must not be extended. *attempt_s* is the maximal duration of
-    an attempt. *is_independent*: no delivery of the lane waits for another delivery.
+    an attempt. *is_independent*: no delivery of the lane waits for another delivery. No delivery before the place
+    *retry_now_after* waits for a *retry now*.
     """
 
     world: World
@@ -83,6 +84,7 @@ class LaneLease:
     is_held: bool = False
     attempt_s: int = 0
     is_independent: bool = False
+    retry_now_after: str = ""
 
     def left_s(self) -> float:
         """Return the remaining budget."""

@@ -20,13 +20,15 @@ from tagcast.model import LaneState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.engine import planned_at
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.retry import retry_at
+from tagcast.pushing.retry import is_retry_now, retry_at
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
 
 ROUNDS_MAX = 1_500
 """One round of the workflow writes about ten history events; an execution may have 25,000."""
+RETRY_NOW_PAGE = 100
+"""The rows of a backlog in which a worker looks for deliveries of a *retry now* at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +147,38 @@ async def _front(lease: LaneLease, subscription: Subscription | None, streak: St
     """Return the head alone, or a window of the backlog if the receiver answered well or is gone.
 
     The window of independent deliveries needs a good answer only while contact is lost, because a run of them ends when
-    the receiver stops answering.
+    the receiver stops answering. After a *retry now* the deliveries without a later attempt come first.
     """
     window = CANCELLED_AT_ONCE if subscription is None else 1
     is_answering = streak.answered or (lease.is_independent and lease.lane.state is not LaneState.LOST_CONTACT)
     if subscription is not None and is_answering:
         window = subscription.settings.drained_at_once(streak.got_through)
+    if subscription is not None and lease.is_independent and (retried := await _retry_now(lease)):
+        return retried[:window]
     read = partial(stored.dues, lease.world.store, lease.task.subscription_id, limit=window)
     dues = await lease.world.executor.run(read)
     if lease.is_independent:
         return _once_each(dues)
     return dues if subscription is None else front(dues, lease.world.clock.now())
+
+
+async def _retry_now(lease: LaneLease) -> list[PendingDelivery]:
+    """Return the next deliveries that a *retry now* made due, wherever they are in the backlog.
+
+    No such delivery is before the lease's *retry_now_after*. If none is left, the next plan ends the *retry now*.
+    """
+    world, sid = lease.world, lease.task.subscription_id
+    while (retry_all_at := lease.lane.retry_all_at) is not None and lease.left_s() > 0:
+        await lease.renew(lease.attempt_s)
+        read = partial(stored.dues, world.store, sid, after=lease.retry_now_after, limit=RETRY_NOW_PAGE)
+        page = await world.executor.run(read)
+        if retried := _once_each([due for due in page if is_retry_now(due, retry_all_at)]):
+            return retried
+        if page:
+            lease.retry_now_after = page[-1].place
+        else:
+            lease.lane = replace(lease.lane, retry_all_at=None)
+    return []
 
 
 def front(dues: Sequence[PendingDelivery], now: int) -> list[PendingDelivery]:
@@ -182,8 +205,8 @@ def head_due_at(
     The time comes from the head's own schedule or from its Retry-After.
     """
     now = world.clock.now()
-    is_hurried = (head.last_attempt_at or 0) < (lane.retry_all_at or 0)
-    if not is_hurried and now < (not_before := min(head.not_before or 0, head.expires_at)):
+    is_retried_now = (head.last_attempt_at or 0) < (lane.retry_all_at or 0)
+    if not is_retried_now and now < (not_before := min(head.not_before or 0, head.expires_at)):
         return not_before
     is_its_turn = streak.answered or lane.planned_for in (None, head.message_id)
     if head.attempts and not (streak.answering and is_its_turn):

@@ -51,11 +51,18 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
     return float(min(policy.interval_s_max, first_s << (failures - 1)))
 
 
+def is_retry_now(due: PendingDelivery, retry_all_at: int) -> bool:
+    """Return whether a person requested a retry of all deliveries, at *retry_all_at*, after the last attempt of *due*.
+
+    The acceptance counts as an attempt.
+    """
+    return (due.last_attempt_at or due.accepted_at) < retry_all_at
+
+
 def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_scale: float) -> int:
     """Return when an independent delivery may be attempted: by its schedule, or by Retry-After.
 
-    A delivery is due at once if its last attempt, or else its acceptance, was before *retry_all_at*. A person then
-    requested a retry of all deliveries.
+    A delivery that a *retry now* at *retry_all_at* concerns is due at once.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> due = PendingDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)
@@ -63,7 +70,7 @@ def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_
     >>> retry_at(decay, due, 0, 1.0), retry_at(decay, due, 10_001, 1.0), retry_at(decay, asked, 0, 1.0)
     (12000, 0, 90000)
     """
-    if (due.last_attempt_at or due.accepted_at) < retry_all_at:
+    if is_retry_now(due, retry_all_at):
         return 0
     planned_at = due.not_before or 0
     if due.attempts:

@@ -89,7 +89,7 @@ def wait(lane: Lane, due_at: int) -> Update:
     The write fails if a batch joined after the backlog was read, because it may be due earlier.
     """
     waiting = replace(_set_next_attempt(lane, due_at), state=LaneState.RETRYING)
-    return _update(waiting, _unchanged(lane), "state", "next_attempt_at", "wake_at", "filling")
+    return _update(waiting, _unchanged(lane), "state", "next_attempt_at", "wake_at", "filling", "retry_all_at")
 
 
 def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
