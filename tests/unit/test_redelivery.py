@@ -9,13 +9,14 @@ from threading import Thread
 
 import pytest
 from tagcast.delivery.lease import Task
+from tagcast.delivery.redelivery import redeliver
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Outcome, Push, Strategy
 from tagcast.ports import Delete, Update, Write
 from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.engine import Run, send_in_order
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.registry.subscriptions import get_subscription
+from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows import stored
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
@@ -228,3 +229,35 @@ def test_a_failure_during_a_look_at_the_lane_stops_the_run() -> None:
     timed.run(work())
 
     assert max(begun) <= min(failed)
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_worker_with_a_backlog_takes_up_changed_settings_within_30_seconds(strategy: Strategy) -> None:
+    timed = TimedWorld()
+    timed.subscribe("A", strategy=strategy, answers=(0.0, FAIL))
+    for part in range(3):
+        timed.first_round(*(f"{part} {number}" for number in range(90)))
+    known, outdated = get_subscription(timed.world, "test1", "A"), list[float]()
+
+    async def push(push: Push) -> Outcome:
+        if push.subscription.version == known.version:
+            outdated.append(timed.loop.seconds)
+        await asyncio.sleep(1.0 if strategy is Strategy.BACKOFF_RETRY else 12.0)
+        return OK
+
+    async def work() -> float:
+        async with PushSlots(timed.clock) as slots:
+            lane = stored.lane(timed.store, "test1", known.subscription_id)
+            assert lane is not None
+            assert lane.next_attempt_at is not None
+            await asyncio.sleep((lane.next_attempt_at - timed.clock.now()) / 1000)
+            changed_s = timed.loop.seconds + 2
+            settings = replace(known.settings, timeout_s=20)
+            timed.loop.call_at(changed_s, lambda: put_subscription(timed.world, "test1", "A", settings))
+            await redeliver(timed.world, Task("test1", known.subscription_id, lane.generation), 75.0, slots)
+        return changed_s
+
+    timed.receivers.push = push  # type: ignore[method-assign]
+    changed_s = timed.run(work())
+    assert outdated[-1] <= changed_s + 30
+    assert timed.loop.seconds >= changed_s + 35, "the worker went on for longer"

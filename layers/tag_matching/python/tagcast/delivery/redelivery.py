@@ -5,6 +5,7 @@ See docs/protocol.md, Redelivery.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,8 @@ from tagcast.rows.lane import Lane
 
 ROUNDS_MAX = 1_500
 """One round of the workflow writes about ten history events; an execution may have 25,000."""
+SETTINGS_S = 5.0
+"""A worker with a backlog reads its subscription again after 5 s."""
 RETRY_NOW_PAGE = 100
 """The rows of a backlog in which a worker looks for deliveries of a *retry now* at once."""
 
@@ -83,8 +86,11 @@ async def _drain(lease: LaneLease) -> Drained:
     """Work through the backlog under one claim."""
     subscription = await lease.read_subscription()
     await lease.acquire(0 if subscription is None else subscription.settings.timeout_s)
-    streak, lost = Streak(), 0
-    while lease.left_s() > 0:
+    streak, lost, reads_again_s = Streak(), 0, -math.inf
+    while (left_s := lease.left_s()) > 0:
+        if left_s <= reads_again_s:
+            subscription, reads_again_s = await lease.read_subscription(), -math.inf
+        reads_again_s = max(reads_again_s, left_s - SETTINGS_S)
         try:
             drained, streak = await _step(lease, subscription, streak)
         except ConditionLostError:
