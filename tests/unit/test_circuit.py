@@ -226,6 +226,23 @@ def test_a_lane_without_contact_that_the_host_answered_is_not_held_by_others(fak
     assert messages.message_view(fake.world, "another", waiting).subscribers["busy"].state is EntryState.DELIVERED
 
 
+def test_after_an_error_of_its_filter_function_a_lane_is_not_held_by_others(fake: FakeWorld) -> None:
+    fake.topic("another")
+    known = lane_at(fake, "judged", OK, topic="another")
+    function = {"kind": "function", "function": "decide", "on_error": "block", "timeout_seconds": 3}
+    subscriptions.put_subscription(fake.world, "another", "judged", replace(known.settings, filter=function))
+    fake.filter_functions.behaviours["judged"] = lambda asked: None
+    [waiting] = fake.publish("1", topic="another")
+    fake.deliver()
+    fail_lanes(fake)
+    assert is_open(fake), "what follows would prove nothing"
+    forget(fake)
+    del fake.filter_functions.behaviours["judged"]
+    fake.run_workflows(fake.clock.instant + 2_000)
+
+    assert messages.message_view(fake.world, "another", waiting).subscribers["judged"].state is EntryState.DELIVERED
+
+
 def test_what_waits_counts_no_attempt_and_says_why_wherever_it_is_shown(fake: FakeWorld) -> None:
     [first] = fail_lanes(fake)
     [second] = fake.publish("2")

@@ -15,11 +15,13 @@ from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import enqueue_due, slices_of
 from tagcast.delivery.lease import ENDED_AT_ONCE, Drained, LaneLease, StaleWorkerError, continue_as_new
 from tagcast.errors import ConditionLostError, ContendedError
+from tagcast.filters.function_filter import FILTER_ERROR
 from tagcast.ids import ordinal_of
 from tagcast.model import LaneState, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.engine import (
+    NOT_OPENED,
     Failure,
     Hold,
     Run,
@@ -113,9 +115,9 @@ def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pendin
 
 
 def _is_in_doubt(due: PendingDelivery) -> bool:
-    """Return whether a delivery waits for its circuit, or its last attempt got no HTTP response."""
-    answered = bool(due.history) and due.history[-1].status is not None
-    return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)
+    """Return whether a delivery waits for its circuit, or its last push got no HTTP response."""
+    pushed = [past for past in due.history if past.outcome not in (FILTER_ERROR, NOT_OPENED)]
+    return due.last_outcome == CIRCUIT or (bool(pushed) and pushed[-1].status is None)
 
 
 def _reason(head: PendingDelivery, held: Hold) -> tuple[Write, ...]:
