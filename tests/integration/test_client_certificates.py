@@ -202,7 +202,7 @@ def test_without_a_certificate_in_force_nothing_is_sent_and_the_outcome_says_so(
         pusher.close()
         consent = HttpVerifier(around(), "tagcast").ask(chosen, "a-token", None)
 
-    assert (outcome.detail, outcome.unreached, consent.refusal) == (detail, False, detail)
+    assert (outcome.detail, outcome.unreached, outcome.unsent, consent.refusal) == (detail, False, True, detail)
     assert doorman.connections == 0
 
 

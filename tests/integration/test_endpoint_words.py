@@ -20,7 +20,7 @@ from tagcast.resource_names import queue_named
 from tagcast_aws.endpoints import addresses
 from tagcast_aws.endpoints.adapter import AdapterEnvironment, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
-from tagcast_aws.endpoints.connection_faults import failure, is_unreached
+from tagcast_aws.endpoints.connection_faults import failure, is_unreached, is_unsent
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
 from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.http import outcome, read_answer, retry_after_s
@@ -144,6 +144,19 @@ def test_a_fault_on_the_way_is_told_in_few_words_of_our_own(error: Exception, wo
 )
 def test_a_host_is_not_to_blame_for_what_is_refused_here_nor_once_it_answers(error: Exception, unreached: bool) -> None:
     assert is_unreached(error) is unreached
+
+
+@pytest.mark.parametrize(
+    ("error", "unsent"),
+    [
+        (refused(aiohttp.ClientConnectorDNSError, AddressRefusedError("x")), True),
+        (AddressRefusedError("x"), True),
+        (refused(aiohttp.ClientConnectorDNSError, OSError("x")), False),
+        (aiohttp.ClientPayloadError("x"), False),
+    ],
+)
+def test_only_an_address_that_is_refused_here_says_nothing_about_its_host(error: Exception, unsent: bool) -> None:
+    assert is_unsent(error) is unsent
 
 
 def test_an_answer_that_comes_in_pieces_is_kept_up_to_its_bound() -> None:
@@ -281,6 +294,7 @@ def test_a_function_of_the_service_is_never_invoked(name: str) -> None:
     outcome = asyncio.run(endpoint.deliver(push_to(Protocol.LAMBDA, name)))
 
     assert outcome == Outcome(False, "is a function of the service")
+    assert outcome.unsent
 
 
 def test_a_function_by_name_is_invoked_in_the_region_of_the_service() -> None:

@@ -349,6 +349,7 @@ def test_a_malformed_secret_is_a_failure_of_that_push_alone() -> None:
     pusher = pusher_with()
     outcome = pusher.run(pusher.push(push_to("http://127.0.0.1:1/", secret="whsec_hush!")))
     assert outcome == Outcome(False, "malformed webhook secret")
+    assert outcome.unsent
     pusher.close()
 
 

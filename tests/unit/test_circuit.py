@@ -158,6 +158,17 @@ def test_any_answer_in_a_process_that_had_none_closes_the_circuit(fake: FakeWorl
     assert fake.telemetry.counts["CircuitsClosed"] == 1
 
 
+def test_a_push_that_is_refused_here_is_no_answer_of_its_host(fake: FakeWorld) -> None:
+    fake.topic("another")
+    lane_at(fake, "expired", Outcome(False, "client certificate expired", unsent=True), topic="another")
+    fail_lanes(fake)
+    fake.publish("1", topic="another")
+    fake.deliver()
+
+    assert is_open(fake)
+    assert passage(fake, "D0").is_doubtful
+
+
 def test_a_lane_without_a_failed_attempt_asks_no_circuit_in_redelivery_either(fake: FakeWorld) -> None:
     fake.topic("another")
     lane_at(fake, "paused", OK, topic="another")

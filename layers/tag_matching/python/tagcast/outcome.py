@@ -11,7 +11,8 @@ class Outcome:
     """The outcome of one request. *detail* is a short text for people, without secrets (``http 500``).
 
     *retry_after_s*: the receiver's Retry-After. *gone*: the receiver wants no more messages (410). *unreached*: the
-    host did not respond. *refused*: the receiver responded, and may accept other messages. *status*: the HTTP status.
+    host did not respond. *unsent*: the service itself refused or failed, which says nothing about the host. *refused*:
+    the receiver responded, and may accept other messages. *status*: the HTTP status.
     *answer*: the beginning of an error response, which is redacted and stored for display. *failed*: the messages of a
     *delivered* batch that the receiver refused, as details by message id.
     """
@@ -24,6 +25,7 @@ class Outcome:
     answer: bytes = field(default=b"", compare=False, repr=False)
     failed: Mapping[str, str] = field(default_factory=dict)
     unreached: bool = field(default=False, compare=False, repr=False)
+    unsent: bool = field(default=False, compare=False, repr=False)
     refused: bool = field(default=False, compare=False, repr=False)
 
     def of(self, message_id: str) -> Outcome:

@@ -80,7 +80,9 @@ class CircuitCheck:
         _news(self.world, self.host).unreached_at = self.world.clock.now()
 
     def hear(self, outcome: Outcome) -> None:
-        """Record whether one attempt got a response."""
+        """Record whether one attempt got a response. An unsent attempt is neither an answer nor a missing one."""
+        if outcome.unsent:
+            return
         news, now = _news(self.world, self.host), self.world.clock.now()
         self.reached = self.reached or not outcome.unreached
         if outcome.unreached:

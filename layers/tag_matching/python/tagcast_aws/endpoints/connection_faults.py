@@ -53,14 +53,18 @@ def failure(error: Exception) -> str:
 def is_unreached(error: Exception) -> bool:
     """Return whether a request got no response.
 
-    Return False if the service itself refused the address. Return False also if the receiver refused the client
-    certificate, because such a refusal is a response.
+    Return False if the request is unsent. Return False also if the receiver refused the client certificate, because
+    such a refusal is a response.
     """
-    if _ALERT.sub("", _tls_reason(error) or "") in _OF_CERTIFICATES:
+    if is_unsent(error) or _ALERT.sub("", _tls_reason(error) or "") in _OF_CERTIFICATES:
         return False
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return not isinstance(error.os_error, AddressRefusedError)
-    return isinstance(error, OSError | aiohttp.ServerDisconnectedError) and not isinstance(error, AddressRefusedError)
+    return isinstance(error, OSError | aiohttp.ServerDisconnectedError)
+
+
+def is_unsent(error: Exception) -> bool:
+    """Return whether the service itself refused the address of a request."""
+    found = error.os_error if isinstance(error, aiohttp.ClientConnectorDNSError) else error
+    return isinstance(found, AddressRefusedError)
 
 
 def _tls_reason(error: Exception) -> str | None:

@@ -45,9 +45,9 @@ class FunctionEndpoint:
         target = subscription.settings.endpoint.target
         function = function_named(target)
         if function is None:
-            return Outcome(False, "not a function name or ARN")
+            return Outcome(False, "not a function name or ARN", unsent=True)
         if function.begins_with(self._own):  # IAM allows fan_out to invoke itself.
-            return Outcome(False, OF_THE_SERVICE)
+            return Outcome(False, OF_THE_SERVICE, unsent=True)
         return await self._caller.attempt(
             subscription, function.region, lambda client: _invoke(client, target, event(), read)
         )

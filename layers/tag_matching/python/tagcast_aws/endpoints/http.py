@@ -22,7 +22,7 @@ from yarl import URL
 from tagcast_aws.endpoints.adapter import AdapterEnvironment, timeout_outcome
 from tagcast_aws.endpoints.addresses import parsed, url_refusal
 from tagcast_aws.endpoints.client_contexts import ClientContexts
-from tagcast_aws.endpoints.connection_faults import failure, is_unreached
+from tagcast_aws.endpoints.connection_faults import failure, is_unreached, is_unsent
 from tagcast_aws.endpoints.connector import WAS_MADE, BoundedConnector, KeepingConnector
 from tagcast_aws.endpoints.payload import body_of
 from tagcast_aws.endpoints.resolver import CheckedResolver
@@ -94,7 +94,7 @@ class HttpPusher:
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
         refusal = refusal or certificate_refusal(settings, self._clock.now())
         if refusal is not None:
-            return Outcome(False, refusal), b""
+            return Outcome(False, refusal, unsent=True), b""
         try:
             async with TimeLimit(settings.timeout_s):
                 tls = True if settings.client_key is None else await self._contexts.presenting(settings.client_key)
@@ -102,7 +102,7 @@ class HttpPusher:
         except TimeoutError:
             return timeout_outcome(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Outcome(False, failure(error), unreached=is_unreached(error)), b""
+            return Outcome(False, failure(error), unreached=is_unreached(error), unsent=is_unsent(error)), b""
 
     async def close(self) -> None:
         """Close both pools."""
@@ -170,7 +170,7 @@ def outcome(status: int, retry_after: str | None, now: int, answer: bytes = b"")
     if 300 <= status <= 399:
         return Outcome(False, f"redirect {status} refused", status=status, answer=answer)
     delay = None if retry_after is None else retry_after_s(retry_after, now)
-    refused, is_gone = status not in UNAVAILABLE, status == 410
+    refused, is_gone = status >= 400 and status not in UNAVAILABLE, status == 410
     return Outcome(False, f"http {status}", delay, gone=is_gone, status=status, answer=answer, refused=refused)
 
 

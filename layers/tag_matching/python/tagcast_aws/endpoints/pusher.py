@@ -74,9 +74,9 @@ class EndpointPusher:
         try:
             return await deliver(self._adapter(subscription.settings.endpoint.protocol))
         except SecretError:
-            return Outcome(False, "malformed webhook secret")
+            return Outcome(False, "malformed webhook secret", unsent=True)
         except Exception as error:  # noqa: BLE001 One subscriber's strange fault must not end the others' batch.
-            return Outcome(False, f"fault: {type(error).__name__}")
+            return Outcome(False, f"fault: {type(error).__name__}", unsent=True)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run *coroutine* on the loop of this pusher; calls from several threads take turns.

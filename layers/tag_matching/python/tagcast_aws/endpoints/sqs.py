@@ -41,9 +41,9 @@ class QueueEndpoint:
         target = subscription.settings.endpoint.target
         queue = queue_named(target, elsewhere=self._elsewhere)
         if queue is None:
-            return Outcome(False, "not a queue URL or ARN")
+            return Outcome(False, "not a queue URL or ARN", unsent=True)
         if queue.begins_with(self._own):  # IAM allows the function to write to group queues.
-            return Outcome(False, OF_A_GROUP)
+            return Outcome(False, OF_A_GROUP, unsent=True)
         return await self._caller.attempt(subscription, queue.region, lambda sqs: send(sqs, _url(sqs, target, queue)))
 
 
