@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 from tagcast.errors import ReplacedError, UnavailableError
-from tagcast.model import Subscription, SubscriptionSettings
+from tagcast.model import RetryPolicy, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
 from tagcast.ports import Key, Table, World
 from tagcast.pushing import engine
 from tagcast.registry import shadows, subscriptions
+from tagcast.rows import stored
 from tagcast.rows.keys import secrets_key, subscription_key
 from tagcast.rows.sealed import SECRETS
 from tagcast.sealing.secrets import OPENED_S, OpenedSecrets, open_secrets
@@ -110,6 +111,22 @@ def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_count
     fake.run_workflows(fake.clock.instant + 60_000)
     assert pushed_with(fake) == [SECRET]
     assert message_view(fake.world, "test1", message_id).subscribers["A"].attempts == 1
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_however_long_a_secret_cannot_be_read_it_is_tried_every_ten_seconds(
+    fake: FakeWorld, strategy: Strategy
+) -> None:
+    settings = replace(settings_of(fake), retry=RetryPolicy(strategy, 3))
+    made, _ = subscriptions.put_subscription(fake.world, "test1", "A", settings)
+    fake.vault.broken = True
+    fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(fake.clock.instant + 600_000)
+
+    lane = stored.lane(fake.store, "test1", made.subscription_id)
+    assert lane is not None
+    assert (lane.next_attempt_at or 0) <= fake.clock.instant + engine.PUT_OFF_S * 1000
 
 
 def test_a_push_never_mixes_the_url_of_one_version_with_the_secrets_of_another(

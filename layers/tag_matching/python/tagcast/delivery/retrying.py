@@ -255,12 +255,18 @@ class _Outcomes:
         return not stops
 
     def _stopped(self, state: LaneState, due: PendingDelivery) -> Write:
-        """Return the write of a lane whose receiver accepts nothing: suspended, or waiting for the next probe."""
+        """Return the write of a lane whose receiver accepts nothing: suspended, or waiting for the next probe.
+
+        If the service itself could attempt none of the deliveries, the lane waits as long as they do.
+        """
         world, lane, failures = self.lease.world, self.lease.lane, self.result.failures.values()
         now = world.clock.now()
         if state is LaneState.SUSPENDED:
             generation, due_at = world.dice.unique_id(now), max(failure.next_attempt_at for failure in failures)
             return lane_transitions.suspend(lane, generation, due_at, due.message_id, now)
+        attempts_before = {each: self.pending[each].due.attempts for each in self.result.failures}
+        if all(failure.past.number == attempts_before[each] for each, failure in self.result.failures.items()):
+            return lane_transitions.wait_for_contact(lane, max(each.next_attempt_at for each in failures), now)
         since = lane.lost_since if lane.state is LaneState.LOST_CONTACT else None
         lost_s = (now - (since or now)) / 1000 * world.time_scale
         wait_s = probe_delay_s(self.subscription.settings.retry, lost_s) / world.time_scale
