@@ -38,12 +38,12 @@ def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:
     UnavailableError, with *what* as the name of the contended row. It raises any other error of *attempt* at once, and
     TableThrottledError after :data:`THROTTLED_S_MAX`.
     """
-    until_s = world.clock.monotonic() + THROTTLED_S_MAX
+    until = world.clock.now() + round(THROTTLED_S_MAX * 1000)
     for lost in range(1, TRIES_MAX + 1):
         try:
             return attempt()
         except ConditionLostError as error:
-            if isinstance(error, TableThrottledError) and world.clock.monotonic() >= until_s:
+            if isinstance(error, TableThrottledError) and world.clock.now() >= until:
                 raise
             if lost < TRIES_MAX:
                 world.clock.sleep(pause_s(world, lost))
