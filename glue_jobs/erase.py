@@ -257,7 +257,7 @@ def _quarantined(objects: Objects) -> list[str]:
 
 
 def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Counter[str]:
-    """Rewrite files of lines on all workers; return the number of changed files by top folder (``raw``, ...)."""
+    """Rewrite files with one record a line, on all workers. Return the numbers of changed files by top folder."""
     if not keys:
         return Counter()
     context = archive.spark.sparkContext

@@ -27,15 +27,15 @@ BESIDE_S = 0.25
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
-    """Serve a batch of queue records; report the entries of topics that failed, and the unserved entries.
+    """Serve a batch of queue records. Return the entries whose fan-out failed, and the unserved entries.
 
     Failed entries, and entries not served within *budget_s*, are made visible in the queue again, so that their group
     continues soon. SQS returns nothing of a group while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
     An unreadable record is logged and deleted, because it would block its message group for ever. Ordered and unordered
-    entries are served concurrently, like two batches. Served entries are deleted before the slowest entry and late
-    responses finish, because SQS returns no further entries of a message group before that.
+    entries are served concurrently, like two batches. Served entries are deleted without waiting for the slowest entry
+    or for late responses. Until they are deleted, SQS returns no further entries of their message group.
     """
     batches = _batches_of(event, world)
     receipts = {record["messageId"]: record["receiptHandle"] for record in event["Records"]}

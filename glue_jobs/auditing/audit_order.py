@@ -90,9 +90,9 @@ def closed_hours(closed: DataFrame) -> DataFrame:
 
 
 def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
-    """Return entries pushed directly while their lane was not active, under any strategy.
+    """Return entries that a first round delivered while their lane was not active, under any strategy.
 
-    A round reads the lanes after its beginning. So a round that begins after a lane was closed pushes nothing to it.
+    Each round reads the lanes after it begins. So it pushes nothing to a lane that was closed before it began.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))

@@ -48,7 +48,10 @@ class FilterInForce:
 
 
 def topics_by_id(subscriptions: DataFrame, lanes: DataFrame) -> DataFrame:
-    """Return the name of each topic id. A due row exists only with its lane's row, so no id is missing."""
+    """Return each topic id with the name of its topic, from subscriptions and lanes.
+
+    Every due row has a row of its lane, so these rows have every id.
+    """
     both = subscriptions.select("topic_id", "topic").union(lanes.select("topic_id", "topic"))
     return both.where("topic_id is not null").distinct()
 

@@ -57,7 +57,7 @@ def until_won(
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The content of an object when it was read, and its tag for conditions."""
+    """The content of an object when it was read, and its tag (ETag) for conditional writes."""
 
     content: bytes
     tag: str

@@ -39,7 +39,7 @@ class Fate:
 
     @property
     def state(self) -> str:
-        """The state by which deliveries are counted."""
+        """The delivery's own state, or `NOT_FOR_IT` without an entry. Counts use this state, not the displayed one."""
         return NOT_FOR_IT if self.entry is None else self.entry.state
 
     @property

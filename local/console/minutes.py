@@ -110,7 +110,7 @@ class MinuteFile:
             self._rows.execute(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
 
     def shrink(self, now: datetime, rows_max: int = ROWS_MAX) -> None:
-        """Delete minutes older than a day, and the oldest minutes above *rows_max* minutes."""
+        """Delete minutes older than a day. If more than *rows_max* minutes remain, delete the oldest of them."""
         self._rows.execute("DELETE FROM minutes WHERE at < ?", (_second(now - KEPT),))
         self._rows.execute("DELETE FROM looks WHERE at < ?", (_second(now - KEPT),))
         [(count,)] = self._rows.execute("SELECT count(*) FROM minutes")

@@ -185,14 +185,14 @@ def _count(watched: _Watched, event: TailEvent) -> None:
 
 @dataclass
 class CloudWatchMinutes:
-    """Minutes of the topics in a deployment's ``MetricTopics``; *client* creates AWS clients."""
+    """Metrics per minute from CloudWatch, of the topics in ``MetricTopics``. *client* creates AWS clients."""
 
     stack: str
     client: Callable[[str], Any]
 
     @property
     def means(self) -> str:
-        """The topics that have metrics, as text."""
+        """A sentence that says which topics have metrics."""
         return f"From CloudWatch. Only topics in MetricTopics of the stack {self.stack} have metrics."
 
     def published_at(self, topic: str) -> datetime | None:

@@ -6,7 +6,7 @@ from local.engine.checksums import CHANGED, DamageError, frame_line, unframe_lin
 
 
 def read_position(path: Path) -> str:
-    """Return the sequence number of a reader's last record, or an empty text without a record. Raises DamageError."""
+    """Return the sequence number of a reader's last record; empty if it has read none. Raises DamageError."""
     written = path.read_bytes()
     found = unframe_line(written) if written else (b"", 0)
     if found is None:

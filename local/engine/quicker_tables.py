@@ -65,7 +65,10 @@ class Narrowing:
             table["items"], self._is_narrow = everything, False
 
     def evaluate(self, condition: str, *arguments: Any, **options: Any) -> Any:
-        """Evaluate a condition. Every row of a narrowed partition meets the query's key condition."""
+        """Evaluate a condition.
+
+        Return True for the key condition of a narrowed query, because its partition has only matching rows.
+        """
         if self._is_narrow and options.get("slot") == "KeyConditionExpression":
             return True
         return self._evaluate(condition, *arguments, **options)

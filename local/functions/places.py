@@ -22,10 +22,11 @@ class PoolPlace:
 
 
 class Places:
-    """*free* places of a pool, given in the order of requests. A topic waits if it holds as many as are free.
+    """Gives out the *free* places of a pool, in the order of requests.
 
-    So a single topic gets half of the places, and another topic finds a place immediately. This is the dynamic
-    threshold of shared buffers (Choudhury and Hahne, 1998). Events about no topic or several topics take any free
+    A topic waits while it holds at least as many places as are free. So a single topic gets half of the places, and
+    another topic finds a place immediately. This is the dynamic threshold of shared buffers (Choudhury and Hahne,
+    1998). Events about no topic or several topics take any free
     place. A topic holds at most *young_max* places that are younger than ``YOUNG_S`` (None: no limit): the first
     batches find hanging receivers before many more begin.
     """

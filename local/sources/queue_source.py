@@ -42,9 +42,9 @@ class QueueSource:
     def step(self) -> int:
         """Handle the available messages; return their number.
 
-        At most two receives are handled at the same time. A receive that lasts longer than :data:`LASTS_S` does not
-        count. So new messages fill whole batches, and a hanging batch blocks no other batch. The messages of each topic
-        are a separate batch, as AWS allows, because there are few workers.
+        At most two received batches are handled at the same time, so new messages fill whole batches. A batch
+        that lasts longer than :data:`LASTS_S` does not count, so it blocks no other batch. The messages of each topic
+        are handled as a separate batch, as AWS allows, because the local stack has few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0

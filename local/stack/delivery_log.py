@@ -79,7 +79,7 @@ def _details(entry: Mapping[str, Any]) -> str:
 
 
 def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
-    """Return a function that prints the readable lines of workers, with the short name of their function."""
+    """Return a function that prints log lines of workers in readable form, with short function names."""
 
     def write(function: str, line: str) -> None:
         shown = readable(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock

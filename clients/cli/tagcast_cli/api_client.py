@@ -75,7 +75,9 @@ def explain_refusal(refused: ProblemError) -> str | None:
 
 
 def explain_unexpected(url: str, fault: UnexpectedAnswerError) -> str:
-    """Return an explanation of an unreadable answer. A console, for example, answers with web pages.
+    """Return an explanation of an answer that the client cannot read.
+
+    One cause is the URL of a console, which answers with web pages.
 
     >>> explain_unexpected("http://127.0.0.1:8081", UnexpectedAnswerError("no JSON: '<!doctype html>'"))
     "http://127.0.0.1:8081 serves web pages, not the API. The console's API has another port."

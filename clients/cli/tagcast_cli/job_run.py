@@ -33,9 +33,9 @@ class JobError(RuntimeError):
 
 
 def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
-    """Return the addresses of the stack on *folder*.
+    """Return the addresses of the local stack whose data is in *folder*.
 
-    Raises JobError if no stack runs there. The error text ends with *otherwise*.
+    Raises JobError if no stack runs there. The error text ends with *otherwise*, another remedy.
     """
     try:
         return dict(json.loads((folder / "stack.json").read_text()))

@@ -74,7 +74,7 @@ class EventBus(Protocol):
         """Publish one change. A failure is logged, never raised: the API lists the members anyway."""
 
     def tell(self, event: Mapping[str, object]) -> None:
-        """Publish one event of a topic, a CloudEvent. A failure is only logged: the events topic has the event, too."""
+        """Publish one topic event as a CloudEvent. A failure is only logged: the events topic has the event, too."""
 
 
 class FilterFunctions(Protocol):

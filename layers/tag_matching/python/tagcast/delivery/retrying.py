@@ -43,10 +43,11 @@ from tagcast.rows.message import MessageRow
 class Streak:
     """The receiver's behaviour under the current claim.
 
-    *answering* is False if the last run ended deliveries without a success, or found only stale deliveries. Then a head
-    that failed before waits for its own schedule. Such a head also waits if the lane's next attempt was planned for
-    another message. *answered* is True after a push succeeded; until then, only the head is attempted. *got_through*
-    counts the successes of the last run.
+    - *answering*: False if the last run ended deliveries but none succeeded, or if it found only stale deliveries. Then
+      a head that failed before waits for its own next attempt. Such a head also waits if the lane's next attempt was
+      planned for another message.
+    - *answered*: True after a push succeeded. Until then, only the head is attempted.
+    - *got_through*: the number of successes in the last run.
     """
 
     answering: bool = True
@@ -163,7 +164,7 @@ class _Outcomes:
         self.unwritten = attempted | self.result.failures.keys()
 
     async def write(self) -> Drained:
-        """Write the results of the attempts, ends before failures."""
+        """Write the results of the attempts: first the ends of deliveries, then the failures."""
         try:
             await self._publish_dead_letters()
             standing = await self._write_ends()

@@ -23,7 +23,7 @@ OBSERVED_WITHIN_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ReadyShadow:
-    """A compiled shadow. *partition* holds the results of its comparison with the current active filter."""
+    """A compiled shadow. *partition* is the partition key of the results of comparing it with the active filter."""
 
     ordinal: int
     filter: CompiledFilter

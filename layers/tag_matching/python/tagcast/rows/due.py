@@ -115,8 +115,8 @@ class PendingDelivery:
     def as_last_seen(self, entry: Entry) -> Entry:
         """Return *entry* with the earlier attempts in its history.
 
-        If there was no new attempt, the entry also gets the time and the outcome of the last attempt. An outcome of
-        *entry* stays.
+        If there was no new attempt, the entry also gets the time of the last attempt. It also gets the outcome of that
+        attempt, unless *entry* already has an outcome.
         """
         entry = replace(entry, history=self.history + entry.history)
         if entry.last_attempt_at is not None:

@@ -37,7 +37,9 @@ def append_after(lane: Lane, appended: int) -> Update:
 
 
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
-    """Return the write that adds messages to a lane that is claimed, or whose next attempt is not after theirs.
+    """Return the write that adds messages to a lane.
+
+    The lane is claimed, or its next attempt is planned for the time when the messages are due, or earlier.
 
     The write fails if a worker planned the next attempt without these messages.
     """

@@ -132,7 +132,10 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The sweep's progress: the topic after which it continues with retained messages, and the pass of the search."""
+    """The sweep's progress. It continues with the retained messages of the topics after *topic*.
+
+    *search* is the present pass of the search.
+    """
 
     topic: str = ""
     search: Pass = Pass()

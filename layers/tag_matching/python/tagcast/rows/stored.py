@@ -282,7 +282,7 @@ def topic_ids(store: Store) -> list[tuple[str, str]]:
 
 
 def subscriptions(store: Store, topic: str, names: Collection[str]) -> dict[str, Subscription]:
-    """Return at most 100 named subscriptions, by name; missing ones are left out."""
+    """Return the subscriptions with these *names* (at most 100), by name. Names without a subscription are left out."""
     wanted = {name: keys.subscription_key(topic, name) for name in names}
     found = store.get_many(tuple(wanted.values()))
     return {name: SUBSCRIPTIONS.value_of(found[key]) for name, key in wanted.items() if key in found}

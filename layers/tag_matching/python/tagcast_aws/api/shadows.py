@@ -34,7 +34,7 @@ class PromoteBody(Body):
 
 
 class ShadowCounts(TypedDict):
-    """The numbers of messages that both, only one or neither of the filters matched, for this pair of filters only."""
+    """The numbers of messages that both filters, one filter or neither filter matched. They cover this pair only."""
 
     evaluated: int
     both: int

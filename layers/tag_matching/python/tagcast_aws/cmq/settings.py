@@ -37,7 +37,10 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the requested format, else *known*, else JSON. For a queue, return *known*, else bare bodies."""
+    """Return the requested format. If the request has none, return *known*; without *known*, return JSON.
+
+    For a queue the requested format is ignored: return *known*, or without *known*, bare bodies.
+    """
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
         raise CmqError(CmqFault.CONTENT_FORMAT)

@@ -19,7 +19,8 @@ SNS_DECIMALS_MAX = 5
 def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes: bool) -> list[Fault]:
     """Return the faults of a valid pattern under the rules of SNS; pointers are relative to the pattern.
 
-    A combination takes one value of each list. Each value of a list inside *n* objects counts *n* times.
+    SNS limits the number of combinations. A combination has one value from each list of the pattern. If a list is
+    inside *n* objects, each of its values counts *n* times.
     """
     faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
     keys = dict.fromkeys(_keys(written, pattern.or_is_a_field))

@@ -12,7 +12,7 @@ CHANGES_MAX = 32
 
 
 class ChangedIndex:
-    """Returns the same result as a rebuilt index. Immutable.
+    """An immutable index: an older index with a few changes. It returns the same result as a rebuilt index.
 
     >>> base = TopicIndex.build({1: None, 2: None})
     >>> index = with_changes(base, {3: None, 2: {"kind": "tags", "tags": ["apple"]}}, removed=[])

@@ -52,7 +52,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(entries: Iterable[SqlEntry]) -> Columns:
-    """Turn entries into columns.
+    """Return the index entries of SQL filters as columns.
 
     >>> term = Term(Dimension("number", "a"), "above", (5,))
     >>> columns_of([SqlEntry([7], (), None), SqlEntry([8], (term,), None)])[2:]
