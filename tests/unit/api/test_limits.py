@@ -302,12 +302,5 @@ def test_as_much_as_is_allowed_is_taken_and_one_more_is_refused(name: str, limit
     assert not taken(limit - step if name.endswith("_MIN") else limit + step)
 
 
-@pytest.mark.parametrize(("member", "values"), [("{}", 1), ("[]", 1), ("[ \n]", 1), ('{"a": {}}', 2)])
-def test_an_empty_list_or_object_is_one_value(member: str, values: int) -> None:
-    listed = parsed(lambda n: f"[{','.join([member] * (n // values))}]")
-    assert listed(limits.JSON_VALUES_MAX)
-    assert not listed(limits.JSON_VALUES_MAX + values)
-
-
 def test_every_limit_is_tried_or_says_why_not() -> None:
     assert (set(NATIVE), set(CMQ)) == ({*OF_REQUESTS, *OTHERS}, {*OF_CMQ, *OTHERS_OF_CMQ})

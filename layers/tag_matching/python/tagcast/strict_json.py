@@ -13,12 +13,9 @@ JSON_VALUES_MAX = 20_000
 """More values than a batch of the largest messages has, with tags, properties and all other fields."""
 _WHOLE_MAX = 1 << 53
 """From this number on, one double stands for several integers."""
-_UNCOUNTED = rb'(?:[^",\[{]++|[\[{][ \t\n\r]*+[\]}]|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
-_CROWDED = re.compile(rb"(?:%b[,\[{]){%d}+" % (_UNCOUNTED, JSON_VALUES_MAX + 1), re.DOTALL)
-"""Matches JSON with too many values.
-
-Each value but the first follows a comma, or the opening bracket of a list or object that is not empty.
-"""
+_OUTSIDE_TEXTS = rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
+_CROWDED = re.compile(rb"(?:%b[,\[{]){%d}+" % (_OUTSIDE_TEXTS, JSON_VALUES_MAX + 1), re.DOTALL)
+"""Matches JSON with too many values: each value but the first follows a comma or bracket outside texts."""
 
 
 class MalformedError(Exception):
