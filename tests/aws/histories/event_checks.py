@@ -40,7 +40,9 @@ class EventChecks:
 
     def at_the_end(self, archived: Iterable[Any]) -> None:
         """Compare with the records of the archive."""
-        wanted = {str(each.fields["record_id"]) for each in archived if is_trouble(each.kind, each.fields)}
+        records = list(archived)
+        wanted = {str(each.fields["record_id"]) for each in records if is_trouble(each.kind, each.fields)}
+        wanted |= newly_unverified(each.fields for each in records if each.kind == "subscriptions")
         told = {CLAIM.sub(r"\1", pk) for pk in self._until}
         if invented := sorted(told - wanted):
             self.ledger.fail("events", f"{invented[0]} is told, which is no trouble")
@@ -53,6 +55,21 @@ def is_trouble(kind: str, fields: Mapping[str, Any]) -> bool:
     if kind == "lanes":
         before, after = fields["previous_state"], fields["state"]
         return before != after and (after in TROUBLE or (before in TROUBLE and after in ("active", "retrying")))
-    if kind == "deliveries":
-        return fields["state"] in ("discarded", "expired")
-    return kind == "subscriptions" and fields["part"] == "settings" and "unverified" in fields
+    return kind == "deliveries" and fields["state"] in ("discarded", "expired")
+
+
+def newly_unverified(records: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the ids of the records of subscriptions whose endpoint was verified, or another, in the version before."""
+    found, before = set[str](), dict[tuple[str, int], Mapping[str, Any]]()
+    of_settings = {(each["topic_id"], each["ordinal"], each["version"]): each for each in records if is_settings(each)}
+    for (topic_id, ordinal, _), fields in sorted(of_settings.items()):
+        known = before.get((topic_id, ordinal), {})
+        if "unverified" in fields and ("unverified" not in known or known["endpoint"] != fields["endpoint"]):
+            found.add(str(fields["record_id"]))
+        before[topic_id, ordinal] = fields
+    return found
+
+
+def is_settings(fields: Mapping[str, Any]) -> bool:
+    """Say whether a record has the settings of a subscription."""
+    return bool(fields["part"] == "settings")
