@@ -226,7 +226,8 @@ class LaneChecks:
         is_emptied = lane.get("state") == "removed" and is_group(self.ledger.owner(ordinal_in(sid)))
         mine = lane.get("generation") == generation and (claimed or lane.get("claim") == worker.claim)
         for key, old, new in changes:
-            if key.pk.startswith(("RATE#", "HOSTS")):  # What is taken or told there in vain changes no delivery.
+            # What is taken or told there in vain changes no delivery; a claim of a key is that of a dead letter.
+            if key.pk.startswith(("RATE#", "HOSTS", "IDEM#")):
                 continue
             if key.pk.startswith("MSG#") and is_emptied:  # Who got it from the queue of a removed group cancels it.
                 continue
