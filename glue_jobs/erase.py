@@ -175,7 +175,8 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
             objects.remove(written)
             raise
     elif stale:  # An empty manifest would stay the same, and refuse nobody.
-        stale = [key for key in stale if key.split("/")[3] < f"{arguments.now_ms() - compact.KEPT_MS:013d}"]
+        long_ago = arguments.now_ms() - compact.KEPT_MS
+        stale = [key for key in stale if manifests.began_before(manifests.generation_of(key), long_ago)]
     objects.remove(stale)
     return len([key for key in stale if key.endswith(".parquet")])
 

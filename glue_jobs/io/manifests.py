@@ -49,7 +49,7 @@ class Manifest:
     @property
     def generation(self) -> str | None:
         """The name of the generation of the files, or None if there are no files."""
-        return self.files[0].split("/")[3] if self.files else None
+        return generation_of(self.files[0]) if self.files else None
 
 
 def data_prefix(kind: RecordKind, generation: str = "") -> str:
@@ -125,6 +125,24 @@ def generation_at(now_ms: int) -> str:
     return f"{now_ms:013d}-{secrets.token_hex(4)}"
 
 
+def generation_of(key: str) -> str:
+    """Return the name of the generation of a file.
+
+    >>> generation_of("curated/lanes/data/7-a/dt=2026-11-20/f")
+    '7-a'
+    """
+    return key.split("/")[3]
+
+
+def began_before(generation: str, at_ms: int) -> bool:
+    """Return whether the generation of this name began before *at_ms*.
+
+    >>> began_before("1795132800000-4f", 1_795_132_800_000), began_before("1795132800000-4f", 1_795_132_800_001)
+    (False, True)
+    """
+    return generation < f"{at_ms:013d}"
+
+
 def by_day(keys: Iterable[str]) -> dict[str, list[str]]:
     """Return keys of files by the day of their folder.
 
@@ -149,10 +167,10 @@ def former(objects: Objects, kind: RecordKind, days: Collection[str], begun_befo
     generations: dict[str, dict[str, list[str]]] = {}
     for day, keys in by_day(objects.sizes(data_prefix(kind))).items():
         for key in keys:
-            generations.setdefault(day, {}).setdefault(key.split("/")[3], []).append(key)
-    found, limit = [], f"{begun_before:013d}"
+            generations.setdefault(day, {}).setdefault(generation_of(key), []).append(key)
+    found = list[str]()
     for each in read(objects, kind, [day for day in generations if day in days or len(generations[day]) > 1]):
-        if (each.generation or "") < limit:
-            unnamed = generations[each.day].items()
-            found += [key for name, keys in unnamed if name != each.generation and name < limit for key in keys]
+        if began_before(each.generation or "", begun_before):
+            for name, keys in generations[each.day].items():
+                found += keys if name != each.generation and began_before(name, begun_before) else ()
     return found
