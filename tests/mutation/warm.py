@@ -33,7 +33,7 @@ SUITE = (
 """The tests that reach what is mutated; those of other parts of the project are left out."""
 MEMORY_BYTES_MAX = 6 << 30
 SILENT_S = 300.0
-"""So long a fork may be silent, because it waits for what never comes; one that loops is ended by :func:`within`."""
+"""A fork that is silent for longer waits in vain and is killed. :func:`within` ends a fork that loops."""
 
 Tell = Callable[[Mapping[str, Any]], None]
 Work = Callable[[Mapping[str, pytest.Item], Tell], None]

@@ -41,7 +41,7 @@ SILENT = "removes a group that was silent for hours"
 NOT_USED: dict[tuple[str, str], str] = {
     ("*", "logs:*"): BY_AWS,
     ("*", "xray:*"): BY_AWS,
-    ("*", "dynamodb:ListStreams"): "Lambda asks for it of whom it reads streams",
+    ("*", "dynamodb:ListStreams"): "Lambda requires it of the role of a function with a stream as its source",
     ("*", "sqs:SendMessage group"): "on the local stack any queue may be an endpoint; test_roles takes that away",
     ("PullFunctionRole", "s3:*"): LETTERS,
     ("RetryFunctionRole", "s3:*"): LETTERS,

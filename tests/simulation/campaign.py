@@ -43,7 +43,7 @@ class Tally:
             self.broken[result.seed] = str(result.broken)
 
     def absorb(self, other: Tally) -> None:
-        """Add another tally; seconds are left to whoever holds the watch."""
+        """Add another tally, except its seconds: the caller measures these."""
         self.runs += other.runs
         self.steps += other.steps
         self.messages += other.messages

@@ -69,7 +69,7 @@ class Checks:
                 ledger.queue_order[group].append(name)
 
     def served(self, bodies: Iterable[str]) -> None:
-        """Take down what a consumer acknowledged: then the first round is over for those whom the entries are for."""
+        """Record what a consumer acknowledged: the first round is over for the subscriptions of these entries."""
         ledger = self.ledger
         for said in map(json.loads, bodies):
             for message_id in said.get("message_ids") or [said["message_id"]]:

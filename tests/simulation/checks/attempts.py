@@ -1,4 +1,4 @@
-"""Pushes as receivers see them: to whom, when, in which order, how often."""
+"""Pushes as receivers see them: their receiver, time, order and number."""
 
 from __future__ import annotations
 

@@ -60,17 +60,17 @@ class PublishingChecks:
         return answers
 
     def _in_its_order(self, told: Sequence[str]) -> None:
-        """What stands in one order has there the order of its request.
+        """Check that the messages of one order were queued in the order of their request.
 
-        A message's sections are for different ones, and those of them in which nobody keeps an order stand in none.
+        A message has a queue entry for each section. The entry of a section without ordered subscriptions has no order.
         """
         ledger = self.ledger
         turns = {
             name: turn
             for turn, each in enumerate(told)
             if "unordered" not in ledger.accepted[each]
-            for name, whom in ledger.queued(each).items()
-            if name in ledger.group_of and _somebody_keeps_order(ledger, whom)
+            for name, ordinals in ledger.queued(each).items()
+            if name in ledger.group_of and _is_kept_in_order(ledger, ordinals)
         }
         for group in {ledger.group_of[each] for each in turns}:
             order = [each for each in dict.fromkeys(ledger.queue_order[group]) if each in turns]
@@ -108,14 +108,14 @@ class PublishingChecks:
 
 
 def acknowledged_in_order(ledger: Ledger, row: Row) -> None:
-    """What stands in an order that somebody keeps is acknowledged once the queue took it there."""
+    """Check that a message was acknowledged after the queue took its entries for ordered subscriptions."""
     message_id, ordering = row["message_id"], ledger.stage.plan.ordering
     if ordering is Ordering.NONE or (ordering is Ordering.KEY and row.get("ordering_key") is None):
         return
-    for name, whom in ledger.queued(message_id).items():
-        if _somebody_keeps_order(ledger, whom) and ledger.group_of.get(name, message_id) == message_id:
+    for name, ordinals in ledger.queued(message_id).items():
+        if _is_kept_in_order(ledger, ordinals) and ledger.group_of.get(name, message_id) == message_id:
             ledger.fail("order", f"{name} has an order and was acknowledged before the queue took it there")
 
 
-def _somebody_keeps_order(ledger: Ledger, whom: Iterable[int]) -> bool:
-    return any(keeps_order(ledger.owner(each)) for each in whom)
+def _is_kept_in_order(ledger: Ledger, ordinals: Iterable[int]) -> bool:
+    return any(keeps_order(ledger.owner(each)) for each in ordinals)
