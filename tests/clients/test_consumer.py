@@ -253,18 +253,24 @@ def test_a_listener_that_exits_gets_its_batch_again(api: PullingApi) -> None:
     assert [str(fault) for fault in consumer.faults] == ["the listener exited with enough; call shutdown instead"]
 
 
-def test_where_no_thread_can_be_started_the_messages_are_left_and_pulls_go_on(
-    api: PullingApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def refuse_a_thread(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """Refuse the first thread for the work of this name; the result holds the error once it was raised."""
     start, refused = Tasks.start, list[str]()
 
     def starting(tasks: Tasks, work: Callable[..., None], *arguments: Any) -> None:
-        if work.__name__ == "_consume" and not refused:
+        if work.__name__ == name and not refused:
             refused.append("can't start new thread")
             raise RuntimeError(refused[0])
         start(tasks, work, *arguments)
 
     monkeypatch.setattr(Tasks, "start", starting)
+    return refused
+
+
+def test_where_no_thread_can_be_started_the_messages_are_left_and_pulls_go_on(
+    api: PullingApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = refuse_a_thread(monkeypatch, "_consume")
     made(api)
     api.put("TopicTest", "a")
     with Running(api, lambda messages: None, replace(OPTIONS, consume_thread_max=1)) as consumer:
@@ -277,15 +283,7 @@ def test_where_no_thread_can_be_started_the_messages_are_left_and_pulls_go_on(
 def test_where_no_thread_can_be_started_the_next_extension_follows(
     api: PullingApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, refused, listener = Tasks.start, list[str](), Gate()
-
-    def starting(tasks: Tasks, work: Callable[..., None], *arguments: Any) -> None:
-        if work.__name__ == "_extend" and not refused:
-            refused.append("can't start new thread")
-            raise RuntimeError(refused[0])
-        start(tasks, work, *arguments)
-
-    monkeypatch.setattr(Tasks, "start", starting)
+    refused, listener = refuse_a_thread(monkeypatch, "_extend"), Gate()
     made(api)
     api.put("TopicTest", "a")
     with Running(api, listener, replace(OPTIONS, prolong_seconds=0.02)) as consumer:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast.errors import TableThrottledError
 from tagcast_aws.cmq.keys import KeyRing
 
 from tests.cmq.asking import HOST, KEY, Asking, event_of, pair_of
+from tests.fakes.raced_store import throttled
 from tests.fakes.world import FakeClock, FakeWorld
 
 TAKEN, OVERDUE = (0, 0), (4300, 10040)
@@ -110,13 +110,8 @@ def test_another_request_under_the_same_nonce_and_timestamp_is_a_replay_too() ->
 
 def test_a_request_that_a_throttled_table_could_not_note_is_no_replay() -> None:
     asking = prepared()
-
-    def throttled(one: Any) -> None:
-        raise TableThrottledError
-
-    asking.fake.store.write = throttled  # type: ignore[method-assign, assignment]
-
-    assert asking.pair("ListTopic") == (4420, 10250)
+    with throttled(asking.fake.store):
+        assert asking.pair("ListTopic") == (4420, 10250)
 
 
 def test_a_write_that_the_sdk_sent_twice_does_not_refuse_its_own_request() -> None:

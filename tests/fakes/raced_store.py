@@ -1,11 +1,13 @@
-"""A store in which something happens right before a write, as if another process had been faster."""
+"""Writes of a store before which something happens, as if another process had been faster, and throttled writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
-from tagcast.ports import Write
+from tagcast.errors import TableThrottledError
+from tagcast.ports import Key, Write
 
 from tests.fakes.memory_store import MemoryStore
 
@@ -30,3 +32,21 @@ class RacedStore(MemoryStore):
             with ThreadPoolExecutor(1) as other:
                 other.submit(happening).result()
         super().transact(writes)
+
+
+@contextmanager
+def throttled(store: MemoryStore, is_throttled: Callable[[Key], bool] = lambda key: True) -> Iterator[list[Write]]:
+    """Throttle the writes of certain rows, and list these writes."""
+    known, refused = store.transact, list[Write]()
+
+    def transact(writes: Sequence[Write]) -> None:
+        if found := [write for write in writes if is_throttled(write.key)]:
+            refused.extend(found)
+            raise TableThrottledError
+        known(writes)
+
+    store.transact = transact  # type: ignore[method-assign]
+    try:
+        yield refused
+    finally:
+        store.transact = known  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tagcast.errors import TableThrottledError, UnavailableError
+from tagcast.errors import UnavailableError
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Strategy, Subscription, TopicSettings
 from tagcast.operating import lanes, messages
@@ -31,7 +31,7 @@ from tagcast.rows.host import Host, read_host
 
 from tests.fakes.dead_host import HOUR_S, UNREACHED, outage
 from tests.fakes.handlers import answered
-from tests.fakes.raced_store import RacedStore
+from tests.fakes.raced_store import RacedStore, throttled
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import entry
 
@@ -505,18 +505,10 @@ def test_a_table_that_takes_nothing_of_a_host_makes_no_push_twice(fake: FakeWorl
 
 
 def test_a_throttled_row_of_a_host_repeats_no_push_and_is_not_waited_for(fake: FakeWorld, store: RacedStore) -> None:
-    known, asked = store.write, list[Write]()
+    with throttled(store, lambda key: key.pk == "HOSTS") as refused:
+        [message_id] = fail_lanes(fake, 1)
 
-    def throttled(write: Write) -> None:
-        if write.key.pk == "HOSTS":
-            asked.append(write)
-            raise TableThrottledError
-        known(write)
-
-    store.write = throttled  # type: ignore[method-assign]
-    [message_id] = fail_lanes(fake, 1)
-
-    assert len(asked) == 1
+    assert len(refused) == 1
     assert entry(fake, message_id, "D0").attempts == 1
 
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tagcast.errors import TableThrottledError
 from tagcast.model import EntryState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.rate_limit import HORIZON_S, RATE
@@ -18,7 +17,7 @@ from tagcast.tables import Key, Row
 
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.raced_store import RacedStore
+from tests.fakes.raced_store import RacedStore, throttled
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import entry
 
@@ -165,19 +164,11 @@ def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: Fake
 
 def test_a_throttled_rate_leaves_the_message_to_the_backlog_at_once(fake: FakeWorld, store: RacedStore) -> None:
     limited(fake, 5.0)
-    known, asked = store.write, list[Write]()
+    with throttled(store, lambda key: key.pk.startswith("RATE#")) as refused:
+        [message_id] = fake.publish("1")
+        fake.deliver()
 
-    def throttled(write: Write) -> None:
-        if write.key.pk.startswith("RATE#"):
-            asked.append(write)
-            raise TableThrottledError
-        known(write)
-
-    store.write = throttled  # type: ignore[method-assign]
-    [message_id] = fake.publish("1")
-    fake.deliver()
-
-    assert len(asked) == 1
+    assert len(refused) == 1
     assert entry(fake, message_id).state is EntryState.BLOCKED
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
-from tagcast.errors import TableThrottledError
-from tagcast.ports import Table, Write
+from tagcast.ports import Table
 from tagcast.pushing.envelope import http_request
 from tagcast.registry.rotation import FORMERS_MAX
 from tagcast.registry.subscriptions import get_subscription
@@ -17,6 +16,7 @@ from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import open_secrets
 
 from tests.fakes.handlers import answered
+from tests.fakes.raced_store import throttled
 from tests.fakes.world import FakeWorld
 
 FIRST, SECOND, THIRD, FOURTH, FIFTH = SECRETS = [f"whsec_{letter * 32}" for letter in "ABCDE"]
@@ -96,17 +96,9 @@ def test_after_the_grace_the_sweep_removes_the_former_secret_from_storage(fake: 
 def test_a_former_secret_that_could_not_be_removed_is_removed_by_the_next_sweep(fake: FakeWorld) -> None:
     rotate(fake)
     fake.clock.sleep(GRACE_S + 1)
-    writing = fake.store.write
-
-    def throttled(write: Write) -> None:
-        if write.key == secrets_key("test1", "A"):
-            raise TableThrottledError
-        writing(write)
-
-    fake.store.write = throttled  # type: ignore[method-assign]
-    fake.sweep()
+    with throttled(fake.store, lambda key: key == secrets_key("test1", "A")):
+        fake.sweep()
     assert "formers" in sealed_row(fake)
-    fake.store.write = writing  # type: ignore[method-assign]
     fake.sweep()
     assert "formers" not in sealed_row(fake)
     assert listed(fake) == 0

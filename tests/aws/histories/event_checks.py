@@ -61,15 +61,11 @@ def is_trouble(kind: str, fields: Mapping[str, Any]) -> bool:
 def newly_unverified(records: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the ids of the records of subscriptions whose endpoint was verified, or another, in the version before."""
     found, before = set[str](), dict[tuple[str, int], Mapping[str, Any]]()
-    of_settings = {(each["topic_id"], each["ordinal"], each["version"]): each for each in records if is_settings(each)}
+    settings = (each for each in records if each["part"] == "settings")
+    of_settings = {(each["topic_id"], each["ordinal"], each["version"]): each for each in settings}
     for (topic_id, ordinal, _), fields in sorted(of_settings.items()):
         known = before.get((topic_id, ordinal), {})
         if "unverified" in fields and ("unverified" not in known or known["endpoint"] != fields["endpoint"]):
             found.add(str(fields["record_id"]))
         before[topic_id, ordinal] = fields
     return found
-
-
-def is_settings(fields: Mapping[str, Any]) -> bool:
-    """Say whether a record has the settings of a subscription."""
-    return bool(fields["part"] == "settings")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast.errors import ContendedError, TableThrottledError
+from tagcast.errors import ContendedError
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.sealing.secrets import open_secrets
 from tagcast.verification import Verification, VerificationResult
@@ -18,6 +18,7 @@ from tagcast_aws.api.topics import TopicBody
 from functions.manage import app as manage
 from functions.publish import app as publish
 from tests.fakes.handlers import answered
+from tests.fakes.raced_store import throttled
 from tests.fakes.world import FakeWorld
 
 ROOT = Path(__file__).parents[3]
@@ -581,11 +582,8 @@ def test_a_throttled_table_asks_to_come_again(api: Client, response: Any) -> Non
 
 @pytest.mark.parametrize("target", ["/topics/t", S])
 def test_a_throttled_write_asks_to_come_again(api: Client, target: str) -> None:
-    def throttled(writes: object) -> None:
-        raise TableThrottledError
-
-    api.fakes.store.transact = throttled  # type: ignore[method-assign]
-    refused = api("PUT", target, {} if target == "/topics/t" else HOOK)
+    with throttled(api.fakes.store):
+        refused = api("PUT", target, {} if target == "/topics/t" else HOOK)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
 
 
