@@ -11,7 +11,7 @@ from tagcast.delivery.publishing import publish
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
-from tagcast.ports import Delete, Key, Put, Row, World, Write
+from tagcast.ports import Delete, Key, Put, Row, Table, World, Write
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
@@ -25,11 +25,12 @@ from tests.fakes.world import FAIL, OK, FakeWorld
 
 
 class RacingStore(MemoryStore):
-    """Lets somebody else act once, just before a row is read or before the next transaction."""
+    """Lets somebody else act once, just before a row or a partition is read or before the next transaction."""
 
     def __init__(self) -> None:
         super().__init__()
         self.before_get: dict[Key, Callable[[], object]] = {}
+        self.before_query: dict[str, Callable[[], object]] = {}
         self.before_transact: Callable[[], object] | None = None
 
     def get(self, key: Key) -> Row | None:
@@ -37,6 +38,14 @@ class RacingStore(MemoryStore):
         if act is not None:
             act()
         return super().get(key)
+
+    def query(
+        self, table: Table, pk: str, *, sk_from: str = "", sk_to: str = "\U0010ffff", limit: int | None = None
+    ) -> list[Row]:
+        act = self.before_query.pop(pk, None)
+        if act is not None:
+            act()
+        return super().query(table, pk, sk_from=sk_from, sk_to=sk_to, limit=limit)
 
     def transact(self, writes: Sequence[Write]) -> None:
         act, self.before_transact = self.before_transact, None
@@ -289,6 +298,28 @@ def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_p
 
     assert fake.redeliver(task).wait_until == planned
     assert len(fake.pusher.pushes) == pushes
+
+
+def test_a_head_that_another_worker_attempts_before_a_slow_worker_reads_it_keeps_its_plan(
+    fake: FakeWorld, store: RacingStore
+) -> None:
+    subscription = fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    fake.clock.sleep(20)
+    [task] = fake.workflow.tasks
+
+    def retry_now() -> None:
+        lanes.retry_now(fake.world, "test1", "A")
+        other = Thread(target=fake.redeliver, args=(fake.workflow.tasks[-1],))
+        other.start()
+        other.join()
+
+    store.before_query[f"DUE#{subscription.subscription_id}"] = retry_now
+    fake.redeliver(task)
+
+    assert [push.attempt for push in fake.pusher.pushes] == [1, 2]
 
 
 def test_a_pause_that_the_sdk_repeats_after_a_resume_makes_no_lane_of_that_generation_again() -> None:

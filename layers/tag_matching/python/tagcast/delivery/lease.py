@@ -67,7 +67,7 @@ async def look(world: World, task: Task) -> Lane | None:
 
 @dataclass(slots=True)
 class LaneLease:
-    """One worker's lease of a task's lane. The head of the lane is claimed until *held_until*.
+    """One worker's lease of a task's lane. The head of the lane was last claimed at *claimed_at*, until *held_until*.
 
     *lane* is the lane as last read or written. The worker pushes in *slots* until *deadline* (monotonic). *is_held* is
     False after the next attempt is planned; then the claim must not be extended. *attempt_s* is the maximal duration of
@@ -80,6 +80,7 @@ class LaneLease:
     slots: PushSlots
     deadline: float
     lane: Lane
+    claimed_at: int = 0
     held_until: int = 0
     is_held: bool = False
     attempt_s: int = 0
@@ -149,10 +150,11 @@ class LaneLease:
 
     async def acquire(self, attempt_s: int) -> None:
         """Claim the head, or extend the claim, for an attempt of *attempt_s*."""
-        until = self.world.clock.now() + (attempt_s + LEASE_GRACE_S) * 1000
+        now = self.world.clock.now()
+        until = now + (attempt_s + LEASE_GRACE_S) * 1000
         claimed, write = lane_transitions.claim(self.lane, until)
         await self.world.executor.run(partial(self.world.store.write, write))
-        self.lane, self.held_until, self.is_held = claimed, until, True
+        self.lane, self.claimed_at, self.held_until, self.is_held = claimed, now, until, True
 
     async def finish(self, appended: int) -> None:
         """Activate the empty lane, or leave the tombstone of a removed lane.
