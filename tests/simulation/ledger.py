@@ -215,6 +215,7 @@ class Attempt:
     message_id: str
     ordinal: int
     number: int
+    worker: str
     began_at: int
     ended_at: int | None = None
     reply: Reply | None = None

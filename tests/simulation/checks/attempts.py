@@ -35,7 +35,7 @@ class AttemptChecks:
         owner = self.ledger.owner(push.subscription.ordinal)
         if "batch_messages_max" in owner:
             self.ledger.fail("batches", f"{worker.name} pushes {push.message.message_id} in another form than a batch")
-        self._within_rate(f"{worker.name} pushes {push.message.message_id}", push.subscription.ordinal, owner)
+        self._within_rate(f"{worker.name} pushes {push.message.message_id}", worker, push, owner)
         return self._begins(worker, push, ())
 
     def batch_begins(self, worker: Worker, batch: PushBatch) -> list[Attempt]:
@@ -58,7 +58,7 @@ class AttemptChecks:
             ledger.fail("batches", f"{told}: {size} bytes")
         if len(ids) > 1 and any(push.attempt > 1 for push in pushes):
             ledger.fail("batches", f"{told}, of which some failed before")
-        self._within_rate(told, ordinal, owner)
+        self._within_rate(told, worker, pushes[0], owner)
         return [self._begins(worker, push, ids[:place]) for place, push in enumerate(pushes)]
 
     def _begins(self, worker: Worker, push: Push, beside: Sequence[str]) -> Attempt:
@@ -94,14 +94,20 @@ class AttemptChecks:
         if worker.kind == "retry" and ended_at < worker.read_at.get(message_id, 0):
             ledger.fail("5 a stale due row is dropped", f"{told}, which it had read to be over")
         self._judged(told, message_id, ordinal)
-        attempt = Attempt(message_id, ordinal, push.attempt, seen)
+        attempt = Attempt(message_id, ordinal, push.attempt, worker.name, seen)
         ledger.attempts[message_id, ordinal].append(attempt)
         return attempt
 
-    def _within_rate(self, told: str, ordinal: int, owner: Row) -> None:
-        """Check that no run of attempts is faster than the rate by a fifth, where clocks can be believed."""
-        ledger, rate = self.ledger, owner.get("max_per_second")
+    def _within_rate(self, told: str, worker: Worker, push: Push, owner: Row) -> None:
+        """Check that no run of attempts is faster than the rate by a fifth, where clocks can be believed.
+
+        A request that its worker sends again on a new connection is one attempt.
+        """
+        ledger, ordinal, rate = self.ledger, push.subscription.ordinal, owner.get("max_per_second")
         if rate is None or not ledger.clocks_agree or "stall" in ledger.stage.plan.faults:
+            return
+        before = ledger.attempts.get((push.message.message_id, ordinal))
+        if before and (before[-1].worker, before[-1].number) == (worker.name, push.attempt):
             return
         began = ledger.began[ordinal]
         for gaps, earlier in enumerate(reversed(began[-5:]), 1):
