@@ -215,10 +215,11 @@ class Attempt:
     message_id: str
     ordinal: int
     number: int
-    worker: str
     began_at: int
     ended_at: int | None = None
     reply: Reply | None = None
+    worker: str = ""
+    """The name of the worker that pushed; empty if a member pulled."""
     counts: bool = True
     """Whether it is one of its delivery: of a batch that fails nobody but the head is known to have had one."""
 

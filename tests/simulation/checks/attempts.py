@@ -94,7 +94,7 @@ class AttemptChecks:
         if worker.kind == "retry" and ended_at < worker.read_at.get(message_id, 0):
             ledger.fail("5 a stale due row is dropped", f"{told}, which it had read to be over")
         self._judged(told, message_id, ordinal)
-        attempt = Attempt(message_id, ordinal, push.attempt, worker.name, seen)
+        attempt = Attempt(message_id, ordinal, push.attempt, seen, worker=worker.name)
         ledger.attempts[message_id, ordinal].append(attempt)
         return attempt
 
