@@ -311,6 +311,7 @@ def test_a_head_that_another_worker_attempts_before_a_slow_worker_reads_it_keeps
     [task] = fake.workflow.tasks
 
     def retry_now() -> None:
+        fake.clock.sleep(2)
         lanes.retry_now(fake.world, "test1", "A")
         other = Thread(target=fake.redeliver, args=(fake.workflow.tasks[-1],))
         other.start()
