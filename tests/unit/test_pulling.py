@@ -703,6 +703,21 @@ def test_no_pull_asks_for_more_than_its_answer_can_hold(world: FakeWorld) -> Non
     assert len(json.dumps(reply)) < 6_291_556
 
 
+def test_a_pull_holds_what_was_accepted_before_its_topic_allowed_less(world: FakeWorld) -> None:
+    topics.put_topic(world.world, "test1", TopicSettings(body_bytes_max=262_144))
+    draft = Draft(b"\x01" * 262_144)
+    publishing.publish(world.world, "test1", [draft] * 6)
+    world.deliver()
+    world.clock.sleep(3_600)
+    topics.put_topic(world.world, "test1", TopicSettings(body_bytes_max=1_024))
+    world.clock.sleep(86_400 - 3_600 - 60)
+
+    reply = answered(world.world, "POST", f"{GROUP}/pull", "{}")
+
+    assert len(json.loads(reply["body"])["messages"]) == 3
+    assert len(json.dumps(reply)) < 6_291_556
+
+
 @pytest.mark.parametrize("handle", ["", "x" * 3_000, 7, None])
 def test_what_is_no_handle_is_a_fault(world: FakeWorld, handle: Any) -> None:
     status, answer = asked(world, "ack", receipt_handles=[handle])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
+from tagcast.model import BODY_BYTES_MAX, RETENTION_S_MAX, EntryState, LaneState, Push, Subscription, Topic
 from tagcast.ports import GroupQueue, ReceivedEntry, World
 from tagcast.pulling.group import end_after_pull, group_of, keep_failure, queue_s
 from tagcast.pulling.handles import Handle
@@ -20,6 +20,8 @@ from tagcast.rows.waiting import WaitingFor
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
 """A pull that finds only ended messages continues for at most 5 s after its wait."""
+LIFE_S = RETENTION_S_MAX + 60
+"""Messages from before a change of their topic live at most a day, and publishes that read it before last 29 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,7 @@ class _Visit:
             return 0
         if not self.bound:
             topic = stored.topic(self.world.store, self.group.topic)
-            body_max = BODY_BYTES_MAX if topic is None else topic.settings.body_bytes_max
-            self.bound = self.wish.around_max + ESCAPED_MAX * body_max
+            self.bound = self.wish.around_max + ESCAPED_MAX * _body_bytes_max(topic, self.world.clock.now())
         room = (self.wish.size_max - self.size) // self.bound
         return min(RECEIVED_MAX, self.wish.messages_max - len(self.handed), room)
 
@@ -161,3 +162,10 @@ class _Visit:
         self.handed[message.message_id] = handed
         self.size += self.wish.size_of(handed)
         return True
+
+
+def _body_bytes_max(topic: Topic | None, now: int) -> int:
+    """Return the maximum bytes of a live message's body: the limit of *topic* may have been lowered since."""
+    if topic is None or topic.created_at < topic.updated_at > now - LIFE_S * 1000:
+        return BODY_BYTES_MAX
+    return topic.settings.body_bytes_max
