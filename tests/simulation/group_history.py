@@ -38,7 +38,7 @@ LETTERS = "letters"
 """The dead-letter topic."""
 
 
-class CrashError(Exception):
+class CrashError(BaseException):
     """The process dies here."""
 
 

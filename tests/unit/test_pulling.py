@@ -22,7 +22,7 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.repairing.expiry import expire_messages
 from tagcast.rows import stored
 from tagcast.rows.due import PendingDelivery, due_put, position
-from tagcast.rows.keys import retained_key
+from tagcast.rows.keys import pulled_key, retained_key
 from tagcast.rows.lane_transitions import join
 from tagcast.rows.message import MessageRow
 from tagcast.tables import Put
@@ -30,6 +30,7 @@ from tagcast.trace_context import make_trace
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.handlers import answered
+from tests.fakes.raced_store import throttled
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
 from tests.unit.worlds import row_of
@@ -799,3 +800,43 @@ def test_without_an_answer_of_the_queue_a_pull_is_told_to_try_again(world: FakeW
     world.group_queues.broken = True
 
     assert asked(world, "pull")[0] == 503
+
+
+def test_a_queue_that_fails_after_its_first_messages_costs_these_no_attempt(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(world, *map(str, range(15)))
+    receive = world.group_queues.receive
+
+    def fails_next(*args: Any, **bounds: Any) -> Any:
+        found = receive(*args, **bounds)
+        monkeypatch.undo()
+        world.group_queues.broken = True
+        return found
+
+    monkeypatch.setattr(world.group_queues, "receive", fails_next)
+
+    first = pull(world)
+    world.group_queues.broken = False
+    second = pull(world)
+
+    assert bodies([*first, *second]) == [str(number) for number in range(15)]
+    assert {each["attempt"] for each in (*first, *second)} == {1}
+    assert [what for what, _ in world.telemetry.faults] == ["the rest of a pull"]
+    world.telemetry.faults.clear()
+
+
+def test_a_message_that_cannot_be_handed_out_keeps_those_before_it_from_no_member(world: FakeWorld) -> None:
+    ids = published(world, "a", "b", "c")
+    pull(world, visibility_timeout_seconds=10)
+    world.clock.sleep(10)
+
+    with throttled(world.store, lambda key: key == pulled_key("test1", ids[1], 0)):
+        first = pull(world, visibility_timeout_seconds=10)
+        world.clock.sleep(10)
+        said(world, "ack", *pull(world, max_messages=1, visibility_timeout_seconds=10))
+        world.clock.sleep(10)
+        assert asked(world, "pull", visibility_timeout_seconds=10)[0] == 429
+
+    assert (bodies(first), entry(world, ids[0])[0]) == (["a"], "delivered")
+    world.telemetry.faults.clear()

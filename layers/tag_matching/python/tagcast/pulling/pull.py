@@ -68,10 +68,16 @@ def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[Pulled
         return ()
     visit = _Visit(world, group, wish, world.clock.monotonic() + wish.wait_s)
     while (limit := visit.limit()) and visit.may_go_on():
-        received = visit.received(limit)
-        if not received:
+        try:
+            received = visit.received(limit)
+            if not received:
+                break
+            visit.take(received)
+        except Exception as fault:  # Messages that were handed out must reach their member.
+            if not visit.handed:
+                raise
+            world.telemetry.failed("the rest of a pull", fault)
             break
-        visit.take(received)
     return tuple(visit.handed.values())
 
 
