@@ -111,6 +111,7 @@ def flip(body: bytes) -> bytes:
 TAMPERED: dict[str, Callable[[dict[str, str], bytes], tuple[dict[str, str], bytes]]] = {
     "another body": lambda headers, body: (headers, flip(body)),
     "another id": lambda headers, body: (headers | {"webhook-id": "1"}, body),
+    "an id that is no text": lambda headers, body: (headers | {"webhook-id": "\udcff"}, body),
     "another time": lambda headers, body: (headers | {"webhook-timestamp": str(int(time.time()) + 1)}, body),
     "no signature": lambda headers, body: ({n: v for n, v in headers.items() if n != "webhook-signature"}, body),
     "a signature that is none": lambda headers, body: (headers | {"webhook-signature": "v1"}, body),

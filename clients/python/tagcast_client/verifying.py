@@ -61,8 +61,8 @@ def is_timely(headers: Mapping[str, str]) -> bool:
 
 
 def signed_octets(message_id: str, timestamp: str, body: bytes) -> bytes:
-    """Return the bytes that a signature covers."""
-    return f"{message_id}.{timestamp}.".encode() + body
+    """Return the bytes that a signature covers. Some servers decode bytes that are no text to surrogates."""
+    return f"{message_id}.{timestamp}.".encode(errors="surrogatepass") + body
 
 
 def sign(key: bytes, signed: bytes) -> bytes:
