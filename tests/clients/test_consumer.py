@@ -331,6 +331,19 @@ def test_an_extension_after_a_nack_does_not_hide_the_messages(api: PullingApi) -
     assert calls == ["a", "a"]
 
 
+def test_who_is_told_of_a_fault_may_shut_the_consumer_down(api: PullingApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("no network")
+
+    monkeypatch.setattr(Client, "pull", lost)
+    with Client(URL, transport=api) as client:
+        consumer = Consumer(client, "workers", OPTIONS, lambda fault: consumer.shutdown())
+        consumer.subscribe("TopicTest", "TagA")
+        consumer.register_message_listener(lambda messages: None)
+        consumer.start()
+        assert wait_until(lambda: client.list_members("TopicTest", "workers") == ())
+
+
 def test_a_consumer_that_does_not_start_leaves_the_topics_that_it_has_joined(api: PullingApi) -> None:
     with Client(URL, transport=api) as client:
         consumer = Consumer(client, "workers", OPTIONS)

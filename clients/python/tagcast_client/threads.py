@@ -56,9 +56,9 @@ class Tasks:
         self._stop.set()
 
     def abandon(self, seconds: float) -> None:
-        """Wait at most *seconds* until all threads have ended; then leave them running."""
+        """Wait at most *seconds* until all other threads have ended; then leave them running."""
         until = time.monotonic() + seconds
-        for thread in self._started():
+        for thread in self._started() - {threading.current_thread()}:
             thread.join(max(0.0, until - time.monotonic()))
         self.is_abandoned = True
 
