@@ -321,6 +321,21 @@ def test_the_sweep_tells_of_the_last_member_of_a_group_that_somebody_put(fake: F
         assert group_of(fake).ordinal == made.ordinal
 
 
+def test_the_sweep_tells_of_the_last_member_of_a_group_that_was_made_again_under_its_living_members(
+    fake: FakeWorld,
+) -> None:
+    beat(fake)
+    settings = group_of(fake).settings
+    delete_subscription(fake.world, "test1", "workers")
+    put_subscription(fake.world, "test1", "workers", settings)
+    later(fake, 30)
+    beat(fake)
+    changes(fake)
+    later(fake, LIVENESS_S)
+    fake.sweep()
+    assert changes(fake) == [(A.member_id, MemberChange.LOST, 0)]
+
+
 def test_who_leaves_is_gone_at_once_and_the_group_stays(fake: FakeWorld) -> None:
     beat(fake)
     beat(fake, B)

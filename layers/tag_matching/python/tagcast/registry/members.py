@@ -45,13 +45,19 @@ class Membership:
 
 
 def record_heartbeat(
-    world: World, heartbeat: Heartbeat, also: Write | None, silence_s: int, known: Sequence[Member], is_refused: bool
+    world: World,
+    heartbeat: Heartbeat,
+    also: Write | None,
+    silence_s: int,
+    known: Sequence[Member],
+    is_refused: bool,
+    is_registered: bool = True,
 ) -> tuple[Member, ...]:
     """Record a *heartbeat*, announce the change of membership, and return the live members.
 
-    *known* are the members as read. A new member makes the write *also* in the same transaction. *silence_s* is how
-    long the group outlives its last member. Raises ConditionLostError if the condition of *also* failed, and
-    ConflictError if the group is full.
+    *known* are the members as read. A new member makes the write *also* in the same transaction, and so does any member
+    of a group without registration. *silence_s* is how long the group outlives its last member. Raises
+    ConditionLostError if the condition of *also* failed, and ConflictError if the group is full.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
@@ -69,7 +75,7 @@ def record_heartbeat(
         is_ordered=heartbeat.is_ordered,
         is_refused=is_refused,
     )
-    if is_join and also is not None:
+    if also is not None and (is_join or not is_registered):
         world.store.transact((MEMBERS.put(member, topic, group, member.client.member_id), also))
     else:
         world.store.write(MEMBERS.put(member, topic, group, member.client.member_id))

@@ -85,7 +85,7 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
     differs = _difference(known, heartbeat)
     silence_s = heartbeat.silence_s if registration is None else registration.silence_s
     also = None if is_new else _join(world, heartbeat, registration)
-    alive = record_heartbeat(world, heartbeat, also, silence_s, members, bool(differs))
+    alive = record_heartbeat(world, heartbeat, also, silence_s, members, bool(differs), registration is not None)
     if differs:
         detail = f"the group has another filter or order, {_origin(known, registration)}"
         raise DisagreementError(detail, known.settings.filter, heartbeat.filter, differs)
@@ -129,8 +129,9 @@ def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tupl
 def _join(world: World, heartbeat: Heartbeat, registration: Registration | None) -> Write:
     """Return the write with which a member joins an existing subscription.
 
-    A subscription without *registration* is registered, so that the sweep announces the loss of its last members. Its
-    version says that no heartbeat wrote it, so the sweep does not delete it.
+    A subscription without *registration* is registered, so that the sweep announces the loss of its last members. It
+    may have been created again while its members were alive. Its version says that no heartbeat wrote it, so the sweep
+    does not delete it.
     """
     now = world.clock.now()
     if registration is None:
