@@ -147,12 +147,14 @@ def test_what_is_as_it_is_named_is_not_written_again(either: Client) -> None:
     "wanted",
     [
         {"filter": Filter.tags("b", "a", "b")},
+        {"filter": Filter.tags("a", "a", match="all")},
+        {"filter": Filter.routing_key("a.*", "b", "a.*")},
         {"filter": Filter.tag_expression(" a||b || a")},
         {"filter": {"kind": "tag_expression"}},
         {"timeout_seconds": None, "content_format": None, "signature": None},
         {"filter": None, "batch": None, "max_per_second": None, "ordered": None, "dead_letter_expired": None},
     ],
-    ids=["repeated tag", "blanks", "no expression", "defaults", "nothing"],
+    ids=["repeated tag", "all of one", "repeated pattern", "blanks", "no expression", "defaults", "nothing"],
 )
 def test_a_default_or_another_way_to_write_a_filter_is_not_written_again(
     client: Client, wanted: SubscriptionSettings

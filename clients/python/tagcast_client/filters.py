@@ -78,7 +78,7 @@ class Filter:
 
 
 def normal_form(filter: AnyFilter | None) -> dict[str, Any] | None:
-    """Return *filter* as the API shows it: with its defaults, and tags without blanks and repetitions.
+    """Return *filter* as the API shows it: with its defaults, and without blanks and repetitions.
 
     >>> normal_form({"kind": "tags", "tags": ["b", "a", "b"]})
     {'match': 'any', 'kind': 'tags', 'tags': ['b', 'a']}
@@ -90,11 +90,20 @@ def normal_form(filter: AnyFilter | None) -> dict[str, Any] | None:
         return None
     match found:
         case {"kind": "tags", "tags": [*tags]}:
-            found["tags"] = [tag for place, tag in enumerate(tags) if tag not in tags[:place]]
+            found["tags"] = _distinct(tags)
+            if len(found["tags"]) < 2:  # "all" of one tag equals "any".
+                found["match"] = "any"
+        case {"kind": "routing_key", "patterns": [*patterns]}:
+            found["patterns"] = _distinct(patterns)
         case {"kind": "tag_expression"}:
             parts = (part.strip(_TRIMMED) for part in str(found.get("expression") or "*").split("||"))
             found["expression"] = " || ".join(dict.fromkeys(part for part in parts if part))
     return found
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    """Return *items* without repetitions. The API refuses items that are not text."""
+    return [item for place, item in enumerate(items) if item not in items[:place]]
 
 
 def with_defaults(filter: AnyFilter | None) -> dict[str, Any] | None:
