@@ -19,7 +19,8 @@ from tagcast_cli.visible import visible_line
 dead_letters = typer.Typer(no_args_is_help=True, help="Replay dead letters.")
 
 PREFIX, OF, FROM = "dead_letter_", "dead_letter_of", "dead_letter_from"
-PULLED_AT_ONCE = 10
+PULLED_AT_ONCE, HIDDEN_S = 10, 3_600
+"""Letters that stay are hidden for an hour, or until the end: each further pull would count as an attempt."""
 UNAUTHORIZED, TOO_MANY, SERVER_ERROR = 401, 429, 500
 
 
@@ -44,7 +45,9 @@ class _Replaying:
         most = PULLED_AT_ONCE if limit is None else min(PULLED_AT_ONCE, limit - len(self.replayed) - self.stay)
         if most <= 0:
             return ()
-        letters = self.api.pull(self.topic, self.group, max_messages=most, wait_seconds=1)
+        letters = self.api.pull(
+            self.topic, self.group, max_messages=most, wait_seconds=1, visibility_timeout_seconds=HIDDEN_S
+        )
         self.pulled += [each.receipt_handle for each in letters]
         return letters
 

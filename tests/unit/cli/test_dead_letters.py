@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tagcast_cli.dead_letters import _Replaying
+from tagcast_client import Client
 
+from tests.clients.in_memory_api import InMemoryApi
 from tests.unit.cli.conftest import SUBSCRIPTION, FakeApi, Run
 
 GROUP = "/topics/dead/subscriptions/keepers"
@@ -166,3 +169,22 @@ def test_a_replayed_letter_is_no_letter_because_anybody_may_write_one(
 
     assert run("dead-letters", "replay", "dead", "keepers").exit_code == 1
     assert told(api, "nack") == ["r1"]
+
+
+def test_letters_that_stay_are_hidden_while_the_others_are_replayed() -> None:
+    """Each pull is an attempt: letters that came again all the time would be discarded in the end."""
+    fakes, seen = InMemoryApi(), list[int]()
+    fakes.fakes.topic("dead")
+    fakes.fakes.group("keepers", topic="dead")
+    with Client("http://127.0.0.1:8080", transport=fakes) as client:
+        fakes.fakes.publish(*map(str, range(30)), topic="dead")
+        fakes.fakes.deliver()
+        replaying = _Replaying(client, "dead", "keepers")
+        while (letters := replaying.pull(None)) and len(seen) < 100:
+            for each in letters:
+                seen.append(each.attempt)
+                replaying.send(each)
+                fakes.fakes.clock.sleep(10)
+        replaying.give_back()
+        assert seen == [1] * 30
+        assert [each.attempt for each in client.pull("dead", "keepers", max_messages=10)] == [2] * 10
