@@ -85,6 +85,16 @@ def test_a_patch_of_the_order_changes_how_a_subscription_retries(
     assert order_and_retries(api("PATCH", SUBSCRIPTION, patch)) == shown
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_patch_ends_the_retries_for_life_of_a_group(api: Client, ordered: bool) -> None:
+    group = {"endpoint": {"protocol": "pull"}, "ordered": ordered, "retry": FOR_LIFE}
+    api("PUT", SUBSCRIPTION, group)
+
+    changed = api("PATCH", SUBSCRIPTION, {"ordered": ordered, "retry": {"max_retries": 5}})
+
+    assert order_and_retries(changed) == (ordered, {"strategy": "BACKOFF_RETRY", "max_retries": 5})
+
+
 @pytest.mark.parametrize("ordered", [False, None])
 def test_an_order_that_contradicts_the_strategy_is_refused_with_the_way_out(api: Client, ordered: bool | None) -> None:
     api("PUT", SUBSCRIPTION, HOOK | {"ordered": True})

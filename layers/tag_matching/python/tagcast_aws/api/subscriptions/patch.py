@@ -77,7 +77,7 @@ def change(
 
 def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:
     """Return the settings of *known*, updated by *named*. Raises InvalidRequestError if the result is no valid PUT."""
-    present = as_put(known) if known.settings.is_group else present_for(as_put(known), named)
+    present = present_for(as_put(known), named, is_group=known.settings.is_group)
     opens = _needs_secrets(present, named)
     kept = open_secrets(world, known).settings if opens else known.settings
     if opens and not kept.is_group:

@@ -191,20 +191,20 @@ def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
     return [Fault(reason, "/retry/max_interval_seconds", FaultCode.CONFLICT)]
 
 
-def present_for(present: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the *present* settings of a push subscription, to which a patch with the fields *named* is applied.
+def present_for(present: Mapping[str, Any], named: Mapping[str, Any], *, is_group: bool = False) -> dict[str, Any]:
+    """Return the *present* settings to which a patch with the fields *named* is applied.
 
-    The result lacks ``ordered``, which follows from the strategy. If the patch asks for order without ``retry``, the
-    result also lacks a ``retry`` that keeps no order. Then the subscription gets the default for order. If the patch
-    ends retries for life, the result lacks the maximum interval, because constant intervals have no maximum.
+    If the patch ends retries for life, the result lacks the maximum interval, because constant intervals have no
+    maximum. Without *is_group* it lacks ``ordered``, which follows from the strategy. If the patch asks for order
+    without ``retry``, it also lacks a ``retry`` that keeps no order. Then the subscription gets the default for order.
 
     >>> before = {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}
     >>> present_for(before, {"ordered": True}), present_for(before, {"timeout_seconds": 5})
     ({}, {'retry': {'strategy': 'EXPONENTIAL_DECAY_RETRY'}})
     """
-    left = {name: value for name, value in present.items() if name != "ordered"}
+    left = {name: value for name, value in present.items() if is_group or name != "ordered"}
     retry, asked = left["retry"], named.get("retry") or {}
-    if named.get("ordered") is True and not asked and retry["strategy"] != Strategy.BACKOFF_RETRY:
+    if not is_group and named.get("ordered") is True and not asked and retry["strategy"] != Strategy.BACKOFF_RETRY:
         del left["retry"]
     elif asked.get("max_retries", LIFE) != LIFE and retry["max_retries"] == LIFE:
         left["retry"] = {name: value for name, value in retry.items() if name != "max_interval_seconds"}
