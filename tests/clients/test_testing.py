@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tagcast_client import (
@@ -67,6 +68,14 @@ def asked_of(client: Client) -> list[object]:
     seen += [client.create_subscription("orders", "v", HOOK, signature="v1a").signatures]
     seen += [client.create_subscription("orders", "w", {"protocol": "pull"}).start_from]
     seen += [code(lambda: client.rotate_secret("orders", "w", secret=TEST_SECRET))]
+    endpoints: dict[str, Any] = {"o": HOOK, "p": {"protocol": "pull"}}
+    retries: list[Any] = [{"strategy": "BACKOFF_RETRY"}, {"max_retries": "life"}, {"max_retries": 5}]
+    for name, endpoint in endpoints.items():
+        client.create_subscription("orders", name, endpoint, ordered=True)
+        for retry in retries:
+            changed = client.update_subscription("orders", name, retry=retry)
+            seen += [changed.ordered, changed.retry]
+    seen += [client.create_subscription("orders", "q", HOOK, retry={"strategy": "EXPONENTIAL_DECAY_RETRY"}).retry]
     accepted = client.publish("orders", "x")
     seen += [round((accepted.expires_at - accepted.accepted_at).total_seconds()), ends is None]
     both = [NewMessage("a"), NewMessage("b")]
