@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
+from tagcast.archive.record import RecordKind, RowChange
+from tagcast.archive.records import records_of
 from tagcast.errors import UnavailableError
+from tagcast.operating.history import HistoryFilter, read_history
 from tagcast_aws.store.message_archive import S3MessageArchive
+
+from tests.fakes.world import FakeWorld
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 DAY = 1_800_000_000_000 // 86_400_000 * 86_400_000
 FOLDER = f"raw/messages/{datetime.fromtimestamp(DAY / 1000, UTC):dt=%Y-%m-%d}/"
@@ -42,6 +52,58 @@ def test_the_files_of_a_day_are_on_several_pages_and_the_last_comes_first() -> N
 
     assert [file.name.removeprefix(FOLDER) for file in found] == ["b2.gz", "a2.gz", "b1.gz", "a1.gz", "b0.gz", "a0.gz"]
     assert found[0].arrived_at == DAY + 2_000
+
+
+class Bucket:
+    """An S3 client of one bucket, whose objects came at chosen instants."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, tuple[int, bytes]] = {}
+
+    def put(self, key: str, came_at: int, lines: list[str]) -> None:
+        self.objects[key] = came_at, gzip.compress("".join(f"{line}\n" for line in lines).encode())
+
+    def get_paginator(self, operation: str) -> Bucket:
+        return self
+
+    def paginate(self, Bucket: str, Prefix: str) -> Iterator[dict[str, Any]]:  # noqa: N803  The names of boto3.
+        found = [(key, came_at) for key, (came_at, _) in self.objects.items() if key.startswith(Prefix)]
+        yield {"Contents": [{"Key": key, "LastModified": datetime.fromtimestamp(at / 1000, UTC)} for key, at in found]}
+
+    def get_object(self, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803
+        return {"Body": BytesIO(self.objects[Key][1])}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_a_history_has_a_file_of_yesterday_that_arrived_after_a_file_of_today(limit: int) -> None:
+    fakes, bucket = FakeWorld(), Bucket()
+    fakes.topic()
+    fakes.subscribe("a")
+
+    def archive(accepted_at: int, arrived_at: int) -> str:
+        fakes.clock.instant = accepted_at
+        [message_id] = fakes.publish("x")
+        fakes.deliver()
+        row = next(each for key, each in fakes.store.rows.items() if key.sk == "MSG" and key.pk.endswith(message_id))
+        lines = [each.line() for each in records_of(RowChange(None, row, 0), bool) if each.kind is RecordKind.MESSAGES]
+        # Firehose names the folder by the first record of a file.
+        folder = f"{datetime.fromtimestamp(accepted_at / 1000, UTC):raw/messages/dt=%Y-%m-%d/hour=%H}"
+        bucket.put(f"{folder}/{message_id}.gz", arrived_at, lines)
+        return message_id
+
+    midnight = DAY + 86_400_000
+    yesterday = archive(midnight - 10_000, arrived_at=midnight + 55_000)
+    today = archive(midnight + 2_000, arrived_at=midnight + 9_000)
+    fakes.clock.instant = midnight + 60_000
+    world = replace(fakes.world, message_archive=S3MessageArchive(lambda: cast("S3Client", bucket), "archive"))
+
+    found, cursor, is_first = list[str](), None, True
+    while is_first or cursor is not None:
+        page = read_history(world, "test1", HistoryFilter(midnight - 3_600_000), limit, cursor)
+        found += [view.message.message_id for view in page.messages]
+        cursor, is_first = page.cursor, False
+
+    assert found == [today, yesterday]
 
 
 def test_a_file_of_several_members_is_read_line_by_line(s3: Any) -> None:

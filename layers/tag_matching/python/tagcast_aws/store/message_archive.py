@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 AWAY = "the archive does not answer; try again"
+DAY_MS = 86_400_000
 
 
 class S3MessageArchive:
@@ -26,14 +27,18 @@ class S3MessageArchive:
         self._bucket = bucket
 
     def files(self, day: int) -> Sequence[ArchivedFile]:
-        """Return the files that arrived on a day, newest first."""
+        """Return the files in the folder of a day, newest first.
+
+        Firehose names the folder by the first record of a file, and may write the file on the next day. Such a file
+        counts as arrived at the end of its day, so that every file of a day is older than every file of the next day.
+        """
         prefix = f"raw/messages/{datetime.fromtimestamp(day / 1000, UTC):dt=%Y-%m-%d/}"
         found: list[ArchivedFile] = []
         try:
             listing = self._make_client().get_paginator("list_objects_v2")
             for page in listing.paginate(Bucket=self._bucket, Prefix=prefix):
                 found += [
-                    ArchivedFile(each["Key"], round(each["LastModified"].timestamp() * 1000))
+                    ArchivedFile(each["Key"], min(round(each["LastModified"].timestamp() * 1000), day + DAY_MS - 1))
                     for each in page.get("Contents", ())
                 ]
         except (ClientError, BotoCoreError) as error:
