@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tagcast.registry.filter_change import change_filter
+from tagcast_aws.api.http.paging import encode_cursor
 from tagcast_aws.api.routes import description
 
 from tests.fakes.handlers import answered
@@ -72,6 +73,18 @@ def test_a_list_is_the_same_whatever_the_size_of_its_pages(world: FakeWorld, nam
 
     assert found == whole
     assert pages >= COUNT // size
+
+
+# DynamoDB refuses a bound behind the end of a list, a key of more than 1,024 bytes, and a place of another shard.
+@pytest.mark.parametrize(
+    "place", ["\U0010ffff", "a" * 1_500, json.dumps([[0, "test1", "07457000000000000001.3"]] * 8), '[[0,"",""]]']
+)
+@pytest.mark.parametrize("path", ["/hosts", *(path for path, _, _ in LISTS.values() if "attempts" not in path)])
+def test_a_cursor_that_no_page_of_the_list_has_is_refused(world: FakeWorld, path: str, place: str) -> None:
+    answer = answered(world.world, "GET", f"{path}?cursor={encode_cursor(place)}")
+
+    assert answer["statusCode"] == 422
+    assert json.loads(answer["body"])["errors"][0]["pointer"] == "#/cursor"
 
 
 def test_every_list_of_the_document_is_tried() -> None:

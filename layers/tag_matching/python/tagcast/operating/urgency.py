@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from heapq import merge
 
@@ -19,8 +20,10 @@ from tagcast.rows.host import HOSTS, Host, host_of, host_rows
 from tagcast.rows.keys import subscription_key
 from tagcast.rows.lane import LANES, WAKE_SHARDS, Lane, place_in_index
 from tagcast.rows.subscription import SUBSCRIPTIONS
+from tagcast.setting import NAME
 
 ANY_TIME = 1 << 53
+_SUBSCRIPTION_ID = re.compile(r"[0-9]{20}\.[0-9]{1,10}")
 Places = tuple[Lane | None, ...]
 """The last listed lane of each shard of the index; None before the first."""
 
@@ -106,7 +109,7 @@ def _written(last: list[Lane | None]) -> str:
 def _read(cursor: str) -> Places:
     try:
         places = json.loads(cursor)
-        read = tuple(None if place is None else _lane_at(*place) for place in places)
+        read = tuple(None if place is None else _lane_at(shard, *place) for shard, place in enumerate(places))
     except (TypeError, ValueError, RecursionError):
         read = ()
     if len(read) != WAKE_SHARDS:
@@ -114,11 +117,15 @@ def _read(cursor: str) -> Places:
     return read
 
 
-def _lane_at(wake_at: int, topic: str, subscription_id: str) -> Lane:
-    """Return a lane with only its place in the index. Raises ValueError if no lane can have the place."""
-    if type(wake_at) is not int or not 0 <= wake_at <= ANY_TIME or not f"{topic}{subscription_id}".isascii():
+def _lane_at(shard: int, wake_at: int, topic: str, subscription_id: str) -> Lane:
+    """Return a lane with only its place in the index. Raises ValueError if no lane of *shard* can have the place."""
+    is_instant = type(wake_at) is int and 0 <= wake_at <= ANY_TIME
+    if not (is_instant and re.fullmatch(NAME.strip("^$"), topic) and _SUBSCRIPTION_ID.fullmatch(subscription_id)):
         raise ValueError("no place in the index")
-    return Lane(str(topic), str(subscription_id), LaneState.BLOCKED, "", 0, 0, None, wake_at)
+    lane = Lane(topic, subscription_id, LaneState.BLOCKED, "", 0, 0, None, wake_at)
+    if place_in_index(lane)["wake_shard"] != str(shard):
+        raise ValueError("a place of another shard")
+    return lane
 
 
 def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:

@@ -36,7 +36,7 @@ class HostsAnswer(TypedDict):
 
 def answer_hosts(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the hosts that did not respond recently."""
-    found, now = list_hosts(world, *request.page()), world.clock.now()
+    found, now = list_hosts(world, *request.page("[0-9a-f]{32}")), world.clock.now()
     return Answer(200, page("hosts", [_shown(host, now) for host in found.items], encode_cursor(found.cursor)))
 
 

@@ -178,7 +178,7 @@ def _entry(value: Entry) -> EntryAnswer:
 
 def answer_retained(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the retained messages. Bodies are included on request."""
-    limit, cursor = request.page()
+    limit, cursor = request.page("[0-9]{20}(#[0-9]{5})?")
     show = show_message if request.flag("bodies") else show_without_body
     found = list_retained(
         world, request.topic, limit, cursor, size=lambda view: encoded_size(show(view)), size_max=PAGE_BYTES_MAX

@@ -19,6 +19,7 @@ from tagcast_aws.api.http.merge_patch import apply_patch
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.limits import NAME
 
 if TYPE_CHECKING:
     _Settings = Body
@@ -133,7 +134,7 @@ def answer_topic(world: World, request: Request[None]) -> Answer:
 
 def answer_topics(world: World, request: Request[None]) -> Answer:
     """Answer with a page of topics."""
-    found = list_topics(world, *request.page())
+    found = list_topics(world, *request.page(NAME))
     return Answer(200, page("topics", [show_topic(item) for item in found.items], encode_cursor(found.cursor)))
 
 

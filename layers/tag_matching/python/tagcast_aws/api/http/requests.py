@@ -68,11 +68,16 @@ class Request(Generic[B]):
         """The subscription in the path."""
         return self.path["subscription"]
 
-    def page(self) -> tuple[int, str | None]:
-        """Return the limit and the cursor of a list. Raises InvalidRequestError with the faults of both."""
+    def page(self, place: str = "") -> tuple[int, str | None]:
+        """Return the limit and the cursor of a list. Raises InvalidRequestError with the faults of both.
+
+        *place* is the pattern of the cursors of this list; a list without it checks its cursors itself.
+        """
         faults: list[Fault] = []
         limit = self.number("limit", 1, PAGE_MAX, PAGE_DEFAULT, faults)
         cursor = self.cursor(faults)
+        if place and cursor is not None and not re.fullmatch(place.strip("^$"), cursor):
+            faults.append(CURSOR_FAULT)
         if faults:
             raise InvalidRequestError(tuple(faults))
         return limit, cursor

@@ -32,7 +32,7 @@ from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
-from tagcast_aws.api.limits import PAGE_BYTES_MAX, PAGE_MAX
+from tagcast_aws.api.limits import NAME, PAGE_BYTES_MAX, PAGE_MAX
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.lane import (
@@ -134,7 +134,7 @@ def answer_subscription(world: World, request: Request[None]) -> Answer:
 
 def answer_subscriptions(world: World, request: Request[None]) -> Answer:
     """Answer with a page of subscriptions, each with its lane."""
-    found = list_subscriptions(world, request.topic, *request.page())
+    found = list_subscriptions(world, request.topic, *request.page(NAME))
     lanes, keys = lane_views(world, found.items), public_keys(world, found.items)
     items = [show_subscription(item, its, lane) for item, its, lane in zip(found.items, keys, lanes, strict=True)]
     shown, cursor = _that_fit(items, [item.name for item in found.items], found.cursor)
@@ -185,7 +185,7 @@ def _lane(world: World, request: Request[Any], lane: LaneView) -> Answer:
 
 def answer_backlog(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the backlog."""
-    limit, cursor = request.page()
+    limit, cursor = request.page("[0-9]{20}#[0-9]{20}")
     found = backlog(world, request.topic, request.subscription, limit, cursor)
     items = [show_delivery(item) for item in found.items]
     return Answer(200, page("deliveries", items, encode_cursor(found.cursor)))
