@@ -104,6 +104,7 @@ CHANGES: dict[str, Callable[[FakeWorld], object]] = {
     ),
     "group": lambda fake: fake.group("G"),
     "removed": lambda fake: subscriptions.delete_subscription(fake.world, "test1", "A"),
+    "shadowed": lambda fake: shadows.put_shadow(fake.world, "test1", "A", PEAR),
     "promoted": lambda fake: (
         shadows.put_shadow(fake.world, "test1", "A", PEAR),
         shadows.promote_shadow(fake.world, "test1", "A"),

@@ -17,7 +17,7 @@ from tagcast.errors import (
 from tagcast.filters.kinds import canonical
 from tagcast.model import Subscription
 from tagcast.ports import World
-from tagcast.registry.directory import read_topic
+from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription
@@ -46,8 +46,8 @@ class ShadowReport:
 def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object] | None) -> tuple[ShadowReport, bool]:
     """Evaluate *filter* beside the active filter; return the shadow and whether it is new or replaced.
 
-    The same filter changes nothing; another filter replaces the shadow. Raises NotFoundError, InvalidFilterError,
-    ConflictError (too many, or the active filter is a function).
+    Every publish after this call evaluates the shadow. The same filter changes nothing; another filter replaces the
+    shadow. Raises NotFoundError, InvalidFilterError, ConflictError (too many, or the active filter is a function).
     """
     wanted = canonical(filter)
     if is_function(wanted):
@@ -70,7 +70,9 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
         world.store.transact((change_update(owner, name), SHADOWS.put(shadow, shadow.topic, shadow.name)))
         return _report(world, shadow, subscription), True
 
-    return until_won(world, f"topic {topic}", attempt)
+    report = until_won(world, f"topic {topic}", attempt)
+    wait_for_publishers(world)
+    return report
 
 
 def _read_shadow(world: World, subscription: Subscription) -> Shadow:
