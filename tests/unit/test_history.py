@@ -276,6 +276,19 @@ def test_a_late_entry_of_a_group_is_found_by_its_subscription(fakes: FakeWorld) 
     assert sorted(ids(asked(fakes))) == sorted([old, other])
 
 
+def test_a_late_entry_is_found_after_a_change_of_the_start_that_only_the_creation_reads(fakes: FakeWorld) -> None:
+    fakes.topic(keep=Keep.LIFE)
+    old = publish(fakes, "b")
+    fakes.deliver()
+    fakes.group("late", start_from=0)
+    fakes.run_workflows(fakes.clock.instant + 2 * PUBLISHED_S * 1_000)
+    archive(fakes)
+
+    fakes.group("late")
+
+    assert ids(asked(fakes, subscription=sub(fakes, "late"))) == [old]
+
+
 def test_a_subscription_is_found_in_a_later_section_of_a_wide_message(fakes: FakeWorld) -> None:
     wide = replace(fakes.world, section_max=1)
     fakes.subscribe("c")

@@ -57,10 +57,12 @@ class HistoryFilter:
         )
 
     def _may_have(self, subscription: Subscription, fields: Mapping[str, Any]) -> bool:
-        """Return whether a record's message may have a delivery to *subscription*; a late entry is in no record."""
+        """Return whether a record's message may have a delivery to *subscription*.
+
+        A late entry is in no record. Any group may have late entries, because only its creation reads *start_from*.
+        """
         is_older = fields["accepted_at"] < subscription.created_at + PUBLISHED_S * 1000
-        may_be_late = subscription.settings.start_from is not None and is_older
-        return may_be_late or subscription.ordinal in fields["matched"]
+        return (subscription.settings.is_group and is_older) or subscription.ordinal in fields["matched"]
 
     def is_of(self, view: MessageView) -> bool:
         """Return whether a message matches, by its receipt."""
