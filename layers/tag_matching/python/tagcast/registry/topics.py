@@ -16,7 +16,15 @@ from tagcast.registry.directory import Directories, directory_of, read_topic, wa
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
-from tagcast.rows.topic import COUNTERS, Counters, events_check, settings_update, topic_deletes, topic_puts
+from tagcast.rows.topic import (
+    COUNTERS,
+    Counters,
+    counters_delete,
+    events_check,
+    settings_update,
+    topic_deletes,
+    topic_puts,
+)
 from tagcast.tables import Write
 from tagcast.topic_settings import RETENTION_S_MAX
 
@@ -140,9 +148,10 @@ def _new(world: World, name: str, settings: TopicSettings) -> Topic:
 
 def _create(world: World, topic: Topic) -> Topic:
     """Store a new topic, with the counters of an earlier topic of the same name."""
-    counters = COUNTERS.read(world.store, topic.name) or Counters()
+    known = COUNTERS.read(world.store, topic.name)
+    counters = known or Counters()
     counting = replace(topic, subscriptions_version=counters.subscriptions_version, next_ordinal=counters.next_ordinal)
-    world.store.transact((*topic_puts(counting), *_events_check(world, counting)))
+    world.store.transact((*topic_puts(counting), counters_delete(topic.name, known), *_events_check(world, counting)))
     return counting
 
 

@@ -94,6 +94,17 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
     )
 
 
+def counters_delete(topic: str, known: Counters | None) -> Delete:
+    """Return the write that takes the counters of a deleted topic for a new one.
+
+    It fails if a topic of this name was created and deleted after *known* was read (None if there was no row).
+    """
+    if known is None:
+        return Delete(counters_key(topic), {"pk": ABSENT})
+    expect = {"subscriptions_version": known.subscriptions_version, "next_ordinal": known.next_ordinal}
+    return Delete(counters_key(topic), expect)
+
+
 def settings_update(known: Topic, changed: Topic) -> Update:
     """Return a conditional write of the *changed* settings.
 

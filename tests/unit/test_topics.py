@@ -1,0 +1,44 @@
+"""Changes of topics beside repeated requests and beside other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tagcast.model import FilterType, TopicSettings
+from tagcast.registry import subscriptions, topics
+
+from tests.fakes.raced_store import RacedStore
+from tests.fakes.world import FakeWorld
+
+SETTINGS = TopicSettings(retention_s=60)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    "create",
+    [
+        lambda fake: topics.put_topic(fake.world, "test1", SETTINGS),
+        lambda fake: topics.create_topic(fake.world, "test1", SETTINGS, FilterType.TAGS),
+    ],
+)
+def test_a_topic_reuses_no_ordinal_of_one_that_lived_while_it_was_created(
+    create: Callable[[FakeWorld], object], is_first: bool
+) -> None:
+    store = RacedStore()
+    fake = FakeWorld(store=store)
+
+    def live() -> int:
+        fake.topic()
+        ordinal = fake.subscribe("A").ordinal
+        subscriptions.delete_subscription(fake.world, "test1", "A")
+        topics.delete_topic(fake.world, "test1")
+        return ordinal
+
+    former = -1 if is_first else live()
+    ordinals = [former]
+    store.once_before("TOPIC#test1", lambda: ordinals.append(live()))
+    create(fake)
+
+    ordinals.append(fake.subscribe("A").ordinal)
+    assert ordinals == sorted(set(ordinals))
