@@ -5,13 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tagcast.model import FilterType, TopicSettings
+from tagcast.model import FilterType, Topic, TopicSettings
+from tagcast.ports import Write
 from tagcast.registry import subscriptions, topics
 
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FakeWorld
 
 SETTINGS = TopicSettings(retention_s=60)
+
+
+class RepeatingStore(MemoryStore):
+    """Repeats every single write, as the SDK does after a lost answer. A transaction has a token and is done once."""
+
+    def write(self, write: Write) -> None:
+        super().write(write)
+        super().write(write)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fake, version: topics.put_topic(fake.world, "test1", SETTINGS, version)[0],
+        lambda fake, version: topics.change_topic(fake.world, "test1", lambda settings: SETTINGS, version),
+    ],
+)
+def test_a_conditional_change_succeeds_although_the_sdk_repeats_its_write(
+    change: Callable[[FakeWorld, int], Topic],
+) -> None:
+    fake = FakeWorld(store=RepeatingStore())
+    fake.topic()
+
+    changed = change(fake, topics.get_topic(fake.world, "test1").version)
+
+    assert changed == topics.get_topic(fake.world, "test1")
+    assert changed.settings == SETTINGS
 
 
 @pytest.mark.parametrize("is_first", [True, False])

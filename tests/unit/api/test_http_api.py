@@ -196,14 +196,14 @@ def test_a_header_that_a_patch_gives_twice_is_refused(api: Client) -> None:
 
 
 def test_two_who_change_another_setting_of_a_topic_at_once_both_succeed(api: Client) -> None:
-    original = api.fakes.store.write
+    original = api.fakes.store.transact
 
-    def beside(write: Any) -> None:
-        api.fakes.store.write = original  # type: ignore[method-assign]
+    def beside(writes: Any) -> None:
+        api.fakes.store.transact = original  # type: ignore[method-assign]
         api("PATCH", "/topics/orders", {"retention_seconds": 60})
-        original(write)
+        original(writes)
 
-    api.fakes.store.write = beside  # type: ignore[method-assign]
+    api.fakes.store.transact = beside  # type: ignore[method-assign]
     shown = api("PATCH", "/topics/orders", {"max_message_bytes": 9}).json
     assert (shown["retention_seconds"], shown["max_message_bytes"]) == (60, 9)
 
