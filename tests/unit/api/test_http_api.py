@@ -554,8 +554,12 @@ def test_a_refused_endpoint_points_to_the_field_that_it_has(api: Client, endpoin
         def refusal(self, endpoint: object) -> str:
             return "is not allowed"
 
+    other = {"protocol": "https", "url": "https://example.com/"}
+    other = {"protocol": "lambda", "function": "f"} if "url" in endpoint else other
+    api("PUT", S, {"endpoint": other})
     api.fakes.world = replace(api.fakes.world, guard=Closed())
     assert api("PUT", S, {"endpoint": endpoint}).pointers == [pointer]
+    assert api("PATCH", S, {"endpoint": dict.fromkeys(other) | endpoint}).pointers == [pointer]
 
 
 @pytest.mark.parametrize(

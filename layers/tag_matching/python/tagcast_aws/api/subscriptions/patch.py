@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pydantic import ConfigDict
 from tagcast.errors import InvalidRequestError
-from tagcast.model import Subscription, SubscriptionSettings
+from tagcast.model import Endpoint, Subscription, SubscriptionSettings
 from tagcast.operating.verification import change_verified
 from tagcast.ports import World
 from tagcast.sealing.secrets import KEPT, open_secrets
@@ -18,6 +18,7 @@ from tagcast_aws.api.http.body import Body, read
 from tagcast_aws.api.http.declared import patch_base
 from tagcast_aws.api.http.merge_patch import apply_patch
 from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody, add_certificate
+from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.retry import present_for
 from tagcast_aws.api.subscriptions.secret import make_secret
 from tagcast_aws.api.subscriptions.settings import OF_PUSHES, WIRES, SubscriptionBody, show_subscription
@@ -69,10 +70,18 @@ def change(
     if secret is not None:
         named["secret"] = secret
 
-    def changed(known: Subscription) -> SubscriptionSettings:
-        return _changed(world, known, named)
+    endpoints = list[Endpoint]()
 
-    return change_verified(world, topic, name, changed, if_match, wanted=patch.verification), untold
+    def changed(known: Subscription) -> SubscriptionSettings:
+        endpoints.append(known.settings.endpoint)
+        settings = _changed(world, known, named)
+        endpoints.append(settings.endpoint)
+        return settings
+
+    try:
+        return change_verified(world, topic, name, changed, if_match, wanted=patch.verification), untold
+    except InvalidRequestError as error:
+        raise InvalidRequestError(tuple(point_to_target(fault, endpoints[-1]) for fault in error.faults)) from None
 
 
 def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:

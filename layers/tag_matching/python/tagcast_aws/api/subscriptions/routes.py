@@ -90,12 +90,7 @@ def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
     wanted = _wanted_version(world, request)
     if not request.body.model_fields_set:
         return _with_lane(world, known, 200)
-    try:
-        changed, untold = change_subscription(world, request.topic, request.subscription, request.body, wanted)
-    except InvalidRequestError as error:
-        raise InvalidRequestError(
-            tuple(point_to_target(fault, known.settings.endpoint) for fault in error.faults)
-        ) from None
+    changed, untold = change_subscription(world, request.topic, request.subscription, request.body, wanted)
     return _with_lane(world, changed, 200, _secrets_once(untold))
 
 
