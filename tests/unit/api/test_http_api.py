@@ -562,6 +562,20 @@ def test_a_refused_endpoint_points_to_the_field_that_it_has(api: Client, endpoin
     assert api("PATCH", S, {"endpoint": dict.fromkeys(other) | endpoint}).pointers == [pointer]
 
 
+def test_every_answer_about_one_group_has_its_queue_and_its_warnings(api: Client) -> None:
+    api.fakes.world = replace(api.fakes.world, dead_letter_topics=(("*", "*"),))
+    group = {"endpoint": {"protocol": "pull"}, "dead_letter_topic": "letters"}
+    api("PUT", S, group)
+    api("PUT", S + "/shadow", {"filter": None})
+
+    for method, path, body in (
+        *(("POST", "/shadow/promote", {}), ("PUT", "/filter", {"filter": None}), ("PATCH", "", {"filter": None})),
+        *(("PUT", "", group), ("GET", "", None)),
+    ):
+        shown = api(method, S + path, body).json
+        assert (shown["lane"]["queued"], len(shown["warnings"])) == (0, 1), path
+
+
 @pytest.mark.parametrize(
     "response",
     [

@@ -7,7 +7,6 @@ from typing import Literal, NotRequired
 from pydantic import Field
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
-from tagcast.operating.lanes import lane_view
 from tagcast.ports import World
 from tagcast.registry.shadows import ShadowReport, delete_shadow, get_shadow, promote_shadow, put_shadow
 from tagcast.rows.shadow import Comparison
@@ -18,9 +17,8 @@ from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.subscriptions.public_keys import public_keys
+from tagcast_aws.api.subscriptions.routes import answer_with_lane
 from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer
-from tagcast_aws.api.subscriptions.settings import show_subscription as shown_subscription
 
 
 class ShadowBody(NewFilterBody):
@@ -110,9 +108,7 @@ def delete(world: World, request: Request[None]) -> Answer:
 def promote(world: World, request: Request[PromoteBody]) -> Answer:
     """Make the shadow the active filter."""
     changed = promote_shadow(world, request.topic, request.subscription, request.body.shadow_version)
-    [keys] = public_keys(world, [changed])
-    answer = shown_subscription(changed, keys, lane_view(world, changed))
-    return Answer(200, answer, {"ETag": f'"{changed.version}"'})
+    return answer_with_lane(world, changed, 200)
 
 
 _SHADOW = "/topics/{topic}/subscriptions/{subscription}/shadow"

@@ -79,7 +79,7 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
         )
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(point_to_target(fault, settings.endpoint) for fault in error.faults)) from None
-    return _with_lane(world, subscription, 201 if is_new else 200, _secrets_once(untold))
+    return answer_with_lane(world, subscription, 201 if is_new else 200, _secrets_once(untold))
 
 
 def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
@@ -89,16 +89,16 @@ def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
     check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
     wanted = _wanted_version(world, request)
     if not request.body.model_fields_set:
-        return _with_lane(world, known, 200)
+        return answer_with_lane(world, known, 200)
     changed, untold = change_subscription(world, request.topic, request.subscription, request.body, wanted)
-    return _with_lane(world, changed, 200, _secrets_once(untold))
+    return answer_with_lane(world, changed, 200, _secrets_once(untold))
 
 
 def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
     """Replace the filter of a subscription. All other settings stay, including write-only ones."""
     wanted = _wanted_version(world, request)
     changed = change_filter(world, request.topic, request.subscription, request.body.filter, wanted)
-    return _with_lane(world, changed, 200)
+    return answer_with_lane(world, changed, 200)
 
 
 def rotate(world: World, request: Request[RotationBody]) -> Answer:
@@ -108,12 +108,12 @@ def rotate(world: World, request: Request[RotationBody]) -> Answer:
     assert secret is not None
     grace_s = request.body.grace_seconds
     rotated, ends_at = rotate_secret(world, request.topic, request.subscription, secret, grace_s, wanted)
-    return _with_lane(world, rotated, 200, _secrets_once(untold, ends_at))
+    return answer_with_lane(world, rotated, 200, _secrets_once(untold, ends_at))
 
 
 def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
     """Verify the endpoint of a subscription again."""
-    return _with_lane(world, verify(world, request.topic, request.subscription), 200)
+    return answer_with_lane(world, verify(world, request.topic, request.subscription), 200)
 
 
 def _secrets_once(secret: str | None, former_ends_at: int | None = None) -> dict[str, str]:
@@ -124,7 +124,7 @@ def _secrets_once(secret: str | None, former_ends_at: int | None = None) -> dict
 
 def answer_subscription(world: World, request: Request[None]) -> Answer:
     """Answer with one subscription and its lane."""
-    return _with_lane(world, get_subscription(world, request.topic, request.subscription), 200)
+    return answer_with_lane(world, get_subscription(world, request.topic, request.subscription), 200)
 
 
 def answer_subscriptions(world: World, request: Request[None]) -> Answer:
@@ -206,7 +206,10 @@ def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
     return Answer(202, {"lanes": list(retry_topic(world, request.topic))})
 
 
-def _with_lane(world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None) -> Answer:
+def answer_with_lane(
+    world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None
+) -> Answer:
+    """Answer with one subscription, its lane and its warnings. *told* are members of this answer only."""
     [keys] = public_keys(world, [subscription])
     lane, counts = lane_view(world, subscription), queue_counts(world, subscription)
     dead_letters = subscription.settings.dead_letter_topic
