@@ -97,6 +97,21 @@ def test_every_list_of_the_document_is_tried() -> None:
     assert paged == {*LISTS, *TRIED_ELSEWHERE}
 
 
+@pytest.mark.parametrize(("count", "status"), [(80, 200), (100, 413)])
+def test_an_answer_about_many_subscriptions_fits_or_the_request_is_refused(count: int, status: int) -> None:
+    fakes = FakeWorld()
+    fakes.topic()
+    endpoint = {"protocol": "https", "url": "https://example.com/"}
+    filter = {"kind": "sql92", "expression": f"p = '{chr(34) * 16_370}'"}
+    many = [{"name": f"s{number}", "endpoint": endpoint, "filter": filter} for number in range(count)]
+
+    sent = answered(fakes.world, "POST", f"{S}/batch", json.dumps({"subscriptions": many}))
+
+    assert sent["statusCode"] == status
+    assert len(json.dumps(sent, ensure_ascii=False).encode()) < 6_291_556
+    assert asked(fakes, "/topics/test1")["subscriptions"] == (count if status == 200 else 0)
+
+
 def test_a_page_of_large_filters_fits_an_answer_and_leads_to_the_next() -> None:
     fakes, expression = FakeWorld(), f"p = '{chr(0x1F600) * 16_370}'"
     fakes.topic()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import StringConstraints
-from tagcast.errors import Fault, FaultCode, InvalidRequestError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError, TooLargeError
 from tagcast.operating.verification import needs_verification, put_all_verified
 from tagcast.ports import World
 from tagcast.registry.subscribing import NO_VERSION, Result, StoredSubscription, SubscriptionRequest
@@ -18,7 +18,7 @@ from tagcast_aws.api.http.authorization import ForbiddenError, check_publishing
 from tagcast_aws.api.http.body import Body, one_by_one, read
 from tagcast_aws.api.http.problems import invalid_problem, problem_of
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.http.routing import Answer, Route, encoded_size
 from tagcast_aws.api.publishing.answer import RefusedAnswer
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
@@ -26,6 +26,9 @@ from tagcast_aws.api.subscriptions.public_keys import public_keys
 from tagcast_aws.api.subscriptions.secret import make_secret
 from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, show_subscription
 from tagcast_aws.api.topics import lost_in
+
+REPEATED_BYTES_MAX = 5_500_000
+"""The most bytes of the subscriptions in a request, encoded as in its answer, which repeats them; Lambda sends 6 MB."""
 
 
 class NamedSubscription(SubscriptionBody):
@@ -62,7 +65,14 @@ class _Asked:
 
 
 def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
-    """Create or replace the valid subscriptions of a request. The results contain the problems of refused items."""
+    """Create or replace the valid subscriptions of a request. The results contain the problems of refused items.
+
+    Raises TooLargeError if the answer might be too large to be sent.
+    """
+    if encoded_size(request.body.subscriptions) > REPEATED_BYTES_MAX:
+        raise TooLargeError(
+            "the answer, which repeats the subscriptions, would be too large; send fewer in one request"
+        )
     names: set[str] = set()
     items = [_read(world, request, item, names) for item in request.body.subscriptions]
     asked = [item for item in items if isinstance(item, _Asked)]
