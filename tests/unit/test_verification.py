@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from tagcast.errors import InvalidRequestError
+from tagcast.errors import InvalidRequestError, TableThrottledError
 from tagcast.model import Endpoint, EntryState, Protocol, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes, messages
 from tagcast.operating.verification import needs_verification, put_all_verified, put_verified, verify
@@ -17,6 +17,7 @@ from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest
 from tagcast.settings import UNVERIFIED
 from tagcast.verification import Verification, VerificationResult
 
+from tests.fakes.raced_store import throttled
 from tests.fakes.world import FAIL, FakeWorld
 
 URL, OTHER = "https://a.test/hook", "https://b.test/hook"
@@ -63,6 +64,31 @@ def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does
 
     assert fake.pusher.received["A"] == ["1", "2", "3"]
     assert [entry(fake, each)[:2] for each in sent] == [(EntryState.DELIVERED, 1)] * 3
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda fake, moved: verify(fake.world, "test1", "A"),
+        lambda fake, moved: put(fake, moved),
+        lambda fake, moved: put_all_verified(fake.world, "test1", [SubscriptionRequest("A", moved)], ["A"]),
+    ],
+)
+def test_a_repeated_request_wakes_the_lane_if_the_first_failed_after_the_endpoint_was_verified(
+    fake: FakeWorld, act: Callable[[FakeWorld, SubscriptionSettings], object]
+) -> None:
+    moved = replace(refused(fake).settings, endpoint=Endpoint(Protocol.HTTPS, OTHER))
+    fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + WAITING_MS)
+    fake.verifier.consents[URL] = VerificationResult()
+
+    with throttled(fake.store, lambda key: key.pk.startswith("LANES#")), pytest.raises(TableThrottledError):
+        act(fake, moved)
+    act(fake, moved)
+    fake.run_workflows(until=fake.clock.instant + WAITING_MS)
+
+    assert fake.pusher.received["A"] == ["1"]
 
 
 def test_a_round_that_read_the_subscription_before_it_was_verified_does_not_let_it_wait(fake: FakeWorld) -> None:

@@ -39,7 +39,7 @@ from tagcast.registry.subscribing import (
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
 from tagcast.sealing.secrets import keep_secrets, open_secrets
-from tagcast.settings import Signature
+from tagcast.settings import UNVERIFIED, Signature
 from tagcast.verification import VERIFIABLE, VerificationResult
 
 ASKED_WITHIN_S = 8.0
@@ -168,17 +168,26 @@ def _verify_endpoint(
 
 
 def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:
-    if known is not None and known.settings.unverified is not None:
+    """Wake the lane of *put* if *known* was unverified, or if an earlier request verified it and failed before this."""
+    if known is not None and (known.settings.unverified is not None or _is_held(world, put)):
         wake(world, put)
+
+
+def _is_held(world: World, subscription: Subscription) -> bool:
+    """Return whether the head of the lane is held for the verification. An unverified lane is held until it expires."""
+    heads = stored.dues(world.store, subscription.subscription_id, limit=1)
+    return any(head.last_outcome == UNVERIFIED for head in heads)
 
 
 def verify(world: World, topic: str, name: str) -> Subscription:
     """Verify an unverified endpoint again. If the endpoint confirms, the lane of its subscription continues.
 
-    Raises NotFoundError, and UnavailableError while the subscription's secrets cannot be decrypted.
+    A call may be repeated: the lane also continues if an earlier call failed after the endpoint was verified. Raises
+    NotFoundError, and UnavailableError while the subscription's secrets cannot be decrypted.
     """
     known = get_subscription(world, topic, name)
     if known.settings.unverified is None:
+        _wake_if_it_waited(world, known, known)
         return known
     consent = _ask(world, open_secrets(world, known).settings, known.subscription_id)
 
