@@ -19,6 +19,7 @@ from tagcast.operating.lanes import skip_head
 from tagcast.operating.messages import FAILING, list_attempts, list_retained, message_view
 from tagcast.ports import Put, Row, Table
 from tagcast.queues import Audience, entry_in, entry_text
+from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
 from tagcast.rows.keys import message_key, retained_key
 from tagcast.rows.listed import UNSENT, unsent_put
@@ -330,6 +331,22 @@ def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_a
         fake.clock.instant += 7 * 3_600_000
     row = row_of(fake, message_id)
     assert (row.is_pending, row.has_body, states(fake, message_id)["g"]) == (False, False, EntryState.EXPIRED)
+
+
+def test_a_late_entry_of_a_wide_message_has_the_name_of_its_group() -> None:
+    fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY, keep=Keep.LIFE)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    delete_subscription(fake.world, "test1", "a")
+    fake.group("a", start_from=0)
+    fake.run_workflows(fake.clock.instant + 600_000)
+    last = len(row_of(fake, message_id).bounds) - 1
+
+    assert message_view(fake.world, "test1", message_id, last).subscribers["a"].state is EntryState.PENDING
+    [listed] = list_retained(fake.world, "test1", 9, None, size=lambda view: 0, size_max=1).items
+    assert "a" in listed.subscribers
+    every = message_view(fake.world, "test1", message_id, 0, tuple(EntryState)).subscribers
+    assert (every["a"].state, every["a#0"].state) == (EntryState.PENDING, EntryState.DELIVERED)
 
 
 def test_the_archive_is_told_of_every_end_once_and_nothing_when_rows_go(fake: FakeWorld) -> None:

@@ -76,13 +76,12 @@ def message_view(
     owner = read_topic(world, topic)
     row = read_message(world, topic, message_id)
     backlogs = BacklogFront(world, owner.topic_id, FRONT_ROWS if row.is_wide else FRONT_ROWS_MAX)
+    names = _Names(world, owner)
     if not row.is_wide:
-        versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
-        names = _Names(world, owner).of(row.map.matched, {o: version.name for o, version in versions.items()})
-        return _chosen(_view(backlogs, row, names, versions), only)
+        return _chosen(_of_part(backlogs, names, row), only)
     if only or section == 0:
-        return _of_sections(backlogs, stored.sections(world.store, row), section, only)
-    return _of_section(backlogs, stored.with_ends(world.store, row, min(section, len(row.bounds) - 1)))
+        return _of_sections(backlogs, names, stored.sections(world.store, row), section, only)
+    return _of_part(backlogs, names, stored.with_ends(world.store, row, min(section, len(row.bounds) - 1)))
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
@@ -110,15 +109,21 @@ def _chosen(view: MessageView, only: Collection[EntryState]) -> MessageView:
     return replace(view, counts=counts, subscribers=chosen)
 
 
-def _of_section(backlogs: BacklogFront, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
-    """Return the view of one section, with the entries of the ordinals *only*, or with all entries."""
+def _of_part(
+    backlogs: BacklogFront, names: _Names, row: MessageRow, only: Collection[int] | None = None
+) -> MessageView:
+    """Return the view of a narrow message or one section, with the entries of the ordinals *only*, or all entries.
+
+    A late entry has a name, but no version of its filter was in force when the message was accepted.
+    """
     chosen = row.map.matched if only is None else only
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
-    return _view(backlogs, row, {o: version.name for o, version in versions.items()}, versions, chosen)
+    known = names.of(chosen, {ordinal: version.name for ordinal, version in versions.items()})
+    return _view(backlogs, row, known, versions, chosen)
 
 
 def _of_sections(
-    backlogs: BacklogFront, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
+    backlogs: BacklogFront, names: _Names, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
     """Return the first section with the counts of all sections. If *only* is given, return matching entries instead.
 
@@ -129,16 +134,20 @@ def _of_sections(
     states = [_states(backlogs, part, pulls) for part in parts]
     counts = Counter(state for part in states for state in part.values()) if section == 0 else None
     if not only:
-        return replace(_of_section(backlogs, parts[0]), counts=counts)
-    entries: dict[str, Entry] = {}
+        return replace(_of_part(backlogs, names, parts[0]), counts=counts)
+    entries, ordinals = dict[str, Entry](), dict[str, int]()
     at = min(section, len(parts) - 1)
-    view = _of_section(backlogs, parts[at], ())
+    view = _of_part(backlogs, names, parts[at], ())
     while at < len(parts):
         chosen = [ordinal for ordinal, state in states[at].items() if state in only]
         if entries and len(entries) + len(chosen) > PAGE_ENTRIES_MAX:
             break
         if chosen:
-            entries |= _of_section(backlogs, parts[at], chosen).subscribers
+            found = _of_part(backlogs, names, parts[at], chosen)
+            for name in entries.keys() & found.subscribers.keys():  # A late entry of a later subscription of this name.
+                entries[f"{name}#{ordinals[name]}"] = entries.pop(name)
+            entries |= found.subscribers
+            ordinals |= found.ordinals
         at += 1
     return replace(view, subscribers=entries, counts=counts, next_section=at if at < len(parts) else None)
 
@@ -237,7 +246,8 @@ class ViewsOfTopic:
         if not row.is_wide:
             return _view(self._backlogs, row, self._names.of(row.map.matched), None)
         versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, row.map.matched)
-        return _view(self._backlogs, row, {o: version.name for o, version in versions.items()}, None)
+        known = {ordinal: version.name for ordinal, version in versions.items()}
+        return _view(self._backlogs, row, self._names.of(row.map.matched, known), None)
 
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
         """Yield the views of at most 100 messages, with the counts of their entries; missing messages are left out.
@@ -248,9 +258,9 @@ class ViewsOfTopic:
         for row in (found[each] for each in message_ids if each in found):
             if row.is_wide:
                 parts = stored.sections(self._world.store, row)
-                view = _of_sections(self._backlogs, parts, 0, ())
+                view = _of_sections(self._backlogs, self._names, parts, 0, ())
                 shown = None if owner is None else section_with(row, owner.ordinal)
-                part = view if shown is None else _of_section(self._backlogs, parts[shown])
+                part = view if shown is None else _of_part(self._backlogs, self._names, parts[shown])
                 yield replace(view, subscribers=part.subscribers, ordinals=part.ordinals)
             else:
                 yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
