@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.fuzzing.scenario import OPERATIONS, Scenario
 
-SCENARIOS, STEPS = 100, 12
+SCENARIOS, STEPS = 40, 12
 """Hypothesis also draws constants of the loaded modules, so workers play different scenarios."""
 
 

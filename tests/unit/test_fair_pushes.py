@@ -56,14 +56,19 @@ def healthy_alone_s(strategy: Strategy, bodies: tuple[str, ...]) -> float:
     return world.first_round(*bodies).done_at_s("healthy")
 
 
-@pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
+HANGING_BY_DAY = ((99, 5, DECAY, BATCH), (700, 30, BACKOFF, BATCH[:1]))
+
+
 @pytest.mark.parametrize(
-    ("hanging", "timeout_s"),
-    [(99, 5), (700, 30), *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((230, 30), (700, 1)))],
+    ("hanging", "timeout_s", "strategy", "bodies"),
+    [
+        pytest.param(*scene, *each, marks=() if (*scene, *each) in HANGING_BY_DAY else pytest.mark.nightly)
+        for scene in ((99, 5), (230, 30), (700, 1), (700, 30))
+        for each in product((BACKOFF, DECAY), (BATCH[:1], BATCH))
+    ],
 )
-@pytest.mark.parametrize("bodies", [BATCH[:1], BATCH])
 def test_beside_700_hanging_hosts_a_healthy_receiver_is_done_as_soon_as_alone(
-    strategy: Strategy, hanging: int, timeout_s: int, bodies: tuple[str, ...]
+    hanging: int, timeout_s: int, strategy: Strategy, bodies: tuple[str, ...]
 ) -> None:
     world = TimedWorld()
     world.subscribe(*names("hanging", hanging), timeout_s=timeout_s, strategy=strategy, answers=HANGING)

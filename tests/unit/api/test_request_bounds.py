@@ -24,7 +24,7 @@ from tagcast_aws.api.routes import description
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
-from tests.tenth import of_this_commit
+from tests.tenth import TENTHS, of_this_commit
 
 CPU_S_MAX, MEMORY_BYTES_MAX = 0.2, 50_000_000
 SCHEMAS = description()["components"]["schemas"]
@@ -145,10 +145,9 @@ def every() -> Iterator[Any]:
     """Yield whatever has a size in the bodies of all routes.
 
     Routes share the models of their parts, and all lists are counted by one rule: `make test` fills each part of one
-    route, and of these a third that the commit chooses; `make nightly` fills all.
+    route, and of these a tenth that the commit chooses; `make nightly` fills all.
     """
     filled: set[tuple[str, str]] = set()
-    third = of_this_commit() % 3
     for path, methods in description()["paths"].items():
         for method, operation in methods.items():
             content = operation.get("requestBody", {}).get("content", {})
@@ -157,7 +156,7 @@ def every() -> Iterator[Any]:
                     continue  # One compiler reads the filters of all routes.
                 each = List(method.upper(), path, place, pointer, most, fill)
                 part = place.removesuffix("/0").rpartition("/")[2] or f"{method} {path}"
-                is_played = (part, name) not in filled and len(filled) % 3 == third
+                is_played = (part, name) not in filled and len(filled) % TENTHS == of_this_commit()
                 filled.add((part, name))
                 marks = [] if is_played else [pytest.mark.nightly]
                 yield pytest.param(each, id=f"{each.method} {path} {each.place} {name}", marks=marks)
