@@ -349,6 +349,20 @@ def test_a_late_entry_of_a_wide_message_has_the_name_of_its_group() -> None:
     assert (every["a"].state, every["a#0"].state) == (EntryState.PENDING, EntryState.DELIVERED)
 
 
+def test_the_body_of_a_kept_wide_message_goes_after_its_life_and_every_end_stays() -> None:
+    fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY, keep=Keep.LIFE)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.relay_ends()
+    assert row_of(fake, message_id).has_body
+    fake.clock.instant += 2 * 86_400_000
+
+    assert fake.sweep().expired == 0
+
+    assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
+    assert not row_of(fake, message_id).has_body
+
+
 def test_the_archive_is_told_of_every_end_once_and_nothing_when_rows_go(fake: FakeWorld) -> None:
     fake.pusher.behaviours["d"] = lambda push: FAIL
     changes: list[RowChange] = []

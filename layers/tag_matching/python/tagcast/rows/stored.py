@@ -167,8 +167,10 @@ def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, 
 
 
 def _with_ends(store: Store, row: MessageRow) -> MessageRow:
-    """Return *row* folded with the message's separate rows and the section's rounds."""
+    """Return *row* folded with the message's separate rows, and with the rounds of its section or of all sections."""
     low, high = keys.end_key(*row.names, 0), keys.message_key(*row.names)
+    if row.is_wide and row.section is None:
+        return fold_rows(row, store.query(Table.MESSAGES, low.pk))
     rows = store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)
     if row.section is None:
         return fold_rows(row, rows)
@@ -176,7 +178,7 @@ def _with_ends(store: Store, row: MessageRow) -> MessageRow:
 
 
 def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
-    """Return a narrow message, or a section of a wide message, with all known states of deliveries."""
+    """Return a message, or a section of a wide message, with all known states of deliveries."""
     return _with_ends(store, row if section is None else _section(row, section))
 
 
