@@ -189,6 +189,20 @@ def test_a_body_that_is_kept_goes_with_the_life_of_its_message(fake: FakeWorld) 
     assert message_view(fake.world, "test1", wanted).state == "deleted"
 
 
+def test_a_first_round_after_a_late_entry_leaves_the_message_its_body(fake: FakeWorld) -> None:
+    delete_subscription(fake.world, "test1", "asleep")
+    fake.subscribe("awake")
+    [message_id] = fake.publish("1")
+    fake.group("late", start_from=EARLIEST)
+    work(fake)
+    fake.deliver()
+    assert fake.pusher.received == {"awake": ["1"]}
+    assert message_view(fake.world, "test1", message_id).state == "retained"
+    assert pulled(fake) == ["1"]
+    fake.relay_ends()
+    assert message_view(fake.world, "test1", message_id).state == "deleted"
+
+
 def test_what_is_accepted_while_the_group_is_made_is_its_once(fake: FakeWorld, store: RacingStore) -> None:
     store.before = lambda write: isinstance(write, Put) and "body" in write.row
     store.rival = lambda: fake.group("late", start_from=EARLIEST)

@@ -144,7 +144,7 @@ def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number:
     """Return the messages of a queue entry, at most 100, in order; missing ones are left out.
 
     The entry names narrow messages, or one section (*number*) of wide messages. A missing section is left out. Separate
-    ends are read only if a delivery ended before its first round was stored.
+    rows are read only if a delivery ended before its first round was stored, or if there are late entries.
     """
     rows = messages(store, topic, message_ids)
     if number is None:
@@ -154,7 +154,7 @@ def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number:
         for each, row in rows.items():
             rows[each] = fold_rows(row, store.get_many(_round_keys(row)).values())
     for each, row in rows.items():
-        if any(row.partial.values()):
+        if row.late or any(row.partial.values()):
             rows[each] = _with_ends(store, row)
     return rows
 
