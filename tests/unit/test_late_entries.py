@@ -20,7 +20,7 @@ from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.world import FakeWorld
+from tests.fakes.world import FAIL, FakeWorld
 from tests.unit.worlds import row_of
 
 EARLIEST = 0
@@ -201,6 +201,30 @@ def test_a_first_round_after_a_late_entry_leaves_the_message_its_body(fake: Fake
     assert pulled(fake) == ["1"]
     fake.relay_ends()
     assert message_view(fake.world, "test1", message_id).state == "deleted"
+
+
+def test_a_repeated_entry_of_a_completed_message_with_a_late_entry_finds_nothing_to_close(
+    fake: FakeWorld, store: RacingStore
+) -> None:
+    def die() -> None:
+        raise OSError
+
+    fake.topic(retention_s=3_600, keep=Keep.LIFE)
+    lanes.resume(fake.world, "test1", "asleep")
+    fake.pusher.behaviours["asleep"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    store.before, store.rival = lambda write: isinstance(write, Update) and "round" in write.changes, die
+    with pytest.raises(OSError):
+        fake.deliver()
+    del fake.pusher.behaviours["asleep"]
+    work(fake)
+    fake.relay_ends()
+    assert message_view(fake.world, "test1", message_id).state == "kept"
+    fake.group("late", start_from=EARLIEST)
+    work(fake)
+    fake.fan_out("test1", [message_id])
+    assert pulled(fake) == ["1"]
+    assert fake.pusher.received == {"asleep": ["1"]}
 
 
 def test_what_is_accepted_while_the_group_is_made_is_its_once(fake: FakeWorld, store: RacingStore) -> None:

@@ -242,14 +242,17 @@ def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Va
 
 
 def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
-    """Return the round in a row, or None while the round is open."""
-    if f"{prefix}round_at" not in row:
+    """Return the round in a row, or None while the round is open.
+
+    A round without a time was never served: the message matched no subscription, or all its deliveries ended earlier.
+    """
+    if row.get(f"{prefix}round") != DONE:
         return None
     delivered = sorted(_unpacked(row, f"{prefix}delivered"))
     offsets = struct.unpack(f">{len(delivered)}H", row[f"{prefix}offsets"]) if delivered else ()
     ended = _unpacked(row, f"{prefix}ended")
     return Round(
-        row[f"{prefix}round_at"],
+        row.get(f"{prefix}round_at", accepted_at),
         dict(zip(delivered, offsets, strict=True)),
         of_bytes(row[f"{prefix}ends"], ended, accepted_at) if ended else {},
         _unpacked(row, f"{prefix}enqueued"),
