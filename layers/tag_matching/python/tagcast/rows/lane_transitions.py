@@ -164,12 +164,15 @@ def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 
 
 def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
-    """Return the lane without its head, and the write. The caller sets the next check of a sleeping lane."""
-    if lane.state.is_asleep:
-        skipped = replace(lane, generation=generation)
-        return skipped, _update(skipped, _same_generation(lane), "generation")
-    skipped = replace(_set_next_attempt(lane, now), generation=generation, planned_for=None)
-    sets = ("generation", "next_attempt_at", "wake_at", "planned_for")
+    """Return the lane without its head, and the write.
+
+    The next delivery is due now. A sleeping lane keeps its next check, and the claim of an attempt before its sleep.
+    """
+    skipped, sets = replace(lane, generation=generation, planned_for=None), ("generation", "planned_for")
+    if not lane.state.is_asleep:
+        skipped, sets = _set_next_attempt(skipped, now), (*sets, "next_attempt_at", "wake_at")
+    elif not lane.is_claimed:
+        skipped, sets = replace(skipped, next_attempt_at=now), (*sets, "next_attempt_at")
     return skipped, _update(skipped, _same_generation(lane), *sets)
 
 
