@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from threading import Thread
 from typing import Any
 
 import pytest
 from tagcast.delivery.lease import Task
-from tagcast.model import Entry, EntryState, Ordering, Outcome, Push
+from tagcast.model import BODY_BYTES_MAX, Entry, EntryState, Ordering, Outcome, Push, TopicSettings
 from tagcast.ports import Row, Table, Write
-from tagcast.registry import subscriptions
+from tagcast.registry import subscriptions, topics
 from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
 from tagcast.tables import Check
 
+from local.rules.limits import TRANSACTION_BYTES_MAX
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.item_size import row_size
 from tests.unit.worlds import row_of
 
 
@@ -145,3 +148,30 @@ def test_a_lane_s_row_names_the_last_that_joined_and_stays_small(fake: FakeWorld
 
     assert held == ids[-JOINED_MAX:]
     assert len(lane(fake).joined) == JOINED_MAX * ID_BYTES
+
+
+class BoundedStore(CopyStore):
+    """Refuses a transaction whose rows are together larger than DynamoDB accepts."""
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        before = dict(self.rows)
+        super().transact(writes)
+        if sum(row_size(self.rows[write.key]) for write in writes if write.key in self.rows) > TRANSACTION_BYTES_MAX:
+            self.rows = before
+            raise AssertionError("the transaction is larger than 4 MB")
+
+
+def test_large_messages_with_an_open_first_round_are_cancelled_in_transactions_that_dynamodb_accepts() -> None:
+    store = BoundedStore()
+    fake = FakeWorld(store=store)
+    topics.put_topic(fake.world, "test1", TopicSettings(3_600, body_bytes_max=BODY_BYTES_MAX))
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    bodies = [Random(each).randbytes(BODY_BYTES_MAX // 2) for each in range(40)]
+    ids = [fake.publish(body.hex())[0] for body in bodies]
+    crash_before_the_end(fake, store, ids)
+
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert {entry(fake, each).state for each in ids} == {EntryState.CANCELLED}

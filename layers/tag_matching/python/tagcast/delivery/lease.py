@@ -30,7 +30,7 @@ LEASE_GRACE_S = 30
 TRIES_MIN = 3
 """A write of a result gets 3 tries even after the budget, which reserves time for such writes."""
 ENDED_AT_ONCE = 33
-"""At most 33 deliveries end in a transaction of 100 writes: up to three writes for each, and one for the lane."""
+"""At most 33 deliveries end in a transaction: two writes for each, and one for the lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +219,13 @@ class LaneLease:
             return
 
     async def end_deliveries(self, ends: Sequence[tuple[PendingDelivery, Entry, MessageRow]]) -> bool:
-        """End deliveries in one transaction; return False if they must be ended one by one."""
+        """End deliveries in one transaction; return False if they must be ended one by one.
+
+        An end before the first round also changes the message's row. Several such rows may exceed a transaction's 4 MB.
+        """
         ordinal = ordinal_of(self.task.subscription_id)
+        if any(ordinal in row.map.waiting for _, _, row in ends):
+            return False
         writes: list[Write] = [self.check()]
         for due, entry, row in ends:
             writes += [due_delete_as_read(due), *end_writes(row, {ordinal: entry})]
