@@ -23,6 +23,7 @@ WRITES: dict[str, Callable[[DynamoStore], None]] = {
     "delete_item": lambda store: store.write(Delete(ROW)),
     "transact_write_items": lambda store: store.transact((Put(ROW, {"n": 1}), Delete(OTHER))),
 }
+UPDATES = [Update(key, {"n": 1}, expect={"n": 0}) for key in (ROW, OTHER)]
 
 
 @pytest.fixture
@@ -131,6 +132,20 @@ def test_a_single_write_that_is_throttled_is_contended_as_a_transaction_is(
         WRITES[method](table.store)
 
     assert slept == []
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "ThrottlingException"])
+def test_many_updates_in_a_request_that_is_throttled_are_each_left_to_their_writer(table: ToldTable, code: str) -> None:
+    table.fails("batch_execute_statement", code)
+
+    assert table.store.update_each(UPDATES) == [False, False]
+
+
+def test_any_other_error_of_many_updates_is_told_as_it_is(table: ToldTable) -> None:
+    table.fails("batch_execute_statement", "InternalServerError")
+
+    with pytest.raises(ClientError, match="InternalServerError"):
+        table.store.update_each(UPDATES)
 
 
 @pytest.mark.parametrize("reason", ["ValidationError", "ItemCollectionSizeLimitExceeded"])

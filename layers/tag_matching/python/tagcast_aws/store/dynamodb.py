@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from botocore.exceptions import ClientError
 from tagcast.ports import Key, Row, SearchPage, Table, Update, Write
 from tagcast.tables import UPDATES_MAX
 
 from tagcast_aws.store.attributes import to_attribute, to_row
-from tagcast_aws.store.conflicts import back_off, execute
+from tagcast_aws.store.conflicts import THROTTLED, back_off, codes_of, execute
 from tagcast_aws.store.search import cursor_at, kept_request, search_request
 from tagcast_aws.store.statements import statement_of
 from tagcast_aws.store.writes import key_of, write_request
@@ -140,7 +141,12 @@ class DynamoStore:
         """Apply each of the updates independently, in one request; return whether each update succeeded."""
         assert len(updates) <= UPDATES_MAX
         statements = cast("Any", [statement_of(update, self._names) for update in updates])
-        answer = self._client.batch_execute_statement(Statements=statements)
+        try:
+            answer = self._client.batch_execute_statement(Statements=statements)
+        except ClientError as error:
+            if codes_of(error).isdisjoint(THROTTLED):
+                raise
+            return [False] * len(updates)
         return ["Error" not in each for each in answer["Responses"]]
 
     def transact(self, writes: Sequence[Write]) -> None:
