@@ -344,6 +344,26 @@ def test_what_is_above_a_rate_waits_for_it_beside_what_failed(fake: FakeWorld) -
     assert lane(fake).state is LaneState.RETRYING
 
 
+def test_a_delivery_that_waits_longer_after_a_change_of_its_schedule_holds_up_nothing_else(fake: FakeWorld) -> None:
+    schedule = RetryPolicy(INDEPENDENT, 176, interval_s_max=1)
+    settings = replace(fake.subscribe("A", retry=schedule).settings, max_per_second=10.0)
+    put_subscription(fake.world, "test1", "A", settings)
+    fake.pusher.behaviours["A"] = poison("old new")
+    fake.publish("old")
+    fake.deliver()
+    later(fake, 8)
+    assert len(attempts(fake, "old")) >= 8
+    put_subscription(fake.world, "test1", "A", replace(settings, retry=replace(schedule, interval_s_max=512)))
+    fake.publish("new")
+    fake.deliver()
+    before = len(attempts(fake, "old"))
+
+    later(fake, 20)
+
+    assert attempts(fake, "new") == [1, 2, 3, 4, 5]
+    assert len(attempts(fake, "old")) == before
+
+
 def test_only_what_speaks_of_one_message_is_a_refusal() -> None:
     refused = {status for status in range(100, 600) if http.outcome(status, None, 0).refused}
 

@@ -23,7 +23,7 @@ from tagcast.pushing.engine import planned_at
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.retry import is_retry_now, retry_at
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import PendingDelivery
+from tagcast.rows.due import PendingDelivery, due_reschedule
 from tagcast.rows.lane import Lane
 
 ROUNDS_MAX = 1_500
@@ -138,7 +138,8 @@ async def _independent_step(
 ) -> tuple[Drained, Streak]:
     """Attempt those of *dues* that are due. If none is due, plan the next attempt.
 
-    The write of the plan fails if messages joined since the read, because they may be due earlier.
+    Deliveries that are due later than planned, because the schedule changed, first move behind those due earlier. The
+    write of the plan fails if messages joined since the read, because they may be due earlier.
     """
     world, lane = lease.world, lease.lane
     at = [retry_at(subscription.settings.retry, due, lane.retry_all_at or 0, world.time_scale) for due in dues]
@@ -146,6 +147,11 @@ async def _independent_step(
     pending = [due for due, instant in zip(dues, at, strict=True) if instant <= now]
     if pending:
         return await retry(lease, subscription, pending, streak)
+    planned = [due.planned(instant) for due, instant in zip(dues, at, strict=True)]
+    if late := [(due, moved) for due, moved in zip(dues, planned, strict=True) if due.position < moved.position]:
+        for due, moved in late:
+            await lease.write(*due_reschedule(due, moved), lease.check())
+        return Drained.GOING_ON, streak
     await lease.write(lane_transitions.wait(replace(lane, appended=appended), min(at)))
     return Drained.WAITING, streak
 
