@@ -132,6 +132,27 @@ def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expir
     assert entry(fake, short).state is EntryState.EXPIRED
 
 
+def test_a_backlog_suspended_by_a_retry_is_looked_at_when_the_first_of_its_deliveries_expires(fake: FakeWorld) -> None:
+    topics.put_topic(fake.world, "test1", TopicSettings(3_600))
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [long] = fake.publish("long")
+    fake.deliver()
+    topics.put_topic(fake.world, "test1", TopicSettings(60))
+    [short] = fake.publish("short")
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: GONE
+    fake.run_workflows(until=fake.clock.instant + 30_000)
+    fake.sweep()
+    assert pending(fake) == [long, short]
+
+    fake.clock.sleep(60)
+    fake.sweep()
+
+    assert pending(fake) == [long]
+    assert entry(fake, short).state is EntryState.EXPIRED
+
+
 def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL

@@ -287,10 +287,9 @@ class _Outcomes:
         plan = partial(lane_transitions.plan, lease.lane, failure.next_attempt_at, head.message_id)
         if state is not LaneState.SUSPENDED:
             return plan(state)
-        generation = lease.world.dice.unique_id(lease.world.clock.now())
-        return lane_transitions.suspend(
-            lease.lane, generation, failure.next_attempt_at, head.message_id, head.expires_at
-        )
+        now = lease.world.clock.now()
+        generation = lease.world.dice.unique_id(now)
+        return lane_transitions.suspend(lease.lane, generation, failure.next_attempt_at, head.message_id, now)
 
 
 async def write_late(

@@ -101,13 +101,13 @@ def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
     return _update(lost, _same_claim(lane), "state", "next_attempt_at", "wake_at", "filling", "lost_since")
 
 
-def suspend(lane: Lane, generation: str, due_at: int, message_id: str, expires_at: int) -> Update:
-    """Return the write that suspends a lane whose receiver is gone. Its head, *message_id*, expires at *expires_at*.
+def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int) -> Update:
+    """Return the write that suspends a lane whose receiver answered *message_id* that it is gone.
 
-    A resumed lane continues at *due_at* or later.
+    A resumed lane continues at *due_at* or later. The next sweep looks for the first expiry in the lane's backlog.
     """
     stopped = replace(lane, state=LaneState.SUSPENDED, generation=generation)
-    suspended = replace(_set_next_attempt(stopped, due_at), wake_at=expires_at, planned_for=message_id)
+    suspended = replace(_set_next_attempt(stopped, due_at), wake_at=now, planned_for=message_id)
     sets = ("state", "generation", "next_attempt_at", "wake_at", "planned_for", "filling")
     return _update(suspended, _same_claim(lane), *sets)
 
