@@ -1,9 +1,10 @@
 """Compact: turns raw JSON into Parquet by day, each record once, in few files sorted by topic and time.
 
-The days of ``--from``/``--to`` are days of arrival. The job reads the raw files that no run has compacted yet.
-It rewrites each day that has records in these files, together with the day's existing files. So late records join their
-own day. A day's files are swapped in one step (:mod:`glue_jobs.io.manifests`); then the raw files are recorded as
-compacted. So the next run completes an interrupted run. Of two concurrent runs, one continues with the other's result.
+The days of ``--from``/``--to`` are days of arrival. The job reads the raw files of these days, and of the day before,
+that no run has compacted yet. It rewrites each day that has records in these files, together with the day's existing
+files. So late records join their own day. A day's files are swapped in one step (:mod:`glue_jobs.io.manifests`); then
+the raw files are recorded as compacted. So the next run completes an interrupted run. Of two concurrent runs, one
+continues with the other's result.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +95,18 @@ def ledger_key(kind: RecordKind, day: str) -> str:
     return f"curated/{kind}/arrived/dt={day}.json"
 
 
+def first_arrival(day: str) -> str:
+    """Return the first day of arrival whose files may have records of *day*: the day before.
+
+    Firehose names a file by the arrival of its oldest record (firehose/latest/dev/s3-prefixes.html). So the last file
+    of a day may have records of the next day's first minutes.
+
+    >>> first_arrival("2026-12-01")
+    '2026-11-30'
+    """
+    return (date.fromisoformat(day) - timedelta(1)).isoformat()
+
+
 def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> list[ArrivalDay]:
     """Return the raw files of *days*."""
     return [
@@ -104,7 +118,8 @@ def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> l
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
     """Compact the new raw files of the window. Raises RacedError if another run wins at each attempt.
 
-    With *rebuild*, read all raw files from the first day on, and write the curated days from these files alone.
+    With *rebuild*, read all raw files from the day before the first day on, and write the curated days from the first
+    day on from these files alone.
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
     return until_won(run.made, ATTEMPTS, lambda fault: tell(f"{kind}: {fault}"))
@@ -123,8 +138,9 @@ class _Run:
     def made(self) -> Compacted:
         """Read new files, write their days, swap the manifests, then record the files as compacted."""
         window = self.arrival.days()
+        begin, end = first_arrival(window[0]), None if self.rebuild else window[-1]
         present = self.archive.days("raw", self.kind.value)
-        wanted = [day for day in present if day >= window[0]] if self.rebuild else sorted({*present} & {*window})
+        wanted = [day for day in present if begin <= day and (end is None or day <= end)]
         days = list_arrived(self.objects, self.kind, wanted)
         files = {key: size for each in days for key, size in (each.files if self.rebuild else each.unread).items()}
         result = Compacted(self.kind, read_files=len(files))

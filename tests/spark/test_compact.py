@@ -96,6 +96,21 @@ def test_duplicates_are_kept_once_and_late_records_join_their_day(
     assert curated(spark, bucket) == before
 
 
+def test_a_file_named_by_the_day_before_is_read_for_the_first_minutes_of_a_day(
+    spark: SparkSession, bucket: Bucket
+) -> None:
+    # Firehose names a file by its oldest record: the last file of a day may have records of the next day, too.
+    midnight = NOON - LIFE_MS // 2
+    last, first = message(1, at=midnight - 1_000), message(2, at=midnight + 1_000)
+    bucket.put("messages", "2026-11-19", [last, first], hour="23")
+    bucket.put("messages", DAY, [message(3)])
+    known = [("2026-11-19", last["message_id"]), (DAY, first["message_id"]), (DAY, message(3)["message_id"])]
+    assert run(bucket) == 0
+    assert curated(spark, bucket) == known
+    assert rebuild(bucket) == 0
+    assert curated(spark, bucket) == known
+
+
 def test_a_day_that_became_empty_keeps_no_stale_rows(spark: SparkSession, bucket: Bucket, told: Told) -> None:
     key = bucket.put("messages", DAY, [message(1)])
     assert run(bucket) == 0
