@@ -228,8 +228,8 @@ def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str])
     """
     if not days:
         return []
-    wanted, keys = {*days}, set[str]()
-    for each in _arrived(archive, lambda day: min(days) <= day):
+    wanted, keys, begin = {*days}, set[str](), compact.first_arrival(min(days))
+    for each in _arrived(archive, lambda day: begin <= day):
         compacted = each.compacted
         keys |= {key for key in each.files if not wanted.isdisjoint(compacted.get(key, wanted))}
     return sorted(keys | _find_damaged(archive.objects, message_ids))

@@ -227,6 +227,21 @@ def test_a_message_that_no_compaction_has_read_is_erased_too(
     assert [key for key, text in texts(bucket).items() if SECRET in text] == []
 
 
+@pytest.mark.parametrize("is_compacted", [True, False])
+def test_a_message_in_a_file_named_by_the_day_before_is_erased_too(
+    spark: SparkSession, bucket: Bucket, is_compacted: bool
+) -> None:
+    # Firehose names a file by its oldest record.
+    midnight = NOON - LIFE_MS // 2
+    one = written(1, SECRET, at=midnight + 1_000)
+    bucket.put("messages", "2026-11-19", [written(2, OTHER, at=midnight - 1_000), one], hour="23")
+    if is_compacted:
+        assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+
+    assert erase.main(["--archive", bucket.uri, "--message", one["message_id"], *BY]) == 0
+    assert [key for key, text in texts(bucket).items() if SECRET in text] == []
+
+
 def test_an_uncompacted_replay_is_erased_by_the_id_of_a_message_whose_record_is_gone(
     spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
