@@ -288,9 +288,13 @@ class MemoryIndexArchive:
 
 @dataclass
 class MemoryMessageArchive:
-    """The port ``MessageArchive`` in memory: files with the lines of records, by the instant at which they came."""
+    """The port ``MessageArchive`` in memory: files with the lines of records, by the instant at which they came.
+
+    *folders* has the day of a file that came after its day.
+    """
 
     came: dict[str, tuple[int, list[bytes]]] = field(default_factory=dict)
+    folders: dict[str, int] = field(default_factory=dict)
     away: bool = False
 
     def put(self, name: str, arrived_at: int, lines: Sequence[str]) -> None:
@@ -299,7 +303,9 @@ class MemoryMessageArchive:
     def files(self, day: int) -> Sequence[ArchivedFile]:
         if self.away:
             raise UnavailableError("the archive does not answer")
-        found = [ArchivedFile(name, at) for name, (at, _) in self.came.items() if day <= at < day + 86_400_000]
+        days = {name: self.folders.get(name, at // 86_400_000 * 86_400_000) for name, (at, _) in self.came.items()}
+        last = day + 86_400_000 - 1
+        found = [ArchivedFile(name, min(at, last)) for name, (at, _) in self.came.items() if days[name] == day]
         return sorted(found, key=lambda each: (each.arrived_at, each.name), reverse=True)
 
     def lines(self, name: str) -> Iterator[bytes]:

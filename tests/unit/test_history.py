@@ -313,6 +313,18 @@ def test_a_page_ends_with_the_message_that_fills_it(fakes: FakeWorld) -> None:
     assert (ids(first), ids(rest), rest.cursor) == (sent[:0:-1], sent[:1], None)
 
 
+def test_the_first_messages_of_a_day_are_found_in_the_last_file_of_the_day_before(fakes: FakeWorld) -> None:
+    midnight = fakes.clock.now() // DAY_MS * DAY_MS + DAY_MS
+    fakes.clock.sleep((midnight - fakes.clock.now()) / 1000)
+    sent = publish(fakes)
+    fakes.deliver()
+    fakes.clock.sleep(60)
+    archive(fakes)
+    fakes.message_archive.folders["raw/messages/0.gz"] = midnight - DAY_MS
+
+    assert ids(asked(fakes, since=midnight)) == [sent]
+
+
 def test_a_cursor_of_a_far_day_asks_for_no_more_days(fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     days = list[int]()
 

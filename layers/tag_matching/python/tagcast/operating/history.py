@@ -24,6 +24,8 @@ from tagcast.rows.listed import RETAINED
 _DAY_MS = 86_400_000
 HISTORY_S_MAX = 3 * 86_400
 """Receipts stay three days after their message expires."""
+_FILE_MS = 300_000
+"""A file is named by the day on which its oldest record arrived. Its newest record is at most this much younger."""
 SEARCH_S = 4.0
 """A page ends after this number of seconds, even if it has few messages or none."""
 RECENT_MAX = 1_000
@@ -236,11 +238,12 @@ class _Search:
         return sorted((each for each in ids if archived_id < each < before), reverse=True)
 
     def _files(self, until: int) -> Iterator[ArchivedFile]:
-        """Yield the files that arrived until *until*, newest first, back to the day of *since*."""
-        for day in range(min(until, self.world.clock.now()) // _DAY_MS, self.wanted.since // _DAY_MS - 1, -1):
+        """Yield the files that arrived until *until*, newest first, back to those with records of *since*."""
+        first = self.wanted.since - _FILE_MS
+        for day in range(min(until, self.world.clock.now()) // _DAY_MS, first // _DAY_MS - 1, -1):
             if day not in self.files:
                 self.files[day] = self.world.message_archive.files(day * _DAY_MS)
-            yield from self.files[day]
+            yield from (file for file in self.files[day] if file.arrived_at >= first)
 
     def _archived(self, file: ArchivedFile) -> list[str]:
         """Return the ids of a file's messages that may match, newest first."""
