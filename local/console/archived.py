@@ -15,6 +15,8 @@ from tagcast_client import NewMessage
 OBJECTS_READ_MAX = 400
 LATE = timedelta(hours=1)
 """The maximum time from the acceptance of a message until the archive has the message."""
+EARLY = timedelta(minutes=5)
+"""Firehose names an object by its oldest record. That record is at most this much older than the message."""
 GZIP = b"\x1f\x8b"
 
 
@@ -32,13 +34,12 @@ def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMe
 
 
 def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
-    """Yield the archive's objects of the hour of an instant, and of the next hour."""
+    """Yield the archive's objects of the hour of an instant, of the hour of :data:`EARLY` before, and the next hour."""
+    hours = (accepted_at, accepted_at - EARLY, accepted_at + LATE)
     listed = [
         each["Key"]
-        for hour in (accepted_at, accepted_at + LATE)
-        for page in s3.get_paginator("list_objects_v2").paginate(
-            Bucket=bucket, Prefix=f"raw/messages/dt={hour:%Y-%m-%d}/hour={hour:%H}/"
-        )
+        for prefix in dict.fromkeys(f"raw/messages/dt={hour:%Y-%m-%d}/hour={hour:%H}/" for hour in hours)
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         for each in page.get("Contents", ())
     ]
     for key in listed[:OBJECTS_READ_MAX]:

@@ -181,10 +181,11 @@ def test_a_deployments_minutes_are_the_metrics_of_its_subscriptions() -> None:
 
 
 class Bucket:
-    """Has one object of records in the hour after that of their messages, on the second page of its list."""
+    """Has one object of records in *hour*, on the second page of its list."""
 
-    def __init__(self, *records: dict[str, Any]) -> None:
+    def __init__(self, *records: dict[str, Any], hour: int = 13) -> None:
         self.content = "\n".join(map(json.dumps, records)).encode()
+        self.hour = hour
         self.prefixes: list[str] = []
 
     def get_paginator(self, name: str) -> Bucket:
@@ -192,7 +193,7 @@ class Bucket:
 
     def paginate(self, **asked: str) -> list[dict[str, Any]]:
         self.prefixes.append(asked["Prefix"])
-        return [{}, {"Contents": [{"Key": "x"}]}] if asked["Prefix"].endswith("hour=13/") else [{}]
+        return [{}, {"Contents": [{"Key": "x"}]}] if asked["Prefix"].endswith(f"hour={self.hour}/") else [{}]
 
     def get_object(self, **asked: str) -> dict[str, Any]:
         return {"Body": self}
@@ -219,6 +220,18 @@ def test_a_message_is_read_from_the_archive_of_the_hour_that_its_id_says_or_the_
     assert bucket.prefixes == [f"raw/messages/dt=2026-11-23/hour={hour}/" for hour in (12, 13)]
     assert archived_message(bucket, "archive", "orders", str(int(message_id) + 1)) is None
     assert archived_message(Bucket({**other, "body": None}), "archive", "others", message_id) is None
+
+
+def test_a_message_of_the_first_minutes_of_an_hour_is_read_from_the_object_of_the_hour_before() -> None:
+    # Firehose names an object by its oldest record.
+    accepted_at = NOW.replace(hour=12, minute=0, second=30)
+    message_id = f"{int(accepted_at.timestamp() * 1000) << ID_SEQUENCE_BITS:020d}"
+    bucket = Bucket({"topic": "orders", "message_id": message_id, "tags": [], "body": "hi"}, hour=11)
+
+    found = archived_message(bucket, "archive", "orders", message_id)
+
+    assert found is not None
+    assert found.body == "hi"
 
 
 def test_what_is_older_than_a_chart_is_in_none_of_its_bars() -> None:
