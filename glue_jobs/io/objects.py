@@ -248,9 +248,8 @@ def own_endpoint(endpoint: str | None) -> str | None:
 
 def objects_at(root: str, s3a: Mapping[str, str | None]) -> Objects:
     """Return the objects below *root*; *s3a* are Hadoop's settings under the names of `S3A_NAMES`."""
-    parts = urlsplit(root)
-    if parts.scheme not in ("s3", "s3a"):
-        return FolderObjects(Path(unquote(parts.path)))
+    if not is_bucket(root):
+        return FolderObjects(Path(root.removeprefix(_FILE)))
     import boto3
     from botocore.config import Config
 
@@ -264,7 +263,7 @@ def objects_at(root: str, s3a: Mapping[str, str | None]) -> Objects:
         aws_secret_access_key=s3a.get("secret.key"),
         aws_session_token=s3a.get("session.token"),
     )
-    return BucketObjects(client, parts.netloc)
+    return BucketObjects(client, urlsplit(root).netloc)
 
 
 FOUND_BY_JAVA = frozenset(
@@ -308,9 +307,30 @@ def bucket_settings(uri: str) -> dict[str, str]:
     return where | {name: value for name, value in found.items() if value}
 
 
+_FILE = "file://"
+
+
+def is_bucket(uri: str) -> bool:
+    """Return whether an archive is a bucket, not a folder."""
+    return uri.startswith(("s3://", "s3a://"))
+
+
+def root_of(uri: str) -> str:
+    """Return the root of an archive. The path of a folder is absolute, and not escaped: Hadoop unescapes no path.
+
+    >>> root_of("s3://shop/"), root_of("/my archive"), root_of("file:///my%20archive")
+    ('s3://shop', 'file:///my archive', 'file:///my archive')
+    """
+    return uri.rstrip("/") if is_bucket(uri) else f"{_FILE}{_folder(uri)}"
+
+
+def _folder(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path) if "://" in uri else uri).resolve()
+
+
 def check_folder(uri: str) -> None:
     """Raise UnreachableArchiveError if there is no folder *uri*. Otherwise a typo would look like an empty archive."""
-    path = Path(unquote(urlsplit(uri).path) if "://" in uri else uri)
+    path = _folder(uri)
     if not path.is_dir():
         raise UnreachableArchiveError(f"There is no archive {path}: give s3://BUCKET or an existing folder.")
 

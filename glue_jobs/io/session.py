@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glue_jobs.io.objects import UnreachableArchiveError, bucket_settings, check_folder
+from glue_jobs.io.objects import UnreachableArchiveError, bucket_settings, check_folder, is_bucket
 from glue_jobs.io.settled import IN_DRIVER
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def open_session(given: argparse.Namespace) -> SparkSession:
 
 
 def _s3a_settings_of(given: argparse.Namespace) -> dict[str, str]:
-    if not given.archive.startswith(("s3://", "s3a://")):
+    if not is_bucket(given.archive):
         check_folder(given.archive)
         return {}
     amazons = bucket_settings(given.archive) if given.s3_endpoint is None else None

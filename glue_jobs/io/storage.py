@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 
 from glue_jobs.io import manifests, schemas
 from glue_jobs.io.manifests import Manifest
-from glue_jobs.io.objects import S3A_NAMES, Objects, objects_at
+from glue_jobs.io.objects import S3A_NAMES, Objects, objects_at, root_of
 from glue_jobs.io.session import PROGRESS, suit
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ class Archive:
     @classmethod
     def at(cls, spark: SparkSession, uri: str) -> Archive:
         """Return the archive at *uri*; a folder may be relative."""
-        if "://" not in uri:
-            from pathlib import Path
-
-            uri = Path(uri).resolve().as_uri()
-        return cls(spark, uri.rstrip("/"))
+        return cls(spark, root_of(uri))
 
     def uri(self, *parts: str) -> str:
         """Return the URI of an object in the archive."""

@@ -178,3 +178,14 @@ def test_duckdb_reads_a_day_through_its_manifest_as_the_document_says(spark: Spa
     assert len([key for key in bucket.keys("curated/deliveries/data") if key.endswith(".parquet")]) == 2
     found = duckdb.connect().execute(code.replace("s3://BUCKET", bucket.uri)).fetchall()
     assert sorted(found) == [("delivered", 2), ("expired", 1)]
+
+
+@pytest.mark.parametrize("name", ["my archive", "jürgen", "50%20"])
+def test_a_folder_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    bucket = Bucket(str(tmp_path / name))
+    bucket.put("messages", DAY, [message(1), "damaged"])
+    assert run(bucket) == 0
+    assert curated(spark, bucket) == [(DAY, message(1)["message_id"])]
+    [files] = bucket.keys("curated/messages/manifest/")
+    assert Path(bucket.text(files).strip().removeprefix("file://")).is_file()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
