@@ -236,13 +236,16 @@ def replay(
     The current filter of the subscription applies. With --tag or --sql, messages must match that filter, too.
     Other messages are counted as filtered out, and not sent.
     """
-    archive, days, api = place.archive(ctx), period.days(), session_of(ctx).api
+    archive, days, session = place.archive(ctx), period.days(), session_of(ctx)
+    api = session.api
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
     if only := FilterOptions(tag=tag, sql=sql).filter():
         arguments += ["--only", json.dumps(only)]
     arguments += ["--api", api.url, *option("--run-id", run_id)]
+    if is_aws(api.url):
+        arguments += ["--sign", "true", *option("--region", session.region)]
     _run(ctx, "replay", archive, arguments, first=_compacting(archive, days.first, as_is))
 
 

@@ -196,6 +196,25 @@ def test_a_replay_asks_for_the_filter_of_its_subscription(
     assert json.loads(asked[asked.index("--only") + 1]) == {"kind": "sql92", "expression": "customer = '42'"}
 
 
+def test_a_replay_to_a_deployment_is_signed_like_the_command_s_own_requests(
+    api: FakeApi, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
+        asked.append(arguments)
+        return Result({"job": name}, 0)
+
+    monkeypatch.setattr(jobs, "run_job", job)
+    api.teach("GET /topics/t/subscriptions/A", {"name": "A"})
+    assert run("replay", "t", "A", "--archive", str(tmp_path)).exit_code == 0
+    monkeypatch.setattr(jobs, "is_aws", lambda url: url == api.url)
+    assert run("--region", "eu-west-1", "replay", "t", "A", "--archive", str(tmp_path)).exit_code == 0
+
+    here, there = asked
+    assert there == [*here, "--sign", "true", "--region", "eu-west-1"]
+
+
 def test_an_audit_asks_for_the_messages_of_one_customer(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
