@@ -180,3 +180,13 @@ def test_replaced_files_stay_for_a_day_then_go(
     named = {key for each in manifests.read(archive.objects, KIND, DAYS) for key in each.files}
     assert {key for key in bucket.keys("curated/messages/data/") if key.endswith(".parquet")} == named
     assert read(archive) == expected(range(9))
+
+
+def test_a_job_on_s3a_names_the_files_as_athena_reads_them(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    [before] = manifests.read(objects, KIND, [DAY])
+    key = f"{manifests.data_prefix(KIND, '7-a')}dt={DAY}/f.parquet"
+    manifests.swap(objects, "s3a://shop", before, [key], manifests.GenerationSummary(1, 1))
+
+    assert (tmp_path / manifests.manifest_key(KIND, DAY)).read_text() == f"s3://shop/{key}\n"
+    assert [each.files for each in manifests.read(objects, KIND, [DAY])] == [(key,)]
