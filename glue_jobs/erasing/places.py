@@ -7,6 +7,7 @@ import binascii
 import gzip
 import json
 import re
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -101,7 +102,10 @@ class Eraser(ABC):
         if text is None:
             return self.damaged(line, arrived) if line else line
         after = "\n".join(self.line(each, arrived) for each in text.split("\n"))
-        return line if after == text else json.dumps({**told, "rawData": base64.b64encode(after.encode()).decode()})
+        if after == text:
+            return line
+        content = _packed(after, base64.b64decode(told["rawData"]))
+        return json.dumps({**told, "rawData": base64.b64encode(content).decode()})
 
 
 def _line_of(record: Mapping[str, Any]) -> str:
@@ -114,15 +118,17 @@ def _line_of(record: Mapping[str, Any]) -> str:
 
 
 def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
-    """Return Firehose's error entry, and the undelivered record in it. If the line is unreadable, return {} and None.
+    """Return Firehose's error entry, and the lines of the undelivered record in it, which is usually compressed.
+
+    If the entry is unreadable, return {} and None.
 
     >>> decode_failed('{"errorCode": "x", "rawData": "e30K"}')[1]
     '{}\\n'
     """
     try:
         told = json.loads(line)
-        return told, base64.b64decode(told["rawData"], validate=True).decode()
-    except (ValueError, KeyError, TypeError, binascii.Error):
+        return told, text_of(base64.b64decode(told["rawData"], validate=True))
+    except (ValueError, KeyError, TypeError, binascii.Error, OSError, EOFError, zlib.error):
         return {}, None
 
 
@@ -169,6 +175,11 @@ def text_of(content: bytes) -> str:
     return (gzip.decompress(content) if content.startswith(GZIP) else content).decode()
 
 
+def _packed(text: str, before: bytes) -> bytes:
+    """Return *text* as bytes, compressed if the content *before* was."""
+    return gzip.compress(text.encode(), mtime=0) if before.startswith(GZIP) else text.encode()
+
+
 def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
     """Rewrite one object, and delete its former versions; return whether it changed. Raises RacedError.
 
@@ -180,8 +191,7 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
     text = text_of(stored.content)
     made = change(key, text)
     if made != text:
-        content, is_zipped = made.encode(), stored.content.startswith(GZIP)
-        objects.write(key, gzip.compress(content, mtime=0) if is_zipped else content, stored)
+        objects.write(key, _packed(made, stored.content), stored)
     objects.purge(key)
     return made != text
 

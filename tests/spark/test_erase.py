@@ -80,7 +80,7 @@ def filled(s3_bucket: S3Bucket, name: str) -> S3Bucket:
     bucket.put("messages", LATE_DAY, [told[2], told[0]])
     bucket.put("subscriptions", DAY, [settings(), *subscribed("fruit", 0, APPLE)[1:]])
     # What no other place has: Firehose could not deliver it.
-    lost = json.dumps(written(4, SECRET)).encode() + b"\n"
+    lost = gzip.compress(json.dumps(written(4, SECRET)).encode() + b"\n")
     failed = {"errorCode": "S3.AccessDenied", "rawData": base64.b64encode(lost).decode()}
     bucket.write(f"failed/messages/format-conversion-failed/dt={DAY}/1", f"{json.dumps(failed)}\n".encode())
     bucket.write("athena/result.csv", SECRET.encode())
@@ -109,6 +109,20 @@ def test_a_line_that_firehose_could_not_deliver_goes_too_where_it_cannot_be_read
 
     assert (mine in gone, list(json.loads(gone))) == (False, ["erased_line"])
     assert (kept, nothing) == (lines[1], "")
+
+
+def test_a_compressed_record_that_firehose_could_not_deliver_loses_its_parts_and_stays_compressed() -> None:
+    # Firehose gets its records compressed, and returns them as they came.
+    one, other = ({**written(number, SECRET), "salt": None} for number in (1, 2))
+    taking = RequestedErasure("key", tuple(Part), {one["record_id"]: []}, None)
+    record = gzip.compress(b"".join(f"{json.dumps(each)}\n".encode() for each in (one, other)))
+    line = json.dumps({"errorCode": "x", "rawData": base64.b64encode(record).decode()})
+
+    told = json.loads(taking.changed(f"failed/messages/x/dt={DAY}/1", line))
+
+    first, second = map(json.loads, gzip.decompress(base64.b64decode(told["rawData"])).splitlines())
+    assert (SECRET in str(first), sorted(first["hashes"])) == (False, ["body", "keys", "properties"])
+    assert second == other
 
 
 def test_of_two_jobs_that_make_the_key_of_an_archive_at_once_both_have_the_same(tmp_path: Path) -> None:
