@@ -91,7 +91,8 @@ def find_wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
     group was known. Later publishes matched the group themselves. A replay is only for the subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
-    asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "start_from")
+    first = sql.min_by("start_from", "version").alias("start_from")
+    asked = subscriptions.where("part = 'settings'").groupBy(*LANE).agg(first)
     told = late.join(sql.broadcast(made.join(asked, list(LANE))), list(LANE), "left")
     is_due = sql.col("accepted_at") >= sql.col("start_from")
     is_due &= (sql.col("subscriptions_version") < sql.col("made_since")) & sql.col("replay_of").isNull()

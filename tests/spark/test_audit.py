@@ -82,8 +82,8 @@ def backlog(topic: str, second_tried_ms: int, **more: Any) -> Plot:
 
 
 def subscribed_since(topic: str, since: int, filter: str, **more: Any) -> list[Record]:
-    """A subscription that was made after the messages of its topic."""
-    return [settings(topic, **more), filter_version(topic, 0, filter, since)]
+    """A subscription that was made after the messages of its topic. Its versions begin at the topic's."""
+    return [settings(topic, version=since, **more), filter_version(topic, 0, filter, since, since)]
 
 
 def kept() -> dict[str, Plot]:
@@ -132,10 +132,10 @@ def kept() -> dict[str, Plot]:
         "pulled_in_any_order": backlog("pulled_in_any_order", 30_000, protocol="pull"),
         "added": Plot(
             [added_late],
-            [added(added_late, version=2), end(added_late, after_ms=100_000)],
+            [added(added_late, version=3), end(added_late, after_ms=100_000)],
             [
                 *subscribed_since("added", 2, PEAR, protocol="pull", start_from=NOON),
-                filter_version("added", 0, APPLE, since=3, version=2),
+                filter_version("added", 0, APPLE, since=3, version=3),
             ],
         ),
         "skipped": Plot(
@@ -192,7 +192,7 @@ def planted() -> dict[str, Plot]:
     for kind, filter, asked in (("late_not_in_filter", PEAR, 0), ("late_unasked", APPLE, NOON + 1)):
         late = message(1, kind, matched=())
         group = subscribed_since(kind, 2, filter, protocol="pull", start_from=asked)
-        plots[kind] = Plot([late], [added(late), end(late, after_ms=100_000)], group)
+        plots[kind] = Plot([late], [added(late, version=2), end(late, after_ms=100_000)], group)
     blocked, direct = one["overtaken"], message(2, "overtaken", at=NOON + 20_000)
     plots["overtaken"].messages.append(direct)
     plots["overtaken"].deliveries = [
@@ -217,7 +217,7 @@ def by_contents() -> dict[str, Plot]:
     for name, of in (("late_not_in_body", known), ("late_never_kept", {})):
         late = message(1, name, matched=(), **of)
         group = subscribed_since(name, 2, first, protocol="pull", start_from=0)
-        plots[name] = Plot([late], [added(late), end(late, after_ms=100_000)], group)
+        plots[name] = Plot([late], [added(late, version=2), end(late, after_ms=100_000)], group)
     return plots
 
 

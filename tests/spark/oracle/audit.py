@@ -270,7 +270,8 @@ class Audit:
             self.counts["late_entries"] += 1
             lane, told = lane_of(each), self.subscriptions.get(lane_of(each), [])
             place = each["topic"], each["message_id"], each["ordinal"], each["added_at"]
-            asked = [row.get("start_from") for row in told if row["part"] == "settings" and row["version"] == 1]
+            settings = sorted((row for row in told if row["part"] == "settings"), key=lambda row: row["version"])
+            asked = [row.get("start_from") for row in settings[:1]]
             since = least(row["since"] for row in self.filters.get(lane, ()))
             is_asked = any(at is not None and message["accepted_at"] >= at for at in asked) and since is not None
             is_asked = is_asked and message["subscriptions_version"] < (since or 0) and "replay_of" not in message
