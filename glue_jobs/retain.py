@@ -13,7 +13,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from tagcast.archive.record import RecordKind
@@ -66,15 +66,16 @@ def list_pending_files(objects: Objects, day: str, aside: Collection[str], until
     """Return the files that arrived on a day. *aside* are quarantined files and Firehose's failures of that day.
 
     Compaction recorded the days of a raw file's records. For damaged lines, Firehose's failures and uncompacted files,
-    the day of arrival counts.
+    the day of arrival counts, and the next day: a file named by one day may have records of the next.
     """
     days = json_of(objects.read(ledger_key(MESSAGES, day)))
     done = json_of(objects.read(done_key(day)))
     before, seen = done.get("until", {}), frozenset(done.get("files", ()))
+    following = [(date.fromisoformat(day) + timedelta(1)).isoformat()]
 
     def is_pending(key: str) -> bool:
         last = before if key in seen else {}
-        return any(last.get(part, "") < of for of in (day, *days.get(key, ())) for part in due(until, of))
+        return any(last.get(part, "") < of for of in (day, *days.get(key, following)) for part in due(until, of))
 
     files = {*aside, *days, *seen}
     if due(until, day) and (any(map(is_pending, files)) or not seen):
@@ -88,7 +89,7 @@ def to_do(archive: Archive, until: Until) -> list[PendingFiles]:
     aside: dict[str, list[str]] = {}
     for key in (*objects.sizes(QUARANTINE), *objects.sizes(FAILED)):
         aside.setdefault(arrival_day(key), []).append(key)
-    days = sorted({*archive.days("raw", MESSAGES.value), *aside})
+    days = sorted(filter(None, {*archive.days("raw", MESSAGES.value), *aside}))  # Spark's _SUCCESS has no day.
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda day: list_pending_files(objects, day, aside.get(day, ()), until), days)
         return [each for each in found if each.pending]

@@ -180,6 +180,18 @@ def test_an_uncompacted_file_that_lost_its_bodies_loses_its_properties_when_they
     assert retain.list_pending_files(objects, DAY, (), {Part.BODY: DAY, Part.PROPERTIES: DAY}).pending == (key,)
 
 
+def test_a_record_of_the_next_day_in_a_file_that_firehose_could_not_deliver_loses_its_body_when_it_is_due(
+    tmp_path: Path,
+) -> None:
+    objects, key = FolderObjects(tmp_path), f"failed/messages/x/dt={DAY}/1"
+    objects.replace(retain.done_key(DAY), json.dumps({"until": {Part.BODY: DAY}, "files": [key]}).encode())
+
+    assert retain.list_pending_files(objects, DAY, [key], {Part.BODY: DAY}).pending == ()
+    assert retain.list_pending_files(objects, DAY, [key], {Part.BODY: "2026-11-21"}).pending == (key,)
+    objects.replace(retain.done_key(DAY), json.dumps({"until": {Part.BODY: "2026-11-21"}, "files": [key]}).encode())
+    assert retain.list_pending_files(objects, DAY, [key], {Part.BODY: "2026-11-22"}).pending == ()
+
+
 def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -> None:
     """Their bodies go first, then their properties."""
     pattern = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
