@@ -171,8 +171,8 @@ def names_one_of(message_ids: frozenset[str], text: str) -> bool:
 
 
 def text_of(content: bytes) -> str:
-    """Return the text of an object, compressed or not."""
-    return (gzip.decompress(content) if content.startswith(GZIP) else content).decode()
+    """Return the text of an object, compressed or not. Spark replaces invalid bytes, too."""
+    return (gzip.decompress(content) if content.startswith(GZIP) else content).decode(errors="replace")
 
 
 def _packed(text: str, before: bytes) -> bytes:

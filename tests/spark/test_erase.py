@@ -147,6 +147,16 @@ def test_an_object_is_rewritten_as_it_was_compressed_or_not(tmp_path: Path, pack
     assert not rewrite_object(objects, "raw/messages/1", lambda key, text: text)
 
 
+def test_a_file_with_a_byte_that_is_no_text_is_erased_too(tmp_path: Path) -> None:
+    objects, one = FolderObjects(tmp_path), written(1, SECRET)
+    key = f"raw/messages/dt={DAY}/hour=12/1.gz"
+    objects.replace(key, b'{"record_id": "\xff\n' + json.dumps(one).encode())
+    taking = RequestedErasure("key", tuple(Part), {one["record_id"]: []}, None)
+
+    assert rewrite_object(objects, key, taking.changed)
+    assert SECRET.encode() not in (tmp_path / key).read_bytes()
+
+
 def test_a_message_of_which_two_erasures_took_something_names_the_first() -> None:
     one = {**written(1, SECRET), "salt": "5a" * 16}
     bare = forget_parts(forget_parts(one, [Part.BODY], erasure="first"), [Part.PROPERTIES], erasure="second")
