@@ -232,7 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _write(archive: Archive, topic: str, label: str, result: dict[str, Any], hours: DataFrame) -> int:
-    asked = json.dumps([result["candidates"], result.get("subscription")], sort_keys=True)
+    asked = json.dumps([topic, label, result["candidates"], result.get("subscription")], sort_keys=True)
     folder = ("reports", "backtest", f"{topic}_{label}_{sha256(asked.encode()).hexdigest()[:8]}")
     hours.coalesce(1).write.mode("overwrite").parquet(archive.uri(*folder, "hours"))
     shown = {**result, "candidates": result["candidates"][:LISTED_MAX]}

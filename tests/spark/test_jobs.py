@@ -248,3 +248,11 @@ def test_an_empty_day_has_reports_too_and_an_audit_that_judged_nothing_is_no_suc
     certificate = json.loads(bucket.text(summary["json"].removeprefix(f"file://{bucket.uri}/")))
     monkeypatch.setattr(audit, "certify", lambda *_: certificate)
     assert audit.main([*day, "--nothing-judged", "pass"]) == 0
+
+
+def test_a_topic_named_like_a_day_has_backtests_of_its_own(spark: SparkSession, bucket: Bucket, told: Told) -> None:
+    pages = set[str]()
+    for topic, days in (("fruit", ("--from", DAY, "--to", "2026-11-22")), (f"fruit_{DAY}", ("--date", "2026-11-21"))):
+        assert backtest.main(["--archive", bucket.uri, "--topic", topic, *days, "--filter", APPLE]) == 0
+        pages.add(told()["html"])
+    assert len(pages) == 2
