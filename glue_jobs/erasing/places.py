@@ -23,7 +23,7 @@ from glue_jobs.io.raw import record_of
 
 RAW, FAILED, QUARANTINE = "raw/messages/", "failed/messages/", "quarantine/messages/"
 """Prefixes of files with lines of messages. Firehose's own errors have undelivered records in base64 (``rawData``)."""
-_ABOUT_ONE = re.compile(r"_of_[0-9a-f]{12}/")
+_ABOUT_ONE = re.compile(r"\.of_[0-9a-f]{12}/")
 GZIP = b"\x1f\x8b"
 _DAY = re.compile(r"/dt=(\d{4}-\d{2}-\d{2})/")
 _MESSAGE_ID = re.compile(r"(?<!\d)\d{20}(?!\d)")
@@ -200,8 +200,9 @@ def name_of_subject(key: str, asked: str) -> str:
     """Return the suffix of the folder of a certificate about the messages with the property *asked*.
 
     The suffix is a hash that includes the archive's *key*, so guessed names of customers cannot be tested against it.
+    It begins with a dot, because a topic, whose name may come before it, has none.
     """
-    return f"_of_{sha256(f'{key}{asked}'.encode()).hexdigest()[:12]}"
+    return f".of_{sha256(f'{key}{asked}'.encode()).hexdigest()[:12]}"
 
 
 def certificates_of_one(objects: Objects) -> list[str]:

@@ -23,6 +23,7 @@ from tagcast.filters.kinds import compile_filter
 from glue_jobs import audit, compact, package, replay, retain
 from glue_jobs.auditing.history import FOREVER, FilterInForce
 from glue_jobs.erasing.contents import Part
+from glue_jobs.erasing.places import name_of_subject
 from glue_jobs.io import arguments
 from glue_jobs.io.objects import FolderObjects
 from glue_jobs.io.storage import Archive
@@ -190,6 +191,16 @@ def test_a_record_of_the_next_day_in_a_file_that_firehose_could_not_deliver_lose
     assert retain.list_pending_files(objects, DAY, [key], {Part.BODY: "2026-11-21"}).pending == (key,)
     objects.replace(retain.done_key(DAY), json.dumps({"until": {Part.BODY: "2026-11-21"}, "files": [key]}).encode())
     assert retain.list_pending_files(objects, DAY, [key], {Part.BODY: "2026-11-22"}).pending == ()
+
+
+def test_a_certificate_of_a_topic_stays_whatever_the_topic_s_name(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    of_topic = f"reports/audit/{DAY}_copy_of_0123456789ab/certificate.json"
+    of_customer = f"reports/audit/{DAY}_copy{name_of_subject('key', 'customer=42')}/certificate.json"
+    for key in (of_topic, of_customer):
+        objects.replace(key, json.dumps({"window": DAY}).encode())
+
+    assert retain.quoting(objects, {Part.PROPERTIES: DAY}) == [of_customer]
 
 
 def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -> None:
