@@ -27,9 +27,11 @@ FUNCTION_LENGTH_MAX = 300
 
 _DOMAIN = r"(?:amazonaws\.com(?:\.cn)?|api\.aws|api\.amazonwebservices\.com\.cn)"
 _QUEUE_HOST = (
-    rf"(?:sqs(?:-fips)?\.(?P<region>{_REGION})\.{_DOMAIN}|(?P<legacy>{_REGION})\.queue\.{_DOMAIN}|queue\.{_DOMAIN}"
-    rf"|[a-z0-9-]+\.sqs\.(?P<private>{_REGION})\.vpce\.{_DOMAIN})"
+    rf"(?:sqs(?:-fips)?\.(?P<region>{_REGION})\.{_DOMAIN}|(?P<legacy>{_REGION})\.queue\.{_DOMAIN}"
+    rf"|(?P<oldest>queue\.amazonaws\.com)|[a-z0-9-]+\.sqs\.(?P<private>{_REGION})\.vpce\.{_DOMAIN})"
 )
+_OLDEST_REGION = "us-east-1"
+"""The region of the host ``queue.amazonaws.com``."""
 _QUEUE_PATH = rf"(?P<account>{_ACCOUNT})/(?P<name>{QUEUE_NAME})"
 _QUEUE_FORMS = (
     re.compile(rf"arn:aws[a-z-]*:sqs:(?P<region>{_REGION}):(?P<account>{_ACCOUNT}):(?P<name>{QUEUE_NAME})"),
@@ -62,6 +64,8 @@ def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
 
     >>> queue_named("arn:aws:sqs:eu-west-1:123456789012:orders.fifo")
     ResourceName(name='orders.fifo', region='eu-west-1', account='123456789012')
+    >>> queue_named("https://queue.amazonaws.com/123456789012/orders").region
+    'us-east-1'
     >>> queue_named("https://sqs.eu-west-1.amazonaws.com/123456789012/orders%2Efifo") is None
     True
     >>> queue_named("http://127.0.0.1:4566/000000000000/orders", elsewhere=True)
@@ -71,6 +75,7 @@ def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
         if (found := form.fullmatch(text)) is not None and is_queue_name(found["name"]):
             parts = found.groupdict()
             region = parts.get("region") or parts.get("legacy") or parts.get("private")
+            region = _OLDEST_REGION if parts.get("oldest") else region
             return ResourceName(found["name"], region, found["account"])
     return None
 
