@@ -169,6 +169,19 @@ def test_what_the_native_api_made_keeps_what_cmq_has_no_word_for() -> None:
     assert (attributes(asking)["filterTag"], attributes(asking)["bindingKey"]) == ([], [])
 
 
+@pytest.mark.parametrize("known", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS, ContentFormat.SIMPLIFIED])
+def test_a_format_that_is_sent_as_it_was_shown_does_not_change(known: ContentFormat) -> None:
+    asking = with_topic()
+    made = asking.fake.subscribe("s", topic="t")
+    subscriptions.put_subscription(asking.fake.world, "t", "s", replace(made.settings, content_format=known))
+    shown = attributes(asking)["notifyContentFormat"]
+
+    words = {"notifyContentFormat": shown, "filterTag__1": "imac"}
+    assert asking.pair("SetSubscriptionAttributes", topicName="t", subscriptionName="s", **words) == (0, 0)
+
+    assert get_subscription(asking.fake.world, "t", "s").settings.content_format is known
+
+
 def test_cleared_tags_let_everything_through_and_binding_keys_stay() -> None:
     tagged = subscribed(with_topic(), filterTag__1="apple")
     bound = subscribed(with_topic(filterType="2"), bindingKey__1="a.#")

@@ -37,16 +37,19 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the requested format. If the request has none, return *known*; without *known*, return JSON.
+    """Return the requested format, or *known* if its word is requested, or none. Without both, return JSON.
 
-    For a queue the requested format is ignored: return *known*, or without *known*, bare bodies.
+    Several formats share a word, because CMQ lacks some of them. For a queue the requested format is ignored: return
+    *known*, or without *known*, bare bodies.
     """
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
         raise CmqError(CmqFault.CONTENT_FORMAT)
     if protocol not in (Protocol.HTTP, Protocol.HTTPS):
         return known or ContentFormat.CMQ_SIMPLIFIED
-    return _FORMATS[word] if word is not None else known or ContentFormat.CMQ_JSON
+    if known is not None and word in (None, format_word(known)):
+        return known
+    return _FORMATS[word or "JSON"]
 
 
 def format_word(value: ContentFormat) -> str:
