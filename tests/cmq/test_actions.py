@@ -182,6 +182,17 @@ def test_a_format_that_is_sent_as_it_was_shown_does_not_change(known: ContentFor
     assert get_subscription(asking.fake.world, "t", "s").settings.content_format is known
 
 
+def test_tags_that_are_sent_as_they_were_shown_still_must_all_match() -> None:
+    asking = with_topic()
+    made = asking.fake.subscribe("s", topic="t", filter={"kind": "tags", "tags": ["a", "b"], "match": "all"})
+    shown = attributes(asking)["filterTag"]
+
+    words = {f"filterTag__{place}": tag for place, tag in enumerate(shown)}
+    assert asking.pair("SetSubscriptionAttributes", topicName="t", subscriptionName="s", **words) == (0, 0)
+
+    assert get_subscription(asking.fake.world, "t", "s").settings.filter == made.settings.filter
+
+
 def test_cleared_tags_let_everything_through_and_binding_keys_stay() -> None:
     tagged = subscribed(with_topic(), filterTag__1="apple")
     bound = subscribed(with_topic(filterType="2"), bindingKey__1="a.#")

@@ -73,9 +73,9 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
         format = content_format(given, known.endpoint.protocol, known.content_format)
         if known.batching is not None and (retry, format) != (known.retry, known.content_format):
             raise CmqError(CmqFault.INVALID, "CMQ has no batches; update this subscription by the native API")
-        return replace(
-            _pushed(known), filter=known.filter if wanted is None else wanted, retry=retry, content_format=format
-        )
+        keeps_filter = wanted is None or format_filter(wanted) == format_filter(known.filter)
+        filter = known.filter if keeps_filter else wanted
+        return replace(_pushed(known), filter=filter, retry=retry, content_format=format)
 
     subscriptions.change_subscription(world, topic_name, name, changed)
     return {}
