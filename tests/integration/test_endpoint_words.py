@@ -14,7 +14,14 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
-from botocore.exceptions import BotoCoreError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
+from botocore.exceptions import (
+    BotoCoreError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
 from tagcast.model import ContentFormat, Draft, Endpoint, Outcome, Protocol, Push
 from tagcast.resource_names import queue_named
 from tagcast_aws.endpoints import addresses
@@ -342,6 +349,22 @@ def test_a_fault_of_aws_is_a_failure_in_few_words(fault: Exception, expected: st
     url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
 
     assert delivered(QueueEndpoint, clients, push_to(Protocol.SQS, url)) == Outcome(False, expected)
+
+
+@pytest.mark.parametrize(
+    ("fault", "unreached"),
+    [
+        (EndpointConnectionError(endpoint_url="https://x.test"), True),
+        (SSLError(endpoint_url="https://x.test", error="x"), True),
+        (ConnectionClosedError(endpoint_url="https://x.test"), True),
+        (ReadTimeoutError(endpoint_url="https://x.test"), True),
+        (refusal("AccessDenied"), False),
+    ],
+)
+def test_aws_gave_no_answer_if_connecting_failed_or_the_connection_was_lost(fault: Exception, unreached: bool) -> None:
+    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
+
+    assert delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url)).unreached is unreached
 
 
 def test_an_error_without_a_code_is_unknown() -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError, ReadTimeoutError
+from botocore.exceptions import ConnectionError as NoConnectionError
 from tagcast.model import Outcome, Subscription
 from tagcast.pushing.push_slots import SLOTS
 
@@ -39,7 +40,7 @@ class Caller:
         except ClientError as error:
             return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
         except BotoCoreError as error:
-            lost = isinstance(error, HTTPClientError)
+            lost = isinstance(error, HTTPClientError | NoConnectionError)
             return Outcome(False, f"{self._service}: {type(error).__name__}", unreached=lost)
 
     async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
