@@ -173,6 +173,7 @@ def test_an_unforeseen_fault_is_told_by_its_request_and_logs_no_parameter(capsys
 
     assert pair_of(answer) == (6000, 10050)
     assert "table" not in answer["message"]
+    assert asking.fake.telemetry.counts["Failed"] == 1
     logged = capsys.readouterr()
     for secret in ("private words", KEY.secret_key or "", HOST):
         assert secret not in logged.out + logged.err

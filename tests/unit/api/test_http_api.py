@@ -634,6 +634,7 @@ def test_the_unforeseen_answers_nothing_but_an_id(api: Client, capsys: pytest.Ca
     assert (answer.status, answer.json["request_id"]) == (500, "r-1")
     assert "fire" not in json.dumps(answer.json)
     assert "whsec" not in capsys.readouterr().out
+    assert api.fakes.telemetry.counts["Failed"] == 1
 
 
 def test_a_filter_is_replaced_alone_and_only_in_the_version_that_was_meant(api: Client) -> None:

@@ -41,7 +41,7 @@ class CmqDesk:
     def serve(self, event: Mapping[str, Any], logger: Logger) -> dict[str, Any]:
         """Answer one event (payload 2.0), always with status 200, because clients read ``code`` only then.
 
-        An unexpected error is logged with its stack, but without the event.
+        An unexpected error is counted, and logged with its stack, but without the event.
         """
         request_id = request_id_of(event)
         answer: dict[str, object] = {"code": 0, "message": "", "requestId": request_id}
@@ -53,6 +53,7 @@ class CmqDesk:
             told = error_of(error)
             if told is None:
                 logger.exception("unexpected error", correlation_id=request_id)
+                self.world.telemetry.count("Failed")
                 told = CmqError(CmqFault.INTERNAL, "its requestId is in the log")
             answer |= told.as_json()
         return _response(answer, request_id)

@@ -92,7 +92,7 @@ class Router:
     def serve(self, event: Mapping[str, Any], world: World, logger: Logger) -> dict[str, Any]:
         """Answer one API Gateway event (payload 2.0).
 
-        An unexpected error is logged with its stack, but without the event.
+        An unexpected error is counted, and logged with its stack, but without the event.
         """
         request_id = request_id_of(event)
         try:
@@ -100,6 +100,7 @@ class Router:
         except Exception as error:
             if (problem := problem_of(error)) is None:
                 logger.exception("unexpected error", correlation_id=request_id)
+                world.telemetry.count("Failed")
                 problem = internal_problem()
             answered = _refused(problem, request_id)
         answered["headers"] |= answer_headers(request_id)
