@@ -71,6 +71,13 @@ def test_every_resource_whose_name_begins_with_the_stacks_has_a_known_bound() ->
     assert named - NAME_CHARS_MAX.keys() == set()
 
 
+@pytest.mark.parametrize(
+    ("scale", "is_taken"), [("1", True), ("0.5", True), ("10", True), ("0", False), ("0.0", False)]
+)
+def test_no_delay_is_divided_by_zero(scale: str, is_taken: bool) -> None:
+    assert bool(re.search(TEMPLATE.parameters["TimeScale"]["AllowedPattern"], scale)) is is_taken
+
+
 def test_nothing_is_left_behind_by_a_creation_that_was_rolled_back() -> None:
     """Retain keeps tables, buckets and keys under made-up names also when their creation fails."""
     policies = {name: each.get("DeletionPolicy", "Delete") for name, each in RESOURCES.items()}
