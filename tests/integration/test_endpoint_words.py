@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import hashlib
 import socket
 import ssl
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 import aiohttp
 import pytest
@@ -26,7 +28,7 @@ from tagcast.model import ContentFormat, Draft, Endpoint, Outcome, Protocol, Pus
 from tagcast.resource_names import queue_named
 from tagcast_aws.endpoints import addresses
 from tagcast_aws.endpoints.adapter import AdapterEnvironment, threads_for_pushes
-from tagcast_aws.endpoints.clients import Caller
+from tagcast_aws.endpoints.clients import CLIENTS_MAX, Caller
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached, is_unsent
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
 from tagcast_aws.endpoints.guard import Guard
@@ -355,7 +357,7 @@ def test_a_fault_of_aws_is_a_failure_in_few_words(fault: Exception, expected: st
     ("fault", "unreached"),
     [
         (EndpointConnectionError(endpoint_url="https://x.test"), True),
-        (SSLError(endpoint_url="https://x.test", error="x"), True),
+        (SSLError(endpoint_url="https://x.test", error=OSError("x")), True),
         (ConnectionClosedError(endpoint_url="https://x.test"), True),
         (ReadTimeoutError(endpoint_url="https://x.test"), True),
         (refusal("AccessDenied"), False),
@@ -387,6 +389,24 @@ def test_one_client_is_made_for_each_region_and_timeout() -> None:
 
     made = [(region, config.connect_timeout, config.read_timeout) for _, region, config in clients.made]
     assert made == [("eu-west-1", 3, 3), ("eu-west-1", 4, 4), (None, 3, 3)]
+
+
+def test_clients_for_any_number_of_regions_do_not_add_up() -> None:
+    made: WeakSet[Answer] = WeakSet()
+
+    def make(service: str, **of: Any) -> Answer:
+        client = Answer(b"")
+        made.add(client)
+        return client
+
+    async def calls() -> None:
+        caller = Caller("sqs", AdapterEnvironment(SystemClock(), "1", make_client=make))
+        for number in range(2 * CLIENTS_MAX):
+            await caller.call(f"xx-{number}", 3, lambda client: None)
+        gc.collect()
+        assert len(made) <= CLIENTS_MAX
+
+    asyncio.run(calls())
 
 
 def resolved(found: list[str], *, allow_private: bool = False) -> Any:
