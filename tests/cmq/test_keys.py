@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast_aws.cmq.keys import KEY_TOPIC_LENGTH_MAX, KEY_TOPICS_MAX, KEYS_MAX, REVOKED_KEPT, CmqKey, KeyRing
+from tagcast_aws.cmq.keys import (
+    KEY_TOPIC_LENGTH_MAX,
+    KEY_TOPICS_MAX,
+    KEYS_MAX,
+    NOTE_BYTES_MAX,
+    REVOKED_KEPT,
+    CmqKey,
+    KeyRing,
+    note_size,
+)
 from tagcast_aws.store.secret import CachedSecret
 from tagcast_cli.cmq_keys import create_key
 
@@ -113,13 +122,15 @@ def test_a_revoked_key_has_lost_its_secret_part_and_no_other_has() -> None:
     assert changed.keys[1] == ring.keys[1]
 
 
-def test_all_keys_fit_into_one_secret_and_the_oldest_revoked_are_forgotten_first() -> None:
-    ring = KeyRing()
+@pytest.mark.parametrize("note", ["n" * 64, "é" * 32, "\x01" * 10])
+def test_all_keys_fit_into_one_secret_and_the_oldest_revoked_are_forgotten_first(note: str) -> None:
+    assert note_size(note) <= NOTE_BYTES_MAX
+    ring, now = KeyRing(), FakeClock().now()
     for number in range(REVOKED_KEPT + 5):
-        ring = ring.adding(CmqKey(f"AKID{number:032d}", "k" * 32, number, "n" * 64, topics=LONG).revoked(number))
+        ring = ring.adding(CmqKey(f"AKID{number:032d}", "k" * 32, now, note, topics=LONG).revoked(now + number))
     for number in range(KEYS_MAX):
         assert not ring.is_full
-        ring = ring.adding(CmqKey(f"AKID{1000 + number:032d}", "k" * 32, number, "n" * 64, topics=LONG))
+        ring = ring.adding(CmqKey(f"AKID{1000 + number:032d}", "k" * 32, now, note, topics=LONG))
 
     assert ring.is_full
     assert len(ring.keys) == KEYS_MAX + REVOKED_KEPT

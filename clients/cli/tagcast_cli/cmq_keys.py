@@ -71,10 +71,18 @@ def _patterns(given: list[str]) -> list[str]:
     return given
 
 
+def _note(given: str) -> str:
+    from tagcast_aws.cmq.keys import NOTE_BYTES_MAX, note_size
+
+    if note_size(given) > NOTE_BYTES_MAX:
+        raise typer.BadParameter(f"a note can have at most {NOTE_BYTES_MAX} bytes")
+    return given
+
+
 @cmq_keys.command("create")
 def create(
     ctx: typer.Context,
-    note: Annotated[str, typer.Option(help="User of the key, as a note; shown in lists.")] = "",
+    note: Annotated[str, typer.Option(help="User of the key, as a note; shown in lists.", callback=_note)] = "",
     unsigned_at: Annotated[
         bool,
         typer.Option(

@@ -53,6 +53,12 @@ def test_all_keys_lie_in_one_secret_of_the_stack(run: Run, secrets: Any) -> None
     assert [each["Name"] for each in secrets.list_secrets()["SecretList"]] == ["mine/cmq-keys"]
 
 
+def test_a_note_that_would_crowd_out_other_keys_is_refused(run: Run, secrets: Any) -> None:
+    assert run("cmq-key", "create", "--note", "é" * 33, *STACK).exit_code == 2
+    assert create(run, "--note", "é" * 32)["note"] == "é" * 32
+    assert kept(secrets).keys[0].note == "é" * 32
+
+
 def test_a_key_may_be_for_some_topics_alone(run: Run, secrets: Any) -> None:
     limited, whole = create(run, "--topic", "orders", "--topic", "bills-*"), create(run)
     listed = run("cmq-key", "list", *STACK)

@@ -9,8 +9,10 @@ from typing import Any
 
 from tagcast_aws.api.http.authorization import EVERY_TOPIC
 
-KEYS_MAX, REVOKED_KEPT = 100, 100
+KEYS_MAX, REVOKED_KEPT = 100, 50
 KEY_TOPICS_MAX, KEY_TOPIC_LENGTH_MAX = 3, 64
+NOTE_BYTES_MAX = 64
+"""With notes of this size, all keys fit into the 64 KiB of one secret."""
 SECRET_ID_PREFIX = "AKID"
 
 
@@ -52,7 +54,8 @@ class KeyRing:
 
     def as_text(self) -> str:
         """Return the text to store as a secret."""
-        return json.dumps({"keys": [_fields(key) for key in self.keys]}, separators=(",", ":"))
+        keys = [_fields(key) for key in self.keys]
+        return json.dumps({"keys": keys}, ensure_ascii=False, separators=(",", ":"))
 
     def find(self, secret_id: str) -> CmqKey | None:
         """Return the key with this id, revoked or not."""
@@ -64,13 +67,22 @@ class KeyRing:
         return sum(key.revoked_at is None for key in self.keys) >= KEYS_MAX
 
     def adding(self, key: CmqKey) -> KeyRing:
-        """Return the keys with *key* added. Of the revoked keys, only the last hundred are kept."""
+        """Return the keys with *key* added. Of the revoked keys, only the last fifty are kept."""
         gone = {each.secret_id for each in _revoked(self.keys)[:-REVOKED_KEPT]}
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
 
     def revoking(self, secret_id: str, now: int) -> KeyRing:
         """Return the keys with the key *secret_id* revoked."""
         return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
+
+
+def note_size(note: str) -> int:
+    r"""Return the bytes of a note in the secret.
+
+    >>> note_size("billing"), note_size("\x01é")
+    (7, 8)
+    """
+    return len(json.dumps(note, ensure_ascii=False).encode()) - 2
 
 
 def _revoked(keys: Sequence[CmqKey]) -> list[CmqKey]:
