@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tagcast.errors import UnavailableError
 from tagcast_aws.cmq.keys import (
     KEY_TOPIC_LENGTH_MAX,
     KEY_TOPICS_MAX,
@@ -89,7 +90,7 @@ def test_a_service_of_secrets_that_fails_is_asked_again_and_answers_nothing_old(
     secret.text(50)
     clock.sleep(51)
 
-    with pytest.raises(ClientError):
+    with pytest.raises(UnavailableError):
         secret.text(50)
     assert secret.text(50) == "new"
 

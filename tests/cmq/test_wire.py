@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from tagcast_aws.cmq.keys import KeyRing
+from tagcast_aws.store.secret import CachedSecret
 
 from tests.cmq.asking import HOST, KEY, Asking, event_of, pair_of
+from tests.fakes.log import Log
 from tests.fakes.raced_store import throttled
 from tests.fakes.world import FakeClock, FakeWorld
+from tests.integration.scripted import ScriptedClient, refusal
 
 TAKEN, OVERDUE = (0, 0), (4300, 10040)
 CLIENTS: dict[str, dict[str, Any]] = {
@@ -152,6 +155,14 @@ def test_a_key_that_was_just_made_is_looked_for_once_more() -> None:
     asking.secret.ring = KeyRing()
     assert asking.pair("ListTopic") == (4100, 10270)
     assert asking.secret.ages == [50.0, 50.0, 5.0]
+
+
+def test_a_client_may_come_again_while_the_keys_cannot_be_read() -> None:
+    asking = prepared()
+    busy = ScriptedClient([refusal("ThrottlingException")])
+    asking.secret = CachedSecret(busy, "n", asking.fake.clock, Log().logger)  # type: ignore[assignment]
+
+    assert asking.pair("ListTopic") == (4480, 10460)
 
 
 def test_a_revoked_key_is_told_so() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
+from tagcast.errors import UnavailableError
 from tagcast.ports import Clock
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ _ABSENT = ("ResourceNotFoundException", "AccessDeniedException")
 
 
 class CachedSecret:
-    """The text of one secret, never logged. A failed read is repeated at the next call."""
+    """The text of one secret, never logged. A failed read raises UnavailableError, and the next call repeats it."""
 
     def __init__(self, client: Any, name: str, clock: Clock, logger: Logger) -> None:
         self._client = client
@@ -44,7 +45,9 @@ class CachedSecret:
             return str(self._client.get_secret_value(SecretId=self._name)["SecretString"])
         except ClientError as error:
             code = error.response["Error"]["Code"]
-            if code not in _ABSENT:
-                raise
             self._logger.warning("secret not read", extra={"error": code})
+            if code not in _ABSENT:
+                raise UnavailableError("the keys cannot be read") from None
             return None
+        except BotoCoreError:
+            raise UnavailableError("the keys cannot be read") from None
