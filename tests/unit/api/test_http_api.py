@@ -14,6 +14,7 @@ from tagcast.verification import Verification, VerificationResult
 from tagcast_aws.api.routes import description
 from tagcast_aws.api.subscriptions.settings import SubscriptionBody
 from tagcast_aws.api.topics import TopicBody
+from tagcast_aws.endpoints.guard import Guard
 
 from functions.manage import app as manage
 from functions.publish import app as publish
@@ -622,6 +623,23 @@ def test_a_message_in_order_that_the_queue_does_not_take_is_asked_for_again(api:
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
     assert refused.json["code"] == "unavailable"
+
+
+@pytest.mark.parametrize("function", ["tagcast-manage", "arn:aws:lambda:eu-west-1:123456789012:function:Tagcast-x:7"])
+def test_a_function_of_the_service_is_no_filter(api: Client, function: str) -> None:
+    api.fakes.world = replace(api.fakes.world, guard=Guard(allow_private=True, own_functions="tagcast-"))
+    own = {"filter": {"kind": "function", "function": function}}
+    api("PUT", S, HOOK)
+
+    together = {"subscriptions": [HOOK | {"name": "other"} | own]}
+    [refused] = api("POST", "/topics/orders/subscriptions/batch", together).json["results"]
+    answers = [api("PUT", S, HOOK | own), api("PATCH", S, own), api("PUT", S + "/filter", own)]
+
+    assert [answer.status for answer in answers] == [422, 422, 422]
+    told = [*(answer.json["errors"][0] for answer in answers), refused["error"]["errors"][0]]
+    assert {(fault["code"], fault["detail"]) for fault in told} == {("refused", "is a function of the service")}
+    assert {fault["pointer"] for fault in told} == {"#/filter/function"}
+    assert api("GET", S).json["filter"] is None
 
 
 def test_the_unforeseen_answers_nothing_but_an_id(api: Client, capsys: pytest.CaptureFixture[str]) -> None:

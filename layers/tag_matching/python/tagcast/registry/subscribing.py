@@ -17,7 +17,7 @@ from tagcast.errors import (
     UnavailableError,
 )
 from tagcast.filters.kinds import canonical
-from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
+from tagcast.model import Endpoint, LaneState, Protocol, Subscription, SubscriptionSettings, Topic
 from tagcast.ports import World, Write
 from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.filter_history import let_expire
@@ -114,13 +114,26 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest) -> Subscript
 
     Only a new endpoint is refused here. A stored endpoint is checked at every push.
     """
-    settings = replace(wanted.settings, filter=canonical(wanted.settings.filter))
+    settings = replace(wanted.settings, filter=valid_filter(world, wanted.settings.filter))
     if settings.dead_letter_topic == topic:
         raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic", FaultCode.CONFLICT),))
     refusal = world.guard.refusal(settings.endpoint)
     if refusal is not None and not has_endpoint(stored.subscription(world.store, topic, wanted.name), settings):
         raise InvalidRequestError((Fault(refusal, "/endpoint", FaultCode.REFUSED),))
     return replace(wanted, settings=settings)
+
+
+def valid_filter(world: World, filter: Mapping[str, object] | None) -> dict[str, object] | None:
+    """Return *filter* in its canonical form.
+
+    Raises InvalidFilterError, also for a function of the service, because such a function is never invoked.
+    """
+    made = canonical(filter)
+    if made is not None and made["kind"] == "function":
+        refusal = world.guard.refusal(Endpoint(Protocol.LAMBDA, str(made["function"])))
+        if refusal is not None:
+            raise InvalidFilterError((Fault(refusal, "/function", FaultCode.REFUSED),))
+    return made
 
 
 def put_together(
@@ -223,7 +236,7 @@ def replace_filter(
 
     Raises ConditionLostError on a concurrent change.
     """
-    settings = replace(known.settings, filter=canonical(filter))
+    settings = replace(known.settings, filter=valid_filter(world, filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
     world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), *also))
