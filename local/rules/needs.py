@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from local.rules.permissions import Need
@@ -66,6 +66,8 @@ def needs_of(account: Account, service: str, operation: str, parameters: Mapping
 
     >>> needs_of(Account("1", "r"), "sqs", "SendMessageBatch", {"QueueUrl": "http://x/1/q"})
     [Need(action='sqs:SendMessage', resource='arn:aws:sqs:r:1:q')]
+    >>> needs_of(Account("1", "r"), "sqs", "SendMessage", {"QueueUrl": "https://sqs.r.amazonaws.com/2/q"})[0].resource
+    'arn:aws:sqs:r:2:q'
     """
     match service:
         case "dynamodb":
@@ -131,8 +133,9 @@ def _stream_of(iterator: str) -> str:
 
 def _of_queues(account: Account, operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]:
     action = _QUEUE_BATCHES.get(operation, operation)
-    name = parameters.get("QueueName") or str(parameters.get("QueueUrl", "*")).rstrip("/").rpartition("/")[2]
-    yield Need(f"sqs:{action}", account.arn("sqs", name))
+    *before, name = str(parameters.get("QueueName") or parameters.get("QueueUrl", "*")).rstrip("/").split("/")
+    owner = replace(account, number=before[-1]) if before else account
+    yield Need(f"sqs:{action}", owner.arn("sqs", name))
 
 
 def _of_s3(partition: str, operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]:
