@@ -193,6 +193,19 @@ def test_shadows_versions_and_tests_of_filters(client: Client) -> None:
     assert told.verdict == "matched"
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_leads_to_the_path_of_another_resource_is_refused(
+    client: Client, api: InMemoryApi, name: str
+) -> None:
+    sent = len(api.requests)
+    with pytest.raises(InvalidError, match="is not the name of a topic or a subscription"):
+        client.delete_subscription("orders", name)
+    with pytest.raises(InvalidError):
+        client.get_topic(name)
+    assert client.get_topic("orders").name == "orders"
+    assert [each.method for each in api.requests[sent:]] == ["GET"]
+
+
 def test_what_is_wrong_is_named_fault_by_fault(client: Client) -> None:
     with pytest.raises(InvalidError) as caught:
         client.create_subscription("orders", "s", "ftp://x", timeout_seconds=99)

@@ -16,18 +16,18 @@ PAGES_MAX = 10
 
 def topics(ctx: Any, incomplete: str) -> list[str]:
     """Return the topic names with a prefix."""
-    return _beginning(incomplete, ctx, "topics", path_of("topics"))
+    return _beginning(incomplete, ctx, "topics")
 
 
 def subscriptions(ctx: Any, incomplete: str) -> list[str]:
     """Return the subscription names with a prefix, of the topic in the previous argument."""
     topic = ctx.params.get("topic")
-    return _beginning(incomplete, ctx, "subscriptions", path_of("topics", topic, "subscriptions")) if topic else []
+    return _beginning(incomplete, ctx, "topics", topic, "subscriptions") if topic else []
 
 
-def _beginning(incomplete: str, ctx: Any, key: str, path: str) -> list[str]:
+def _beginning(incomplete: str, ctx: Any, *path: str) -> list[str]:
     try:
-        return [name for name in _names(ctx, key, path) if name.startswith(incomplete)]
+        return [name for name in _names(ctx, path[-1], path_of(*path)) if name.startswith(incomplete)]
     except TagcastError:  # Nobody is told of faults in the middle of a line.
         return []
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from tagcast_client.decoding import decode
-from tagcast_client.errors import UnexpectedAnswerError
+from tagcast_client.errors import InvalidError, UnexpectedAnswerError
 from tagcast_client.instants import json_default
 
 T = TypeVar("T")
@@ -86,7 +86,13 @@ def path_of(*segments: str) -> str:
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'
+
+    Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
     """
+    if wrong := [segment for segment in segments if segment in ("", ".", "..")]:
+        detail = f"{wrong[0]!r} is not the name of a topic or a subscription, nor the id of a message"
+        problem = {"title": "Unprocessable Content", "status": 422, "code": "invalid", "detail": detail}
+        raise InvalidError(422, problem, "")
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 

@@ -34,6 +34,15 @@ def test_a_problem_is_shown_with_every_fault_and_its_pointer(api: FakeApi, run: 
     assert "#/endpoint/url  is not a URL" in result.stderr
 
 
+def test_unsubscribing_a_name_of_dots_deletes_no_topic(api: FakeApi, run: Run) -> None:
+    api.teach("DELETE /topics/t", status=204)
+    api.teach("DELETE /topics/t/", status=204)
+    result = run("unsubscribe", "t", "..")
+    assert result.exit_code == 1
+    assert "'..' is not the name of a topic or a subscription" in result.stderr
+    assert api.requests == []
+
+
 def test_a_refusal_of_the_gateway_itself_points_to_the_profile(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t", {"message": "Forbidden"}, 403)
     result = run("topic", "show", "t")
