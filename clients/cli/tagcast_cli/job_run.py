@@ -354,7 +354,7 @@ class Days:
         try:
             begin = today if first is None else date.fromisoformat(first)
             days = cls(begin, max(begin, today) + timedelta(1) if end is None else date.fromisoformat(end))
-        except ValueError as fault:
+        except (ValueError, OverflowError) as fault:
             raise ValueError(f"not a day, expected e.g. 2026-11-20: {fault}") from None
         if days.first >= days.end:
             raise ValueError("--to is the day after the last day: it must be later than --from")

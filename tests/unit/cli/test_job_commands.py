@@ -54,7 +54,9 @@ def test_the_days_are_today_unless_others_are_named() -> None:
     assert Days.of("2026-11-01", "2026-11-03").arguments() == ["--from", "2026-11-01", "--to", "2026-11-03"]
 
 
-@pytest.mark.parametrize(("first", "end"), [("1.11.2026", None), ("2026-11-03", "2026-11-03"), (None, "2020-01-01")])
+@pytest.mark.parametrize(
+    ("first", "end"), [("1.11.2026", None), ("2026-11-03", "2026-11-03"), (None, "2020-01-01"), ("9999-12-31", None)]
+)
 def test_days_that_are_none_are_refused(first: str | None, end: str | None) -> None:
     with pytest.raises(ValueError):
         Days.of(first, end)
