@@ -12,7 +12,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.batches import parts
-from tagcast_client.operation import Json, drop_none, part_key, path_of
+from tagcast_client.operation import Json, drop_none, idempotency, part_key, path_of
 
 from tagcast_cli import completion
 from tagcast_cli.content import PropertyPairs, RoutingKey, Tags, TextAttributes, body_bytes, message_of
@@ -38,6 +38,13 @@ EXPLAINED_MAX = 20
 ID_DIGITS = 20
 
 
+def _read_key(text: str) -> str:
+    try:
+        return idempotency(text)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault)) from None
+
+
 @with_options
 def publish(
     ctx: typer.Context,
@@ -51,7 +58,12 @@ def publish(
     routing_key: RoutingKey = None,
     property_pairs: PropertyPairs = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="Idempotency key: while the message lives, the same key publishes once.")
+        str | None,
+        typer.Option(
+            parser=_read_key,
+            metavar="TEXT",
+            help="Idempotency key: while the message lives, the same key publishes once.",
+        ),
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Publish N copies, in batches of up to 100.")

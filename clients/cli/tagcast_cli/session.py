@@ -35,6 +35,23 @@ Limit = Annotated[int, typer.Option(min=1, help="Maximum rows of one page.")]
 Cursor = Annotated[str | None, typer.Option(help="Start at this cursor, printed under the previous page.")]
 EveryPage = Annotated[bool, typer.Option("--all", help="Show all pages of the list.")]
 
+
+def _read_version(text: str) -> str:
+    """Return the value of If-Match: a version as the commands show it becomes its ETag.
+
+    >>> _read_version("3"), _read_version('"3"')
+    ('"3"', '"3"')
+    """
+    if not text.strip() or not (text.isascii() and text.isprintable()):
+        raise typer.BadParameter(f"{text!r} is not a version, e.g. 3")
+    return f'"{text}"' if text.isdigit() else text
+
+
+def if_match(help: str) -> Any:
+    """Return an option for the version that a change requires."""
+    return typer.Option("--if-match", parser=_read_version, metavar="VERSION", help=help)
+
+
 Renderer = Callable[[Json], RenderableType | None]
 
 

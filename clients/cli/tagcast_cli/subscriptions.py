@@ -33,6 +33,7 @@ from tagcast_cli.session import (
     Session,
     SubscriptionName,
     TopicName,
+    if_match,
     session_of,
 )
 from tagcast_cli.visible import visible_json, visible_line
@@ -170,9 +171,7 @@ def subscribe(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an existing subscription as a whole; unnamed settings are lost.")
     ] = False,
-    if_match: Annotated[
-        str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
-    ] = None,
+    if_match: Annotated[str | None, if_match("Replace only this version of the subscription.")] = None,
 ) -> None:
     """Subscribe an endpoint to a topic. An existing subscription is refused: see `subscription update`, or --replace.
 
@@ -304,9 +303,7 @@ def update(
     without_header: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Remove this header from the pushes; may be repeated.")
     ] = None,
-    if_match: Annotated[
-        str | None, typer.Option(help="Update only this version of the subscription (its ETag).")
-    ] = None,
+    if_match: Annotated[str | None, if_match("Update only this version of the subscription.")] = None,
 ) -> None:
     """Update the named settings of a subscription. All other settings stay, secrets included."""
     session = session_of(ctx)
@@ -336,9 +333,7 @@ def set_filter(
     topic: TopicName,
     name: SubscriptionName,
     filter: FilterOptions,
-    if_match: Annotated[
-        str | None, typer.Option(help="Only if the subscription still has this version (its ETag).")
-    ] = None,
+    if_match: Annotated[str | None, if_match("Update only this version of the subscription.")] = None,
 ) -> None:
     """Replace the filter of a subscription. All other settings stay.
 

@@ -14,7 +14,7 @@ from tagcast_cli.filters import warning_lines
 from tagcast_cli.instant import readable_duration, readable_instant
 from tagcast_cli.options import SettingOptions, option_of, remove_settings, with_options
 from tagcast_cli.screen import fields_table
-from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
+from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, if_match, session_of
 
 topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
 
@@ -80,7 +80,7 @@ def update(
     without: Annotated[
         list[str] | None, typer.Option("--without", metavar="SETTING", help="Remove this setting, e.g. events-topic.")
     ] = None,
-    if_match: Annotated[str | None, typer.Option(help="Update only this version of the topic (its ETag).")] = None,
+    if_match: Annotated[str | None, if_match("Update only this version of the topic.")] = None,
 ) -> None:
     """Update the named settings of a topic. All other settings stay."""
     changes = remove_settings(without, TOPIC_SETTINGS) | settings

@@ -42,6 +42,30 @@ def test_what_exists_is_refused_with_the_commands_that_help_unless_it_is_to_be_r
         assert [each.headers.get("if-none-match") for each in api.requests] == ["*", "*", None]
 
 
+@pytest.mark.parametrize("given", ["7", '"7"'])
+def test_a_version_may_be_written_as_it_is_shown(api: FakeApi, run: Run, given: str) -> None:
+    api.teach("PATCH /topics/t", {"topic": "t", "retention_seconds": 60})
+    assert run("topic", "update", "t", "--retention", "60", "--if-match", given).exit_code == 0
+    assert [each.headers["if-match"] for each in api.requests] == ['"7"']
+
+
+@pytest.mark.parametrize("given", ["", " ", "é"])
+def test_a_version_or_a_key_that_no_header_can_have_is_refused_and_never_left_out(
+    api: FakeApi, run: Run, given: str
+) -> None:
+    api.teach("PATCH /topics/t", {"topic": "t"})
+    api.teach("POST /topics/t/messages", {"message_id": "1" * 20}, 202)
+    refused = [
+        run("topic", "update", "t", "--retention", "60", "--if-match", given),
+        run("subscription", "update", "t", "A", "--timeout", "5", "--if-match", given),
+        run("filter", "set", "t", "A", "--if-match", given),
+        run("subscribe", "t", "A", "--pull", "--if-match", given),
+        *(run("publish", "t", "x", "--idempotency-key", given.strip(), *more) for more in ((), ("--count", "2"))),
+    ]
+    assert [result.exit_code for result in refused] == [2] * 6
+    assert api.requests == []
+
+
 def test_an_update_names_what_changes_and_nothing_else(api: FakeApi, run: Run) -> None:
     api.teach("PATCH /topics/t", {"topic": "t", "retention_seconds": 60})
     assert "Topic t was updated." in run("topic", "update", "t", "--retention", "60", "--if-match", '"7"').output
