@@ -140,7 +140,7 @@ async def report(request: web.Request) -> web.StreamResponse:
 
 ROUTES = (
     web.get("/archive", archive),
-    web.get("/archive/ready", ready),
+    web.post("/archive/ready", ready),
     web.get("/archive/job", preview),
     web.post("/archive/job", start),
     web.get("/archive/{name:.+}", report),

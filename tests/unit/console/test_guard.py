@@ -60,6 +60,19 @@ def test_without_the_token_of_its_pages_nothing_is_done(visitor: Visitor, ids: l
     assert lane_state(visitor) == "paused"
 
 
+def test_an_image_on_a_page_of_another_site_starts_no_spark(visitor: Visitor) -> None:
+    prepared: list[str] = []
+    visitor.desk.jobs.prepare = lambda: prepared.append("Spark")  # type: ignore[method-assign]
+
+    visitor.get("/archive/ready", **{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"})
+    assert visitor.post("/archive/ready", {}, Origin="https://evil.example").status == 403
+    assert visitor.post("/archive/ready", {}).status == 403
+    assert prepared == []
+    assert 'hx-post="/archive/ready"' in visitor.get("/archive").text
+    assert visitor.act("/archive/ready", {}).status == 204
+    assert prepared == ["Spark"]
+
+
 def test_an_act_without_an_origin_is_refused(visitor: Visitor, ids: list[str]) -> None:
     fields = {"token": visitor.desk.token}
 
