@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from aiohttp import web
-from tagcast_client import InvalidError, PreconditionFailedError
+from tagcast_client import TagcastError
 from tagcast_client.models import Subscription
 from tagcast_client.operation import Json, path_of
 from tagcast_client.setting import Setting
@@ -18,7 +18,7 @@ from local.console import forms
 from local.console.commands import Command, command_of
 from local.console.desk import Desk, desk_of, form_fields
 from local.console.filter_form import FilterForm
-from local.console.forms import Said, UnreadableFieldError
+from local.console.forms import Said, UnreadableFieldError, faults_of
 from local.console.lanes import lane_page
 from local.console.rendering import lane_path
 
@@ -144,13 +144,11 @@ async def _page(desk: Desk, form: Form, **values: Any) -> web.Response:
         if is_sent:
             status = 422
             return await form.send(body)
-    except InvalidError as refused:
-        faults = [(fault.pointer.removeprefix("#"), fault.detail) for fault in refused.faults] or [("", refused.detail)]
-    except PreconditionFailedError as refused:
-        faults = [("", f"{refused.detail}. Nothing was updated. Reload the page to see the current settings")]
     except UnreadableFieldError as fault:
         command, status = Command(hints=((fault.pointer, fault.detail),)), 422 if is_sent else 200
-        faults = list(command.hints) if is_sent else []
+        faults = faults_of(fault) if is_sent else []
+    except TagcastError as refused:
+        faults = faults_of(refused)
     return desk.page(
         form.template,
         status,

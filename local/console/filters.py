@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from aiohttp import web
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
 from tagcast.model import Draft
-from tagcast_client import AnyFilter, InvalidError, NewMessage
+from tagcast_client import AnyFilter, InvalidError, NewMessage, PreconditionFailedError
 from tagcast_client.models import Message, Subscription
 
 from local.console.acts import Preview
@@ -87,12 +87,14 @@ async def _bench(request: web.Request) -> Bench:
     return Bench.of(await form_fields(request))
 
 
-async def _page(desk: Desk, bench: Bench) -> web.Response:
+async def _page(desk: Desk, bench: Bench, refusal: str = "") -> web.Response:
     recent = await _recent(desk, bench.topic) if bench.topic else []
     verdicts, faults = await _verdicts(desk, bench, recent[:RECENT_SHOWN])
     topics = await desk.topics.look()
     return desk.page(
         "workbench.html",
+        412 if refusal else 200,
+        refusal=refusal,
         bench=bench,
         topic_names=[each.name for each in topics.items],
         verdicts=verdicts,
@@ -215,7 +217,11 @@ async def save(request: web.Request) -> web.Response:
     if bench.said.get("confirmed") != "yes":
         return desk.page("confirm.html", preview=_preview(bench, subscription, candidate))
     edited = int(bench.version) if bench.version.isdecimal() else 0
-    await desk.api.update_filter(bench.topic, bench.subscription, candidate, if_version=edited)
+    try:
+        await desk.api.update_filter(bench.topic, bench.subscription, candidate, if_version=edited)
+    except PreconditionFailedError as refused:
+        told = f"{refused.detail}. Nothing was updated. The result compares your filter with the current one."
+        return await _page(desk, replace(bench, version=str(subscription.version)), told)
     raise web.HTTPSeeOther(lane_page(bench.topic, bench.subscription, "saved"))
 
 

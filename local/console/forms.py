@@ -10,7 +10,7 @@ from typing import Any
 from tagcast_cli.endpoints import endpoint_of
 from tagcast_cli.instant import seconds_of
 from tagcast_cli.push_options import LIFE
-from tagcast_client import AnyFilter
+from tagcast_client import AlreadyExistsError, AnyFilter, PreconditionFailedError, ProblemError, TagcastError
 from tagcast_client.models import Subscription
 from tagcast_client.operation import Json, drop_none
 from tagcast_client.setting import Setting
@@ -40,6 +40,21 @@ class UnreadableFieldError(ValueError):
     def __str__(self) -> str:
         """Return what is wrong."""
         return self.detail
+
+
+def faults_of(refused: TagcastError | UnreadableFieldError) -> list[tuple[str, str]]:
+    """Return what is wrong with the fields of a form, each fault with its JSON pointer."""
+    match refused:
+        case UnreadableFieldError():
+            return [(refused.pointer, refused.detail)]
+        case AlreadyExistsError():
+            return [("", f"{refused.detail}. Choose another name")]
+        case PreconditionFailedError():
+            return [("", f"{refused.detail}. Nothing was updated. Reload the page to see the current settings")]
+        case ProblemError():
+            faults = [(fault.pointer.removeprefix("#"), fault.detail) for fault in refused.faults]
+            return faults or [("", refused.detail or refused.title)]
+    return [("", str(refused))]
 
 
 def read_field(said: Said, name: str, read: Callable[[str], Any], pointer: str = "") -> Any:

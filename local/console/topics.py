@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from urllib.parse import urlencode
 
 from aiohttp import web
-from tagcast_client import NewMessage
+from tagcast_client import NewMessage, TagcastError
 from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
 from local.console.attention import causes, topic_of
 from local.console.desk import desk_of, form_fields
 from local.console.filter_form import words
-from local.console.forms import named_lines, read_field
+from local.console.forms import UnreadableFieldError, faults_of, named_lines, read_field
 from local.console.kept import part_of
 from local.console.rendering import message_path
 
@@ -66,6 +66,11 @@ async def retained_count(request: web.Request) -> web.Response:
 
 async def topic(request: web.Request) -> web.Response:
     """Show a topic."""
+    return await _page(request, {}, ())
+
+
+async def _page(request: web.Request, said: Mapping[str, str], faults: Sequence[tuple[str, str]]) -> web.Response:
+    """Show a topic. *said* are the fields of a form that was not published, with their *faults*."""
     desk, name = desk_of(request), request.match_info["topic"]
     settings, subscriptions, messages = await asyncio.gather(
         desk.api.get_topic(name),
@@ -74,24 +79,33 @@ async def topic(request: web.Request) -> web.Response:
     )
     return desk.page(
         "topic.html",
+        422 if faults else 200,
         topic=settings,
         subscriptions=subscriptions,
         messages=messages,
-        once=str(uuid.uuid4()),
+        said=said,
+        faults=faults,
+        once=said.get("once") or str(uuid.uuid4()),
         texts=TEXT_ATTRIBUTES,
     )
 
 
 async def publish(request: web.Request) -> web.Response:
-    """Publish the form's message, and redirect to the message. A form that is sent again publishes nothing."""
+    """Publish the form's message, and redirect to the message. A form that is sent again publishes nothing.
+
+    A refused form is shown again with its fields.
+    """
     desk, name, said = desk_of(request), request.match_info["topic"], await form_fields(request)
-    message = new_message(said)
-    accepted = await desk.api.publish(
-        name,
-        message.body,
-        **message.attributes,
-        idempotency_key=said.get("once") or None,
-    )
+    try:
+        message = new_message(said)
+        accepted = await desk.api.publish(
+            name,
+            message.body,
+            **message.attributes,
+            idempotency_key=said.get("once") or None,
+        )
+    except (TagcastError, UnreadableFieldError) as refused:
+        return await _page(request, said, faults_of(refused))
     raise web.HTTPSeeOther(message_path(name, accepted.message_id))
 
 
@@ -110,5 +124,5 @@ ROUTES = (
     web.get("/topics", topics),
     web.get("/topics/{topic}", topic),
     web.get("/topics/{topic}/retained", retained_count),
-    web.post("/topics/{topic}/messages", publish),
+    web.post("/topics/{topic}", publish),
 )

@@ -43,7 +43,7 @@ def test_a_topic_is_made_with_its_command_shown_and_one_that_exists_is_refused(v
     made = visitor.api.get_topic("fresh")
     assert (made.retention_seconds, made.ordering, made.keep) == (43_200, "key", "life")
     again = visitor.act("/new-topic", {**said, "ordering": "none", "do": "yes"})
-    assert (again.status, "Nothing was updated" in again.text) == (422, True)
+    assert (again.status, "the topic already exists. Choose another name" in again.text) == (422, True)
     assert visitor.api.get_topic("fresh").ordering == "key"
     wrong = visitor.act("/new-topic", {**said, "name": "other", "retention_seconds": "1s", "do": "yes"})
     assert "<code>/retention_seconds</code>" in wrong.text
@@ -151,3 +151,22 @@ def test_an_emptied_field_gets_its_default_and_the_command_says_how(visitor: Vis
     assert command(visitor.act("/topics/short/edit", fields).text) == "tagcast topic update short --without retention"
     assert visitor.act("/topics/short/edit", {**fields, "do": "yes"}).status == 303
     assert visitor.api.get_topic("short").retention_seconds == 86_400
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "fault"),
+    [
+        ("/new-topic", {"name": "fresh", "events_topic": "absent"}, "the events_topic absent does not exist"),
+        ("/new-topic", {"name": " ", "events_topic": "orders"}, "is not the name of a topic"),
+        ("/topics/orders/subscribe", {"name": "..", "target": HOOK}, "is not the name of a topic or a subscription"),
+        ("/topics/absent/subscribe", {"name": "fresh", "target": HOOK}, "topic absent does not exist"),
+    ],
+)
+def test_a_refused_form_keeps_its_fields_whatever_the_reason(
+    visitor: Visitor, path: str, fields: dict[str, str], fault: str
+) -> None:
+    refused = visitor.act(path, {**fields, "do": "yes"})
+
+    assert (refused.status, fault in refused.text) == (422, True)
+    for value in fields.values():
+        assert f'value="{value.strip()}"' in refused.text

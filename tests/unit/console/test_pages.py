@@ -296,7 +296,7 @@ def test_a_form_that_is_sent_twice_publishes_once(visitor: Visitor) -> None:
     once = visitor.get("/topics/orders").field("once")
     fields = {"body": "x", "tags": "paid, eu", "properties": "price=12", "once": once}
 
-    first, again = (visitor.act("/topics/orders/messages", fields) for _ in range(2))
+    first, again = (visitor.act("/topics/orders", fields) for _ in range(2))
 
     assert first.location == again.location
     message = visitor.api.get_message("orders", first.location.rpartition("/")[2])
@@ -307,13 +307,27 @@ def test_a_form_that_is_sent_twice_publishes_once(visitor: Visitor) -> None:
 def test_properties_that_cannot_be_read_are_named_and_nothing_is_published(
     visitor: Visitor, text: str, fault: str
 ) -> None:
-    refused = visitor.act("/topics/orders/messages", {"body": "x", "properties": text})
+    refused = visitor.act("/topics/orders", {"body": "x", "properties": text})
 
     assert (refused.status, "<code>/properties</code>" in refused.text, fault in refused.text) == (422, True, True)
     assert not visitor.api.list_messages("orders").page().items
     tested = visitor.act("/workbench", {"kind": "sql92", "text": "a = 1", "properties": text})
     assert (tested.status, fault in tested.text) == (200, True)
     assert fault in visitor.get(f"/search?topic=orders&property={quote(text)}").text
+
+
+def test_a_message_that_is_refused_stays_in_its_form(visitor: Visitor) -> None:
+    once = visitor.get("/topics/orders").field("once")
+    fields = {"body": "a <long> body", "tags": "paid, eu", "properties": "price=12", "once": once}
+
+    refused = visitor.act("/topics/orders", {**fields, "ordering_key": "k" * 200})
+
+    assert (refused.status, "<code>/ordering_key</code>" in refused.text) == (422, True)
+    for text in ("a &lt;long&gt; body</textarea>", 'value="paid, eu"', "price=12</textarea>", "k" * 200):
+        assert text in refused.text
+    assert refused.field("once") == once
+    assert visitor.act("/topics/orders", fields).status == 303
+    assert len(visitor.api.list_messages("orders").page().items) == 0
 
 
 def test_a_message_is_found_by_its_id_alone(visitor: Visitor, ids: list[str]) -> None:
@@ -526,7 +540,7 @@ def test_lines_of_a_form_are_those_that_were_typed(visitor: Visitor) -> None:
     asked = {"topic": "orders", "kind": "sql92", "text": "price > 1\r\nAND price < 3", "properties": "price=2\r\nb=c"}
     bench = visitor.act("/workbench", asked).text
     assert ("price=2\nb=c</textarea>" in bench, "price &gt; 1\nAND price &lt; 3</textarea>" in bench) == (True, True)
-    sent = visitor.act("/topics/orders/messages", {"body": "one\r\ntwo"}).location
+    sent = visitor.act("/topics/orders", {"body": "one\r\ntwo"}).location
     assert visitor.api.get_message("orders", sent.rsplit("/", 1)[1]).body == b"one\ntwo"
 
 
@@ -559,7 +573,9 @@ def test_a_filter_is_saved_to_the_version_that_was_edited_and_to_no_other(visito
     assert visitor.act("/workbench/save", {**asked, "confirmed": told.field("confirmed")}).status == 303
     assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["a"]}
     assert visitor.api.get_subscription("orders", "mailer").endpoint == {"protocol": "https", "url": HOOK}
-    assert visitor.act("/workbench/save", {**asked, "text": "b", "confirmed": "yes"}).status == 412
+    late = visitor.act("/workbench/save", {**asked, "text": "late", "confirmed": "yes"})
+    assert (late.status, "Nothing was updated" in late.text, ">late</textarea>" in late.text) == (412, True, True)
+    assert late.field("version") == str(visitor.api.get_subscription("orders", "mailer").version)
     assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["a"]}
 
 
