@@ -7,6 +7,7 @@ import json
 import secrets
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -19,11 +20,15 @@ from tagcast_client.settings import NamedHead, NamedLane
 
 from local.console.attention import NO_ATTEMPT, NO_HOST, Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
+from local.console.kept import PAGE
 from local.console.lanes import ACTS, ASLEEP
 
 LANES_MAX = 1_000
 NAMED_MAX = 50
 AT_ONCE = 4
+INDEPENDENT = "INDEPENDENT_RETRY"
+SKIPPABLE_MAX = 1_000
+"""Under INDEPENDENT_RETRY a skip finds its message among the first 1,000 of the backlog."""
 KEPT_MAX = 50
 UNDO = {"pause": "resume", "resume": "pause"}
 MEANS = {
@@ -31,7 +36,10 @@ MEANS = {
     "skip": "The head of each lane is cancelled permanently. Other subscriptions keep their deliveries. A lane with"
     " another head does not change.",
 }
-OF_FOUND = "Only the messages of the search are skipped."
+OF_FOUND = (
+    "The deliveries of the messages of the search are cancelled permanently, and no others. Other subscriptions keep"
+    " their deliveries. Without INDEPENDENT_RETRY, a message behind another head does not change."
+)
 
 
 @dataclass
@@ -93,7 +101,9 @@ class Bulk:
     async def _did(self, api: AsyncClient, lane: Name) -> str:
         """Change one lane. Return why nothing changed, or an empty text."""
         if self.act == "skip" and self.messages:
-            return "" if await self._skipped(api, lane) else "its head is another message"
+            return (
+                "" if await self._skipped(api, lane) else "its head is another message, or the messages ended"
+            )
         named: NamedLane = {"topic": lane[0], "subscription": lane[1]}
         match self.act:
             case "retry":
@@ -110,14 +120,34 @@ class Bulk:
         return str(error.get("detail") or error.get("title") or "")
 
     async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
-        """Skip each head in *messages*, one after the other. Return whether any was skipped."""
-        any_was = False
+        """Skip the deliveries of *messages* that may be skipped. Return whether any was skipped.
+
+        These are the heads, one after the other; under INDEPENDENT_RETRY all deliveries that wait in the lane.
+        """
+        subscription, any_was = await api.get_subscription(*lane), False
+        if subscription.retry["strategy"] == INDEPENDENT and subscription.endpoint["protocol"] != "pull":
+            for message_id in await _waiting(api, lane):
+                if message_id in self.messages:
+                    with suppress(ConflictError):  # It ended meanwhile.
+                        await api.skip(*lane, self.reason, message_id=message_id)
+                        self.skipped, any_was = self.skipped + 1, True
+            return any_was
         while True:
             heads = (await api.list_backlog(*lane, limit=1).page()).items
             if not heads or heads[0].message_id not in self.messages:
                 return any_was
             await api.skip(*lane, self.reason, message_id=heads[0].message_id)
             self.skipped, any_was = self.skipped + 1, True
+
+
+async def _waiting(api: AsyncClient, lane: Name) -> list[str]:
+    """Return the messages in a backlog, at most as many as a skip looks at."""
+    found: list[str] = []
+    async for delivery in api.list_backlog(*lane, limit=PAGE):
+        found.append(delivery.message_id)
+        if len(found) == SKIPPABLE_MAX:
+            break
+    return found
 
 
 class Bulks:
@@ -236,7 +266,7 @@ def page_of(
         "bulk_preview.html",
         act=act,
         title=f"{act.capitalize()} {count_noun(len(lanes), 'lane')} of {count_noun(topics, 'topic')}",
-        means=MEANS[act] + (f" {OF_FOUND}" if messages else ""),
+        means=OF_FOUND if messages else MEANS[act],
         lanes=lanes,
         named=lanes[:NAMED_MAX],
         lanes_json=lanes_json(lanes),

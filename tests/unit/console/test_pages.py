@@ -380,6 +380,20 @@ def test_of_what_a_search_found_only_that_is_skipped_as_long_as_it_stands_at_a_h
     assert visitor.act("/bulk/skip", no_heads).status == 400
 
 
+def test_under_independent_retry_a_search_skips_its_messages_wherever_they_wait(visitor: Visitor) -> None:
+    visitor.api.update_subscription("orders", "billing", retry={"strategy": "INDEPENDENT_RETRY"})
+    tags = ["fine", "poison", "fine", "poison"]
+    sent = [visitor.api.publish("orders", "x", tags=[tag]).message_id for tag in tags]
+    visitor.world.fakes.deliver()
+
+    preview = visitor.get("/search/skip?topic=orders&tag=poison")
+    assert "and no others" in preview.text
+    fields = {"lanes": preview.field("lanes"), "messages": preview.field("messages"), "reason": "bad"}
+    assert "Done: 1 lane, 2 deliveries" in ended(visitor, visitor.act("/bulk/skip", fields).location)
+    states = [visitor.api.get_message("orders", each).subscribers["billing"].state for each in sent]
+    assert states == ["blocked", "cancelled", "blocked", "cancelled"]
+
+
 def test_a_skip_of_chosen_lanes_cancels_only_the_heads_of_its_preview(visitor: Visitor, ids: list[str]) -> None:
     told = visitor.get("/bulk/skip?topic=orders")
     fields = {"lanes": told.field("lanes"), "heads": told.field("heads"), "messages": "", "reason": "wrong"}
