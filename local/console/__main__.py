@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx
+from botocore.exceptions import BotoCoreError
 from tagcast_cli import OTHERS
 from tagcast_client import AsyncClient, BearerToken, Retries, SigV4
 from tagcast_client.signing import is_aws, region_of
@@ -76,15 +77,19 @@ async def run(asked: argparse.Namespace) -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopped.set)
     signed = SigV4(asked.profile, asked.region) if is_aws(asked.url) else None
-    jobs, metrics = of_deployment(asked) if is_aws(asked.url) else (None, None)
+    try:
+        jobs, metrics = of_deployment(asked) if is_aws(asked.url) else (None, None)
+    except BotoCoreError as fault:
+        print(f"tagcast: {fault}", file=sys.stderr)
+        return 1
     desk = desk_for(asked.url, asked.data, signed, asked.time_scale, jobs, metrics)
     async with contextlib.AsyncExitStack() as ends:
         server = ConsoleServer(desk)
         ends.push_async_callback(server.stop)
         try:
             await server.start(asked.port)
-        except PortInUseError as fault:
-            print(f"tagcast: {fault}", file=sys.stderr)
+        except PortInUseError:
+            print(f"tagcast: port {asked.port} of 127.0.0.1 is in use: choose another with --port", file=sys.stderr)
             return 1
         print(f"The console of {asked.url} is at {server.url}\nPress Ctrl-C to stop it.", flush=True)
         await stopped.wait()

@@ -101,9 +101,7 @@ class Bulk:
     async def _did(self, api: AsyncClient, lane: Name) -> str:
         """Change one lane. Return why nothing changed, or an empty text."""
         if self.act == "skip" and self.messages:
-            return (
-                "" if await self._skipped(api, lane) else "its head is another message, or the messages ended"
-            )
+            return "" if await self._skipped(api, lane) else "its head is another message, or the messages ended"
         named: NamedLane = {"topic": lane[0], "subscription": lane[1]}
         match self.act:
             case "retry":

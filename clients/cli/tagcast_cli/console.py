@@ -18,7 +18,7 @@ PORT = 8081
 
 def console(
     ctx: typer.Context,
-    port: Annotated[int, typer.Option(help="Port of the console on 127.0.0.1.")] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the console on 127.0.0.1.")] = PORT,
     data: DataFolder = DEFAULT_DATA,
     stack: Annotated[str, typer.Option(help="Name of the deployment whose jobs the console may start.")] = "tagcast",
 ) -> None:

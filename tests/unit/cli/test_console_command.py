@@ -1,6 +1,7 @@
 """`tagcast console` serves pages of the API that the other commands talk to."""
 
 import re
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -35,3 +36,26 @@ def test_with_a_token_it_lets_in_only_who_has_its_key(api: FakeApi) -> None:
         process.terminate()
     assert re.search(r"/\?key=[\w-]{32}$", said)
     assert "t0ken" not in said
+
+
+def refusal(*words: str) -> tuple[int, str]:
+    """The exit code and the words of a console that does not start."""
+    command = [sys.executable, "-m", "tagcast_cli.app", *words]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return ended.returncode, " ".join(ended.stderr.split())
+
+
+def test_a_console_that_cannot_start_names_the_option_to_change() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert refusal("console", "--port", port) == (
+            1,
+            f"tagcast: port {port} of 127.0.0.1 is in use: choose another with --port",
+        )
+    code, said = refusal("console", "--port", "99999")
+    assert (code, "Invalid value for '--port'" in said) == (2, True)
+    aws = "https://a1.execute-api.eu-west-1.amazonaws.com"
+    assert refusal("--url", aws, "--profile", "absent", "console", "--port", "0") == (
+        1,
+        "tagcast: The config profile (absent) could not be found",
+    )
