@@ -109,6 +109,12 @@ class MinuteFile:
         for table in ("minutes", "looks"):
             self._rows.execute(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
 
+    def forget_before(self, topic: str, at: datetime) -> None:
+        """Delete the minutes of an earlier topic of this name."""
+        self._rows.execute(
+            "DELETE FROM minutes WHERE api = ? AND topic = ? AND at < ?", (self._api, topic, _second(at))
+        )
+
     def shrink(self, now: datetime, rows_max: int = ROWS_MAX) -> None:
         """Delete minutes older than a day. If more than *rows_max* minutes remain, delete the oldest of them."""
         self._rows.execute("DELETE FROM minutes WHERE at < ?", (_second(now - KEPT),))

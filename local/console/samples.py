@@ -69,6 +69,12 @@ class _Watched:
             self.present[name, start] = kept[0] if kept and kept[0].at == start else Minute(start)
         return self.present[name, start]
 
+    def begin_at(self, created_at: datetime) -> None:
+        """Drop the minutes before the creation of the topic: they belong to a deleted topic of its name."""
+        start = created_at.replace(second=0, microsecond=0)
+        self.present = {key: minute for key, minute in self.present.items() if minute.at >= start}
+        self.file.forget_before(self.topic, start)
+
     def keep(self, now: datetime) -> None:
         """Write the current minutes, and drop finished minutes from *present*."""
         for (name, _), minute in self.present.items():
@@ -134,6 +140,7 @@ class Samples:
             return
         except TagcastError:  # The next request returns the events since then, too.
             return
+        watched.begin_at(settings.created_at)
         self._take(watched, told)
         watched.minute(ALL, self._now()).backlog = settings.retained_messages
         watched.keep(self._now())

@@ -114,6 +114,34 @@ def test_charts_of_an_absent_topic_end_no_sampling(tmp_path: Path, monkeypatch: 
     asyncio.run(play())
 
 
+def test_a_topic_that_is_created_again_has_no_minutes_of_the_deleted_one(tmp_path: Path) -> None:
+    world = InMemoryApi()
+    fakes, stream = world.fakes, FakeStream(world.fakes)
+
+    def now() -> datetime:
+        return datetime.fromtimestamp(fakes.clock.instant / 1000, UTC)
+
+    with asyncio.Runner() as loop:
+        api = AsyncClient("http://api.test", transport=world)
+        samples = Samples(api, MinuteFile(tmp_path / "minutes.sqlite", "a"), now)
+
+        def published() -> list[int | None]:
+            loop.run(samples.sample("orders"))
+            return [minute.published for minute in loop.run(samples.minutes("orders", "", 60))]
+
+        loop.run(api.create_topic("orders"))
+        loop.run(samples.minutes("orders", "", 60))
+        fakes.publish("one", topic="orders")
+        stream.pass_on()
+        assert published() == [1]
+        loop.run(api.delete_topic("orders"))
+        fakes.clock.instant += 90_000
+        loop.run(api.create_topic("orders"))
+        assert published() == [0]
+        assert samples.published_at("orders") is None
+        loop.run(samples.stop())
+
+
 def test_minutes_are_kept_for_a_day_and_the_oldest_of_too_many_go(tmp_path: Path) -> None:
     file = MinuteFile(tmp_path / "minutes.sqlite", "a")
     file.keep("orders", "", [Minute(NOW - timedelta(hours=each), published=1) for each in (25, 3, 2, 1)])
