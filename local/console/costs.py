@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aiohttp import web
+from tagcast_client import NotFoundError
 
-from local.console.desk import desk_of, together
+from local.console.desk import Desk, desk_of, together
 from local.console.tail import Rates, rates_of
 from local.rules.costs import usd_a_month, usd_of_a_million_messages
 
@@ -32,12 +33,20 @@ def cost_of(topic: str, rates: Rates | None) -> Cost:
     return Cost(topic, rates) if rates is None else Cost(topic, rates, *usd_a_month(rates.published, rates.failed))
 
 
+async def _cost(desk: Desk, topic: str) -> Cost | None:
+    """Return the cost of a topic; None if it was deleted."""
+    try:
+        return cost_of(topic, rates_of((await desk.api.tail(topic, max_events=0)).counts))
+    except NotFoundError:
+        return None
+
+
 async def costs(request: web.Request) -> web.Response:
     """Show the topics of a page with their costs."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
-    told = await together(desk.api.tail(each.name, max_events=0) for each in topics.items)
-    found = [cost_of(topic.name, rates_of(tail.counts)) for topic, tail in zip(topics.items, told, strict=True)]
+    told = await together(_cost(desk, each.name) for each in topics.items)
+    found = [each for each in told if each is not None]
     return desk.page(
         "costs.html",
         costs=found,

@@ -18,7 +18,7 @@ from tagcast.rows.waiting import WaitingFor
 from tagcast.sealing.secrets import open_secrets
 from tagcast.trace_context import make_trace
 from tagcast.verification import VerificationResult
-from tagcast_client import ConflictError, DisagreementError, Filter, NewMessage
+from tagcast_client import ConflictError, DisagreementError, Filter, NewMessage, NotFoundError
 
 from local.console.filter_form import FilterForm, filter_of, form_of
 from tests.certificates import Issuer
@@ -731,6 +731,19 @@ def test_groups_are_listed_with_who_is_there_and_what_waits(visitor: Visitor) ->
     told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/groups").text))
 
     assert re.search(r"orders / idle active no members — 1 0 0 orders / workers active 2 1 disagrees .* 1 0 0 ", told)
+
+
+def test_costs_leave_out_a_topic_that_is_deleted_while_they_are_read(visitor: Visitor) -> None:
+    visitor.api.create_topic("brief")
+
+    def deleted(request: object) -> None:
+        visitor.world.accidents = []
+        with suppress(NotFoundError):
+            visitor.api.delete_topic("brief")
+
+    visitor.world.accidents = [lambda request: None, deleted]
+    seen = visitor.get("/costs")
+    assert (seen.status, ">orders</a>" in seen.text, "brief" in seen.text) == (200, True, False)
 
 
 def test_costs_are_estimated_from_what_was_counted_and_said_to_be_so(visitor: Visitor) -> None:
