@@ -49,12 +49,12 @@ def lane_fields(answer: Json) -> RenderableType:
 
 def _row(lane: Json, delivery: Json) -> list[Any]:
     head = lane.get("head") or {}
-    is_head = delivery.get("message_id") == head.get("message_id")
+    has_own = lane.get("state") == "retrying" or delivery.get("message_id") == head.get("message_id")
     return [
         delivery.get("message_id"),
         state_text(delivery.get("state")),
         delivery.get("attempts"),
-        next_attempt(lane, delivery) if is_head else "—",
+        next_attempt(lane, delivery) if has_own else "—",
         readable_instant(delivery.get("expires_at")),
         outcome_text(delivery.get("last_outcome")),
     ]

@@ -426,6 +426,21 @@ def test_without_a_failure_there_are_no_attempts_to_show(api: FakeApi, run: Run)
     assert "Pulls of a group are only counted" in output
 
 
+@pytest.mark.parametrize(("state", "times"), [("retrying", ["07:00:00", "08:00:00"]), ("blocked", ["07:00:00"])])
+def test_deliveries_that_wait_alone_have_their_own_next_attempts(
+    api: FakeApi, run: Run, state: str, times: list[str]
+) -> None:
+    due = [
+        {"message_id": str(place) * 20, "state": "blocked", "attempts": 1, "next_attempt_at": f"2000-01-01T{at}Z"}
+        for place, at in enumerate(("07:00:00", "08:00:00"))
+    ]
+    lane = {"state": state, "backlog": 2, "head": {"message_id": "0" * 20}}
+    api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "lane": lane})
+    api.teach("GET /topics/t/subscriptions/A/backlog?limit=20", {"deliveries": due, "next_cursor": None})
+    rows = [line for line in run("lane", "t", "A").output.splitlines() if line.startswith("│")]
+    assert [at for at in ("07:00:00", "08:00:00") if at in "".join(rows)] == times
+
+
 def test_a_lane_shows_its_head_and_its_backlog(api: FakeApi, run: Run) -> None:
     delivery = {"message_id": ID, "state": "blocked", "attempts": 1, "last_outcome": "http 500"}
     shown = {**SUBSCRIPTION, "lane": LANE}
