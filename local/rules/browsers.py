@@ -35,11 +35,16 @@ def is_foreign(origin: str | None, port: int) -> bool:
     (False, False, False)
     >>> is_foreign("https://example.com", 8080), is_foreign("http://127.0.0.1:9000", 8080), is_foreign("null", 8080)
     (True, True, True)
+    >>> is_foreign("http://[", 8080), is_foreign("http://127.0.0.1:x", 8080)
+    (True, True)
     """
     if origin is None:
         return False
-    parts = urlsplit(origin)
-    return parts.hostname not in LOOPBACK or parts.port != port
+    try:
+        parts = urlsplit(origin)
+        return parts.hostname not in LOOPBACK or parts.port != port
+    except ValueError:  # No browser sends it.
+        return True
 
 
 def why_refused(headers: Mapping[str, str], port: int, configured: str = "") -> str:

@@ -41,7 +41,9 @@ def test_a_name_of_others_that_leads_to_this_machine_is_refused(visitor: Visitor
     assert visitor.get("/", Host=f"localhost:{port}").status == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost", "http://[", "http://a:b"]
+)
 def test_a_page_of_another_origin_can_do_nothing(visitor: Visitor, ids: list[str], origin: str) -> None:
     fields = {"token": visitor.desk.token}
 
