@@ -102,11 +102,6 @@ class LaneLease:
         self.lane = replace(self.lane, state=lane.state)
         return lane.appended
 
-    async def verify_head(self, head: PendingDelivery) -> None:
-        """Verify the lane again if another worker attempted *head*, as read, under a later claim."""
-        if (head.last_attempt_at or 0) > self.claimed_at:
-            await self.verify()
-
     async def is_valid(self) -> bool:
         """Return whether the worker still has the lane."""
         try:

@@ -125,7 +125,6 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
         return Drained.GOING_ON, streak
     if lease.is_independent:
         return await _independent_step(lease, subscription, dues, appended, streak)
-    await lease.verify_head(dues[0])
     due_at = head_due_at(lease.world, lease.lane, subscription, dues[0], streak)
     if due_at is not None:
         await lease.write(lease.plan(due_at, dues[0].message_id))

@@ -70,6 +70,8 @@ async def retry(
     world = lease.world
     if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)
+    elif not lease.is_independent and (dues[0].last_attempt_at or 0) > lease.claimed_at:
+        await lease.verify()  # Another worker attempted the head under a later claim.
     pending = await _read_pending(lease, dues)
     if not pending:
         return Drained.GOING_ON, replace(streak, answering=False)

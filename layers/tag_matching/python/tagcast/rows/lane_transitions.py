@@ -168,11 +168,13 @@ def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 
     The next delivery is due now. A sleeping lane keeps its next check, and the claim of an attempt before its sleep.
     """
-    skipped, sets = replace(lane, generation=generation, planned_for=None), ("generation", "planned_for")
+    skipped, sets = replace(lane, generation=generation, planned_for=None), ["generation", "planned_for"]
     if not lane.state.is_asleep:
-        skipped, sets = _set_next_attempt(skipped, now), (*sets, "next_attempt_at", "wake_at")
+        skipped = _set_next_attempt(skipped, now)
+        sets += ["next_attempt_at", "wake_at"]
     elif not lane.is_claimed:
-        skipped, sets = replace(skipped, next_attempt_at=now), (*sets, "next_attempt_at")
+        skipped = replace(skipped, next_attempt_at=now)
+        sets += ["next_attempt_at"]
     return skipped, _update(skipped, _same_generation(lane), *sets)
 
 
