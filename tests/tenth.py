@@ -1,9 +1,10 @@
-"""Which tenth of the planted bugs `make test` plants: the commit chooses it, and `make nightly` plants all."""
+"""Which part of many alike, as the planted bugs, `make test` takes: the commit chooses it, `make nightly` takes all."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,8 +12,9 @@ Each = TypeVar("Each")
 TENTHS = 10
 
 
+@cache
 def of_this_commit() -> int:
-    """Return which tenth is planted at this commit, 0 to 9."""
+    """Return which tenth is taken at this commit, 0 to 9."""
     told = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )

@@ -53,6 +53,7 @@ def tagcast(stack: RunningStack, folder: Path, command: str, *words: str) -> dic
     return summary
 
 
+@pytest.mark.nightly
 def test_what_a_stack_archived_is_replayed(
     stack: RunningStack, tmp_path: Path, pushes: tuple[str, list[dict[str, Any]]]
 ) -> None:

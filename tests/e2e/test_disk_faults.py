@@ -121,6 +121,7 @@ def disk(tmp_path: Path) -> Iterator[tuple[Path, Remount]]:
 
 
 @needs_root
+@pytest.mark.nightly
 def test_a_full_disk_loses_no_archived_record_and_is_named(disk: tuple[Path, Remount]) -> None:
     folder, remount = disk
     stack = start_stack(folder)

@@ -47,6 +47,7 @@ def test_what_was_acknowledged_outlives_a_kill_of_the_whole_stack_and_comes_soon
     assert outcome.latest_s < SOON_S
 
 
+@pytest.mark.nightly
 def test_what_was_being_attempted_when_all_was_killed_comes_soon_after_the_next_start(tmp_path: Path) -> None:
     """Its lane is claimed then, for the time-out of the attempt and half a minute, by a worker that is no more."""
     hangs, came = threading.Event(), dict[str, float]()

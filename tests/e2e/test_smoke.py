@@ -88,7 +88,8 @@ def test_a_run_sees_every_promise_and_leaves_nothing(slower: RunningStack) -> No
     assert wait_until(lambda: slower.has_archived(told["run"], 4))
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_who_interrupts_it_finds_nothing_left(slower: RunningStack, how: signal.Signals) -> None:
     assert interrupted_after(slower, "publish", how) != 0
     assert left(slower) == []

@@ -177,6 +177,7 @@ def until_attempt_s(lane: dict[str, Any]) -> float:
     return (datetime.fromisoformat(next_attempt_at) - datetime.now(UTC)).total_seconds()
 
 
+@pytest.mark.nightly
 def test_a_thousand_messages_reach_three_receivers_without_a_loss_and_one_in_order(
     stage: Callable[[str], Stage],
 ) -> None:

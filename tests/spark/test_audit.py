@@ -367,7 +367,7 @@ def test_a_violation_stays_in_the_table_when_later_days_are_audited(bucket: Buck
     """The message was accepted on the first day, and did not end by its expiry on the next one."""
     archived(bucket, {"fruit": Plot([message(1)], [], subscribed("fruit"))})
     for first in ("2026-11-20", "2026-11-21"):
-        given = ["--from", first, "--to", "2026-11-23", "--as-of", "2026-11-24T00:00:00Z"]
+        given = ["--from", first, "--to", "2026-11-22", "--as-of", "2026-11-24T00:00:00Z"]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(arguments, "now_ms", lambda: arguments.moment("2026-11-24"))
             audit.main(["--archive", bucket.uri, *given])

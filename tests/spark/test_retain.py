@@ -143,6 +143,7 @@ def test_each_part_goes_at_its_age_everywhere_and_a_late_record_loses_it_too(
     assert (volume["messages"], volume["without_body"], volume["parts_gone"]) == (1, 1, 3)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("spark")
 def test_the_script_that_glue_starts_erases_what_is_due(bucket: Bucket, tmp_path: Path) -> None:
     """A worker knows no class of the script that was started."""
