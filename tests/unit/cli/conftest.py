@@ -4,10 +4,12 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import typer.main
 from tagcast_cli.app import app
 from typer.testing import CliRunner, Result
 
@@ -82,6 +84,14 @@ class FakeApi:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_once() -> Iterator[None]:
+    """Let Typer build the commands once; otherwise each test builds all of them, which takes longer than the test."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("typer.testing._get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture
