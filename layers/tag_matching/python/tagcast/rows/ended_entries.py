@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -34,13 +35,9 @@ def bound_outcome(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> st
     storable = outcome.encode(errors="replace").decode()
     if _stored_bytes(storable) <= bytes_max:
         return storable
-    kept, left = 0, bytes_max - len(_ELLIPSIS.encode())
-    for character in storable:
-        left -= _stored_bytes(character)
-        if left < 0:
-            break
-        kept += 1
-    return storable[:kept] + _ELLIPSIS
+    left = bytes_max - len(_ELLIPSIS.encode())
+    too_long = bisect_right(range(len(storable)), left, key=lambda end: _stored_bytes(storable[:end]))
+    return storable[: max(0, too_long - 1)] + _ELLIPSIS
 
 
 def _stored_bytes(text: str) -> int:
