@@ -134,7 +134,8 @@ class Story:
         sent = [self.publish("pushed") for _ in range(3)]
         for _ in range(2):
             self.call("POST", "/topics/pushed/messages", {"body": "x"}, **{"idempotency-key": "once"})
-        self.post("/topics/pushed/messages/batch", {"messages": [{"body": "x"}, {"body": "y"}]})
+        batch = {"messages": [{"body": "x"}, {"body": "y"}]}
+        self.call("POST", "/topics/pushed/messages/batch", batch, **{"idempotency-key": "both"})
         self.post("/topics/pushed/subscriptions/here/replay", {"messages": [{"body": "x", "replay_of": sent[0]}]})
         self.eventually(lambda: self.lane("pushed", "late")["state"] == "blocked")
         owner.create_queue(QueueName="late")

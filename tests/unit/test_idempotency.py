@@ -115,6 +115,15 @@ def test_a_repetition_is_answered_even_when_the_message_is_gone(fake: FakeWorld)
     assert stored(fake) == 0
 
 
+def test_a_batch_whose_key_is_of_another_request_stores_none_of_its_messages(fake: FakeWorld) -> None:
+    publish(fake.world, "test1", [Draft(b"2")], [Idempotency("key", "with an invalid item").at(1)])
+
+    with pytest.raises(ConflictError):
+        asked(fake, b"1", b"2")
+
+    assert stored(fake) == 1
+
+
 def test_after_the_life_of_its_message_the_key_is_new(fake: FakeWorld) -> None:
     [first] = asked(fake, b"1")
     fake.clock.sleep(3_600)

@@ -417,6 +417,17 @@ def test_a_batch_is_repeated_message_by_message_whatever_its_topic_allows_now(ap
     assert limited(1_024) == [big, small]
 
 
+def test_a_corrected_batch_under_the_key_of_the_first_one_publishes_nothing(api: Client) -> None:
+    send = ("POST", "/topics/orders/messages/batch")
+    first = api(*send, {"messages": [{"bdy": "a"}, {"body": "b"}]}, idempotency_key="k")
+    assert [result.get("message_id") is None for result in first.json["results"]] == [True, False]
+
+    corrected = {"messages": [{"body": "a"}, {"body": "b"}]}
+    assert api(*send, corrected, idempotency_key="k").status == 409
+    assert sum(key.pk.startswith("MSG#") for key in api.fakes.store.rows) == 1
+    assert api(*send, corrected, idempotency_key="k2").status == 200
+
+
 def test_an_idempotency_key_repeats_the_first_answer(api: Client) -> None:
     send = ("POST", "/topics/orders/messages")
     first = api(*send, {"body": "hi"}, idempotency_key="k")

@@ -28,6 +28,7 @@ from tagcast.registry.directory import Directory, publishing_directory
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
 from tagcast.rows.claim import CLAIM_ROWS, Accepted, Claim, claim_put
+from tagcast.rows.keys import claim_key
 from tagcast.rows.log import accepted_put
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of, may_outgrow, outgrows
 from tagcast.rows.state_map import StateMap
@@ -112,8 +113,9 @@ def publish(
 ) -> tuple[Accepted, ...]:
     """Accept every draft, in order. *claims* is empty, or has an item (a claim or None) for each draft.
 
-    Before storing anything, raises NotFoundError, TooLargeError, or ConflictError for a reused idempotency key. After
-    storing, raises UnavailableError if the queue did not accept every ordered message.
+    Before storing anything, raises NotFoundError, TooLargeError, or ConflictError for a reused idempotency key; only if
+    two requests use a key at the same time, the error may come later. After storing, raises UnavailableError if the
+    queue did not accept every ordered message.
 
     The order of a topic (or of an ordering key) is the order in which the queue first accepted its messages. So an
     ordered message is acknowledged only after the queue accepted it. After an error, stored messages may be delivered
@@ -170,6 +172,7 @@ def _accept_all(
 ) -> tuple[Accepted, ...]:
     """Accept each draft in *offers*. A replay has the id of its original. Send all to the queue if *is_queued*."""
     _check_sizes(world, directory, [draft for draft, _ in offers], claims)
+    _check_claims(world, directory.topic, claims)
     taken: list[_AcceptedDraft] = []
     lost = 0
     try:
@@ -202,6 +205,20 @@ def _check_sizes(
                 raise TooLargeError(
                     f"the message with its {row.map.pending_count} matching subscriptions is too large to store"
                 )
+
+
+def _check_claims(world: World, topic: Topic, claims: Sequence[Idempotency | None]) -> None:
+    """Raise ConflictError if one of several claims is of a different request, before any message is stored.
+
+    The write of a single message checks its claim itself.
+    """
+    asked = {claim_key(topic.topic_id, claim.key): claim for claim in claims if claim is not None}
+    if len(asked) < 2:
+        return
+    now = world.clock.now()
+    for key, row in world.store.get_many(tuple(asked)).items():
+        if is_live(known := CLAIM_ROWS.value_of(row), now):
+            answer_again(known, asked[key])
 
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
