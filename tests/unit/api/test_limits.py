@@ -193,6 +193,8 @@ OF_REQUESTS: dict[str, Taken] = {
 }
 OTHERS = {
     "FAULTS_MAX": "of answers",
+    "FAULT_TEXT_LENGTH_MAX": "of answers: tests/unit/api/test_lists.py",
+    "ERRORS_BYTES_MAX": "of answers: tests/unit/api/test_lists.py",
     "PAGE_BYTES_MAX": "of answers",
     "PULL_BYTES_MAX": "of answers",
     "PULLED_AROUND_BYTES_MAX": "of answers",

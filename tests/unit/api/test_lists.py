@@ -15,6 +15,7 @@ from tests.fakes.world import FAIL, FakeWorld
 
 COUNT = 5
 S = "/topics/test1/subscriptions"
+PULL: dict[str, Any] = {"endpoint": {"protocol": "pull"}}
 LISTS = {
     "list_topics": ("/topics", "topics", "name"),
     "list_subscriptions": (S, "subscriptions", "name"),
@@ -110,6 +111,46 @@ def test_an_answer_about_many_subscriptions_fits_or_the_request_is_refused(count
     assert sent["statusCode"] == status
     assert len(json.dumps(sent, ensure_ascii=False).encode()) < 6_291_556
     assert asked(fakes, "/topics/test1")["subscriptions"] == (count if status == 200 else 0)
+
+
+LONG = {f"{chr(34) * 170}{number}": 1 for number in range(100)}
+"""Unknown fields with long names of quotes, which take two bytes in a request, and four in an answer."""
+BAD_PATTERN = {"kind": "event_pattern", "pattern": {"a": [{chr(0x1F600) * 9_000: 1}]}}
+
+
+@pytest.mark.parametrize(
+    ("path", "good", "bad", "count"),
+    [
+        ("/topics/test1/messages/batch", {"body": "x"}, LONG, 99),
+        (f"{S}/batch", {"name": "s"} | PULL, PULL | LONG, 99),
+        (f"{S}/batch", {"name": "s"} | PULL, PULL | {"name": "t", "filter": BAD_PATTERN}, 50),
+    ],
+)
+def test_the_answer_to_a_batch_with_many_long_faults_can_be_sent(
+    path: str, good: dict[str, Any], bad: dict[str, Any], count: int
+) -> None:
+    fakes = FakeWorld()
+    fakes.topic()
+    batch = {"messages" if "messages" in path else "subscriptions": [good, *[bad] * count]}
+
+    sent = answered(fakes.world, "POST", path, json.dumps(batch, ensure_ascii=False))
+
+    assert sent["statusCode"] == 200
+    assert len(json.dumps(sent, ensure_ascii=False).encode()) < 6_291_556
+    results = json.loads(sent["body"])["results"]
+    assert ["error" in each for each in results] == [False, *[True] * count]
+    assert all(each["error"]["errors"] for each in results[1:])
+
+
+def test_the_answer_to_a_request_with_one_huge_name_can_be_sent() -> None:
+    fakes = FakeWorld()
+    fakes.topic()
+
+    sent = answered(fakes.world, "POST", "/topics/test1/messages", json.dumps({chr(34) * 2_000_000: 1}))
+
+    assert sent["statusCode"] == 422
+    assert len(json.dumps(sent)) < 6_291_556
+    assert json.loads(sent["body"])["errors"][0]["detail"] == "is not a known field"
 
 
 def test_a_page_of_large_filters_fits_an_answer_and_leads_to_the_next() -> None:

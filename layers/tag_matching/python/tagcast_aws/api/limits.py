@@ -30,6 +30,11 @@ MESSAGE_ID = r"^[0-9]{20}$"
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
 BATCH_MAX = 100
 FAULTS_MAX = 100
+FAULT_TEXT_LENGTH_MAX, ERRORS_BYTES_MAX = 1_100, 20_000
+"""The maximum length of a detail or pointer, and the size at which the errors of a problem end.
+
+So the problems of 100 items fit into an answer: Lambda's limit is 6 MB.
+"""
 
 PAGE_DEFAULT, PAGE_MAX = 50, 100
 PAGE_BYTES_MAX = 4_000_000

@@ -28,7 +28,7 @@ from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, Subscript
 from tagcast_aws.api.topics import lost_in
 
 REPEATED_BYTES_MAX = 5_500_000
-"""The most bytes of the subscriptions in a request, encoded as in its answer, which repeats them; Lambda sends 6 MB."""
+"""The most bytes of valid subscriptions and problems, encoded as in the answer, which has both; Lambda sends 6 MB."""
 
 
 class NamedSubscription(SubscriptionBody):
@@ -69,12 +69,13 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
 
     Raises TooLargeError if the answer might be too large to be sent.
     """
-    if encoded_size(request.body.subscriptions) > REPEATED_BYTES_MAX:
+    names: set[str] = set()
+    items = [_read(world, request, item, names) for item in request.body.subscriptions]
+    sent = zip(items, request.body.subscriptions, strict=True)
+    if encoded_size([each if isinstance(item, _Asked) else item for item, each in sent]) > REPEATED_BYTES_MAX:
         raise TooLargeError(
             "the answer, which repeats the subscriptions, would be too large; send fewer in one request"
         )
-    names: set[str] = set()
-    items = [_read(world, request, item, names) for item in request.body.subscriptions]
     asked = [item for item in items if isinstance(item, _Asked)]
     asking = {each.wanted.name for each in asked if each.has_to_agree}
     put = put_all_verified(world, request.topic, [each.wanted for each in asked], asking)
