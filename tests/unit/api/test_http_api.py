@@ -133,6 +133,30 @@ def test_a_topic_that_cannot_take_events_is_refused(api: Client) -> None:
         assert refused.pointers == ["#/events_topic"]
 
 
+ROTATION = {"secret": "generate"}
+
+
+@pytest.mark.parametrize("tag", ['"1"', "*"])
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("PUT", "/topics/none", {}, 412),
+        ("PATCH", "/topics/none", {}, 404),
+        ("DELETE", "/topics/none", None, 404),
+        ("PUT", "/topics/orders/subscriptions/none", HOOK, 412),
+        ("PUT", "/topics/none/subscriptions/none", HOOK, 404),
+        ("PATCH", "/topics/orders/subscriptions/none", {}, 404),
+        ("DELETE", "/topics/orders/subscriptions/none", None, 404),
+        ("PUT", "/topics/orders/subscriptions/none/filter", {"filter": None}, 404),
+        ("POST", "/topics/orders/subscriptions/none/secret/rotate", ROTATION, 404),
+    ],
+)
+def test_what_does_not_exist_fails_if_match_only_where_a_put_would_create_it(
+    api: Client, method: str, path: str, body: dict[str, Any] | None, status: int, tag: str
+) -> None:
+    assert api(method, path, body, if_match=tag).status == status
+
+
 def test_if_match_makes_a_change_conditional(api: Client) -> None:
     assert api("PUT", S, HOOK, if_match="*").status == 412
     api("PUT", S, HOOK)

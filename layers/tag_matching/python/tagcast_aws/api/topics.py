@@ -97,23 +97,16 @@ def lost_in(world: World, topic: str, what: str) -> str | None:
     return None
 
 
-def _wanted_version(world: World, request: Request[Any]) -> int | None:
+def _wanted_version(world: World, request: Request[Any], *, may_create: bool = False) -> int | None:
     """Return the version that a conditional request requires; None without a condition."""
-
-    def present() -> int | None:
-        try:
-            return get_topic(world, request.topic).version
-        except NotFoundError:
-            return None
-
-    return request.version("topic", present)
+    return request.version("topic", lambda: get_topic(world, request.topic).version, may_create=may_create)
 
 
 def put(world: World, request: Request[TopicBody]) -> Answer:
     """Create or replace a topic."""
     settings = request.body.settings()
     check_publishing(world, request.rights, request.topic, settings.events_topic, "events_topic")
-    topic, is_new = put_topic(world, request.topic, settings, _wanted_version(world, request))
+    topic, is_new = put_topic(world, request.topic, settings, _wanted_version(world, request, may_create=True))
     return _answer(world, topic, 201 if is_new else 200)
 
 
@@ -122,7 +115,6 @@ def change(world: World, request: Request[TopicPatch]) -> Answer:
     check_publishing(
         world, request.rights, request.topic, request.body.named_fields().get("events_topic"), "events_topic"
     )
-    get_topic(world, request.topic)  # What does not exist is 404, whatever version it must have.
     wanted = _wanted_version(world, request)
     return _answer(world, change_topic(world, request.topic, request.body.of, wanted))
 

@@ -12,7 +12,15 @@ from hashlib import sha256
 from typing import Generic, TypeVar
 from urllib.parse import unquote
 
-from tagcast.errors import CURSOR_FAULT, Fault, FaultCode, InvalidRequestError, PreconditionFailedError, TooLargeError
+from tagcast.errors import (
+    CURSOR_FAULT,
+    Fault,
+    FaultCode,
+    InvalidRequestError,
+    NotFoundError,
+    PreconditionFailedError,
+    TooLargeError,
+)
 from tagcast.filters.compiled import pointer_part
 from tagcast.strict_json import MalformedError
 from tagcast.trace_context import TraceContext, read_trace
@@ -156,23 +164,27 @@ class Request(Generic[B]):
             raise MalformedError("If-None-Match must be *")
         return text is not None
 
-    def version(self, what: str, present: Callable[[], int | None]) -> int | None:
+    def version(self, what: str, present: Callable[[], int], *, may_create: bool = False) -> int | None:
         """Return the version that a conditional request requires. 0: the resource must not exist. None: no condition.
 
-        *present* returns the current version, None if the resource does not exist. *what* names the resource in errors.
-        Raises PreconditionFailedError if the condition already fails.
+        *present* returns the current version, or raises NotFoundError. *what* names the resource in errors. Raises
+        PreconditionFailedError if the condition already fails. A resource that does not exist fails the condition only
+        if the request *may_create* it. Other requests answer it as without a condition (RFC 9110, 13.2.1).
         """
         allowed, is_new = self.if_match(), self.if_none_match()
         if allowed is None and not is_new:
             return None
-        found = present()
-        if is_new and found is not None:
+        try:
+            found = present()
+        except NotFoundError as missing:
+            if not may_create or missing.what != what:
+                raise
+            if allowed is None:
+                return 0
+            raise PreconditionFailedError(f"the {what} does not exist") from None
+        if is_new:
             raise PreconditionFailedError(f"the {what} already exists")
-        if allowed is None:
-            return 0
-        if found is None:
-            raise PreconditionFailedError(f"the {what} does not exist")
-        if allowed != ("*",) and str(found) not in allowed:
+        if allowed != ("*",) and str(found) not in (allowed or ()):
             raise PreconditionFailedError(f"the {what} has version {found}")
         return found
 

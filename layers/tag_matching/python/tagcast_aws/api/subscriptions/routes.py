@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tagcast.errors import InvalidRequestError, NotFoundError
+from tagcast.errors import InvalidRequestError
 from tagcast.instant import rfc3339
 from tagcast.model import Subscription
 from tagcast.operating.lane_changes import LaneChange, change_lane
@@ -23,7 +23,6 @@ from tagcast.registry.subscriptions import (
     get_subscription,
     list_subscriptions,
 )
-from tagcast.registry.topics import get_topic
 from tagcast.tables import fitting
 
 from tagcast_aws.api.filters import NewFilterBody
@@ -68,7 +67,7 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
     dead_letters = request.body.settings().dead_letter_topic
     check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
-    wanted = _wanted_version(world, request)
+    wanted = _wanted_version(world, request, may_create=True)
     settings = add_certificate(request.body.settings(), request.body.client_certificate)
     secret, untold = make_secret(world, settings.secret)
     settings = replace(settings, secret=secret)
@@ -218,17 +217,13 @@ def answer_with_lane(
     return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
 
 
-def _wanted_version(world: World, request: Request[Any]) -> int | None:
+def _wanted_version(world: World, request: Request[Any], *, may_create: bool = False) -> int | None:
     """Return the version that a conditional request requires; None without a condition."""
 
-    def present() -> int | None:
-        get_topic(world, request.topic)
-        try:
-            return get_subscription(world, request.topic, request.subscription).version
-        except NotFoundError:
-            return None
+    def present() -> int:
+        return get_subscription(world, request.topic, request.subscription).version
 
-    return request.version("subscription", present)
+    return request.version("subscription", present, may_create=may_create)
 
 
 _ALL = "/topics/{topic}/subscriptions"
