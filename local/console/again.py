@@ -9,9 +9,11 @@ from aiohttp import web
 from tagcast_cli.job_run import JobError
 from tagcast_client import Accepted, ArchivedMessage, NewMessage
 from tagcast_client.models import Message, Subscription
+from tagcast_client.operation import idempotency
 
 from local.console.acts import Preview
-from local.console.desk import Desk, desk_of
+from local.console.desk import Desk, desk_of, form_fields
+from local.console.forms import read_field
 from local.console.rendering import message_path, word
 
 
@@ -88,14 +90,14 @@ def _as_published(body: bytes) -> str | bytes:
 async def send(request: web.Request) -> web.Response:
     """Replay the message, and redirect to the new message. A form that is sent again replays nothing more."""
     desk, topic, message_id, _ = _asked(request)
-    form = await request.post()
-    name, once = str(form.get("to", "")), str(form.get("once", ""))
+    said = await form_fields(request)
+    name, once = said.get("to", ""), read_field(said, "once", idempotency)
     message, source = await _content(desk, await desk.api.get_message(topic, message_id))
     if message is None:
         preview = Preview("Replay", (), "Replay", message_path(topic, message_id), stop=source)
         return desk.page("confirm.html", 409, preview=preview)
     archived = [ArchivedMessage(message_id, message)]
-    [result] = await desk.api.replay(topic, name, archived, idempotency_key=once or None)
+    [result] = await desk.api.replay(topic, name, archived, idempotency_key=once)
     if not isinstance(result, Accepted):
         detail = str(result.error.get("detail", result.error))
         return desk.page("fault.html", 422, title="Replay refused", detail=detail, faults=())

@@ -18,7 +18,7 @@ from local.console.acts import Preview
 from local.console.commands import filter_options
 from local.console.desk import Desk, desk_of, form_fields, together
 from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of, form_of
-from local.console.forms import UnreadableFieldError
+from local.console.forms import UnreadableFieldError, read_field, whole_number
 from local.console.lanes import lane_page
 from local.console.rendering import as_json, lane_path
 from local.console.topics import new_message
@@ -216,7 +216,7 @@ async def save(request: web.Request) -> web.Response:
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
     if bench.said.get("confirmed") != "yes":
         return desk.page("confirm.html", preview=_preview(bench, subscription, candidate))
-    edited = int(bench.version) if bench.version.isdecimal() else 0
+    edited = read_field(bench.said, "version", whole_number) or 0
     try:
         await desk.api.update_filter(bench.topic, bench.subscription, candidate, if_version=edited)
     except PreconditionFailedError as refused:

@@ -87,14 +87,15 @@ def named_lines(text: str, sign: str) -> dict[str, str]:
     return found
 
 
-def _whole(text: str) -> int:
+def whole_number(text: str) -> int:
+    """Return a number of at most nine digits. Raises ValueError."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ValueError(f"{text!r} is not a whole number, e.g. 10")
+        raise ValueError(f"{text[:32]!r} is not a whole number, e.g. 10")
     return int(text)
 
 
 def _retries(text: str) -> int | str:
-    return LIFE if text.lower() == LIFE else _whole(text)
+    return LIFE if text.lower() == LIFE else whole_number(text)
 
 
 def _rate(text: str) -> float:
@@ -108,7 +109,7 @@ def _rate(text: str) -> float:
 
 
 _READERS: Mapping[str, Callable[[str], object]] = {
-    "integer": _whole, "number": _rate, "string": str, "boolean": lambda text: text == YES or None,
+    "integer": whole_number, "number": _rate, "string": str, "boolean": lambda text: text == YES or None,
 }  # fmt: skip
 _PARTS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
     "retry": {
@@ -117,7 +118,7 @@ _PARTS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
         "interval_seconds": seconds_of,
         "max_interval_seconds": seconds_of,
     },
-    "batch": {"max_messages": _whole, "max_bytes": _whole},
+    "batch": {"max_messages": whole_number, "max_bytes": whole_number},
 }
 """The settings with a field for each of their parts."""
 

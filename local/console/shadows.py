@@ -7,7 +7,8 @@ from tagcast_client import NotFoundError
 from tagcast_client.models import Shadow
 
 from local.console.acts import Preview
-from local.console.desk import desk_of
+from local.console.desk import desk_of, form_fields
+from local.console.forms import read_field, whole_number
 from local.console.lanes import lane_page
 from local.console.rendering import lane_path
 
@@ -54,7 +55,7 @@ async def preview(request: web.Request) -> web.Response:
 async def promote(request: web.Request) -> web.Response:
     """Make the previewed shadow the active filter."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
-    version = int(str((await request.post()).get("shadow_version", "0")))
+    version = read_field(await form_fields(request), "shadow_version", whole_number) or 0
     await desk.api.promote_shadow(topic, name, shadow_version=version)
     raise web.HTTPSeeOther(lane_page(topic, name, "promoted"))
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 from tagcast_client import NewMessage, TagcastError
+from tagcast_client.operation import idempotency
 from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
@@ -102,7 +103,7 @@ async def publish(request: web.Request) -> web.Response:
             name,
             message.body,
             **message.attributes,
-            idempotency_key=said.get("once") or None,
+            idempotency_key=read_field(said, "once", idempotency),
         )
     except (TagcastError, UnreadableFieldError) as refused:
         return await _page(request, said, faults_of(refused))

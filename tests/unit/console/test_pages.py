@@ -330,6 +330,22 @@ def test_a_message_that_is_refused_stays_in_its_form(visitor: Visitor) -> None:
     assert len(visitor.api.list_messages("orders").page().items) == 0
 
 
+@pytest.mark.parametrize(
+    ("page", "fields"),
+    [
+        ("/topics/orders", {"body": "x", "once": "é"}),
+        ("/topics/orders/messages/{id}/again", {"to": "mailer", "once": "é"}),
+        ("/topics/orders/subscriptions/mailer/shadow/promote", {"shadow_version": "x"}),
+        ("/topics/orders/subscriptions/mailer/shadow/promote", {"shadow_version": "9" * 5_000}),
+        ("/workbench/save", {"topic": "orders", "subscription": "mailer", "version": "9" * 5_000, "confirmed": "yes"}),
+    ],
+)
+def test_a_hidden_field_that_no_page_has_sent_is_refused(
+    visitor: Visitor, ids: list[str], page: str, fields: dict[str, str]
+) -> None:
+    assert 400 <= visitor.act(page.format(id=ids[0]), fields).status < 500
+
+
 def test_a_message_is_found_by_its_id_alone(visitor: Visitor, ids: list[str]) -> None:
     assert visitor.get(f"/search?id={ids[1]}").location == f"/topics/orders/messages/{ids[1]}"
     assert "No topic has a message" in visitor.get("/search?id=07549747200000009999").text
