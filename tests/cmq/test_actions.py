@@ -77,6 +77,16 @@ def test_a_topic_shows_six_integers() -> None:
     assert (found["createTime"], found["lastModifyTime"], found["filterType"]) == (1_800_000_000, 1_800_000_005, 1)
 
 
+@pytest.mark.parametrize("size", [9, 262_144])
+def test_a_size_that_is_sent_as_it_was_shown_stays_also_beyond_the_bounds_of_cmq(size: int) -> None:
+    asking = with_topic()
+    topics.put_topic(asking.fake.world, "t", TopicSettings(body_bytes_max=size))
+    shown = asking.ask("GetTopicAttributes", topicName="t")["maxMsgSize"]
+
+    assert asking.pair("SetTopicAttributes", topicName="t", maxMsgSize=str(shown)) == (0, 0)
+    assert topics.get_topic(asking.fake.world, "t").settings.body_bytes_max == size
+
+
 @pytest.mark.parametrize(("asked", "in_force"), [("65536", 65_536), ("1048576", 65_536), ("1024", 1024)])
 def test_a_size_beyond_the_limit_that_java_asks_for_gets_the_limit(asked: str, in_force: int) -> None:
     asking = with_topic(maxMsgSize=asked)

@@ -33,12 +33,13 @@ def create(request: CmqRequest) -> dict[str, object]:
 
 
 def set_attributes(request: CmqRequest) -> dict[str, object]:
-    """Update the maximal message size."""
-    name, size = request.given.topic(), _size(request)
-    if size is None:
-        get_topic(request.world, name)
-    else:
-        resize_topic(request.world, name, size)
+    """Update the maximal message size. The size that GetTopicAttributes shows stays, also beyond CMQ's bounds."""
+    known = get_topic(request.world, request.given.topic())
+    if request.given.optional("maxMsgSize") == str(known.settings.body_bytes_max):
+        return {}
+    size = _size(request)
+    if size is not None:
+        resize_topic(request.world, known.name, size)
     return {}
 
 
