@@ -11,6 +11,7 @@ from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.verification import VerificationResult
 from tagcast_aws.cmq.desk import _ACTIONS
+from tagcast_aws.cmq.errors import CmqFault
 
 from tests.cmq.asking import Asking
 from tests.fakes.world import FAIL
@@ -43,6 +44,16 @@ def test_receivers_of_cmq_are_asked_only_where_the_deployment_says_so() -> None:
     asking.fake.verifier.consents["http://example.test/other"] = VerificationResult("http 404")
     subscribed(asking, subscriptionName="other", endpoint="http://example.test/other")
     assert get_subscription(asking.fake.world, "t", "other").settings.unverified == "http 404"
+
+
+def test_a_subscription_of_a_full_topic_still_exists() -> None:
+    asking = subscribed(with_topic())
+    [(key, row)] = [(key, row) for key, row in asking.fake.store.rows.items() if "subscription_count" in row]
+    asking.fake.store.rows[key] = {**row, "subscription_count": 500}
+    again = {"topicName": "t", "protocol": "http", "endpoint": "http://example.test/s"}
+
+    assert asking.pair("Subscribe", subscriptionName="s", **again) == CmqFault.SUBSCRIPTION_EXISTS.pair
+    assert asking.pair("Subscribe", subscriptionName="new", **again) == CmqFault.SUBSCRIPTIONS.pair
 
 
 def test_there_are_thirteen_of_them() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tagcast.errors import ConflictError, PreconditionFailedError
+from tagcast.errors import ConflictError, NotFoundError, PreconditionFailedError
 from tagcast.model import FilterType, Subscription, SubscriptionSettings, Topic
 from tagcast.operating.lanes import lane_view
 from tagcast.operating.verification import put_verified
@@ -37,7 +37,7 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
     topic = get_topic(world, topic_name)
     settings = replace(settings, filter=_required(filters, topic))
     if topic.subscription_count >= SUBSCRIPTIONS_MAX:
-        raise CmqError(CmqFault.SUBSCRIPTIONS)
+        raise CmqError(CmqFault.SUBSCRIPTION_EXISTS if _exists(request) else CmqFault.SUBSCRIPTIONS)
     try:
         asks = world.verification.of_cmq
         made, _ = put_verified(world, topic_name, name, settings, subscribing.NO_VERSION, asks=asks)
@@ -46,6 +46,14 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
     except ConflictError:
         raise CmqError(CmqFault.SUBSCRIPTIONS) from None
     return {"subscriptionId": format_id(made)}
+
+
+def _exists(request: CmqRequest) -> bool:
+    try:
+        subscriptions.get_subscription(request.world, request.given.topic(), request.given.subscription())
+    except NotFoundError:
+        return False
+    return True
 
 
 def _required(filters: Filters, topic: Topic) -> dict[str, object] | None:
