@@ -145,7 +145,11 @@ def revoke(
     data: DataFolder = DEFAULT_DATA,
     stack: StackName = None,
 ) -> None:
-    """Revoke a key. The service refuses it within a minute. Its secret part is deleted immediately."""
+    """Revoke a key. The service refuses it within a minute.
+
+    Its secret part is deleted from the current version of the secret. Secrets Manager keeps the version before, which
+    has it, until the next key is created or revoked.
+    """
 
     def revoking(ring: KeyRing) -> tuple[KeyRing, CmqKey]:
         key = ring.find(secret_id)
