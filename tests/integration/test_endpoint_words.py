@@ -198,6 +198,8 @@ def test_a_tls_fault_is_told_by_its_reason() -> None:
         ("https://sqs-fips.us-gov-west-1.amazonaws.com/123456789012/q", "us-gov-west-1"),
         ("https://eu-central-1.queue.amazonaws.com/123456789012/q", "eu-central-1"),
         ("https://queue.amazonaws.com/123456789012/q", "us-east-1"),
+        ("https://sqs.eusc-de-east-1.amazonaws.eu/123456789012/q", "eusc-de-east-1"),
+        ("https://sqs.eusc-de-east-1.api.amazonwebservices.eu/123456789012/q", "eusc-de-east-1"),
         ("http://127.0.0.1:4566/123456789012/q", None),
     ],
 )

@@ -25,7 +25,7 @@ alias. The same is true for a region or the word ``function``.
 FUNCTION_LENGTH_MAX = 300
 """Longer than any valid name; the pattern does not bound partitions and regions."""
 
-_DOMAIN = r"(?:amazonaws\.com(?:\.cn)?|api\.aws|api\.amazonwebservices\.com\.cn)"
+_DOMAIN = r"(?:amazonaws\.(?:com(?:\.cn)?|eu)|api\.aws|api\.amazonwebservices\.(?:com\.cn|eu))"
 _QUEUE_HOST = (
     rf"(?:sqs(?:-fips)?\.(?P<region>{_REGION})\.{_DOMAIN}|(?P<legacy>{_REGION})\.queue\.{_DOMAIN}"
     rf"|(?P<oldest>queue\.amazonaws\.com)|[a-z0-9-]+\.sqs\.(?P<private>{_REGION})\.vpce\.{_DOMAIN})"
