@@ -135,6 +135,8 @@ def test_only_who_reaches_endpoints_does_so_from_the_subnets_that_are_named(
     assert placed(EgressSubnetIds="subnet-1,subnet-2", EgressSecurityGroupIds="sg-1") == dict.fromkeys(
         {*PUSHERS, *asking}, within
     )
+    # Lambda refuses an empty name, so a security group without subnets is not ignored.
+    assert placed(EgressSecurityGroupIds="sg-1") == dict.fromkeys({*PUSHERS, *asking}, within | {"SubnetIds": [""]})
 
 
 BY_AWS = "AWS's own policy for all functions says so"
