@@ -21,8 +21,10 @@ from botocore.exceptions import (
     ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
+    NoCredentialsError,
     ReadTimeoutError,
     SSLError,
+    UnknownEndpointError,
 )
 from tagcast.model import ContentFormat, Draft, Endpoint, Outcome, Protocol, Push
 from tagcast.resource_names import queue_named
@@ -369,6 +371,21 @@ def test_aws_gave_no_answer_if_connecting_failed_or_the_connection_was_lost(faul
     url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
 
     assert delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url)).unreached is unreached
+
+
+@pytest.mark.parametrize(
+    ("fault", "unsent"),
+    [
+        (NoCredentialsError(), True),
+        (UnknownEndpointError(service_name="sqs", region_name="x"), True),
+        (EndpointConnectionError(endpoint_url="https://x.test"), False),
+        (refusal("AccessDenied"), False),
+    ],
+)
+def test_what_botocore_cannot_send_says_nothing_about_the_host(fault: Exception, unsent: bool) -> None:
+    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
+
+    assert delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url)).unsent is unsent
 
 
 def test_an_error_without_a_code_is_unknown() -> None:

@@ -43,7 +43,7 @@ class Caller:
             return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
         except BotoCoreError as error:
             lost = isinstance(error, HTTPClientError | NoConnectionError)
-            return Outcome(False, f"{self._service}: {type(error).__name__}", unreached=lost)
+            return Outcome(False, f"{self._service}: {type(error).__name__}", unreached=lost, unsent=not lost)
 
     async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
         """Return or raise the result of *call* with a client of *region*. Raises TimeoutError."""
