@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tagcast.archive.record import Record
 from tagcast.archive.records import records_of
+from tagcast.errors import UNREADABLE
 from tagcast_aws import wiring
 from tagcast_aws.store.stream import change_of
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 RESERVE_MS = 30_000
 """No further stored batch is started with less time left. An interrupted batch is redelivered."""
-UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error)
-"""The errors of a change in an unknown format."""
 Told = list[tuple[int, Record]]
 
 

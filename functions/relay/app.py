@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tagcast.errors import UNREADABLE
 from tagcast.ports import World
-from tagcast.repairing.relay import relay
+from tagcast.repairing.relay import Arrival, relay
 from tagcast_aws import wiring
 from tagcast_aws.store.stream import arrival_of
 
@@ -15,8 +16,19 @@ if TYPE_CHECKING:
 
 
 def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
-    """Repair a batch of stream records; report the failed records."""
-    arrivals = [arrival for record in event["Records"] if (arrival := arrival_of(record)) is not None]
+    """Repair a batch of stream records; report the failed records.
+
+    An unreadable record is logged and left to the sweep and its search, because it would stop its shard for an hour.
+    """
+    arrivals: list[Arrival] = []
+    for record in event["Records"]:
+        try:
+            arrival = arrival_of(record)
+        except UNREADABLE as fault:
+            world.telemetry.failed("a change of the stream", fault)
+            continue
+        if arrival is not None:
+            arrivals.append(arrival)
     return {"batchItemFailures": [{"itemIdentifier": record_id} for record_id in relay(world, arrivals)]}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,16 @@ from tagcast.model import Draft, Entry, EntryState, LaneState, Message
 from tagcast.ports import Row
 from tagcast.queues import Audience
 from tagcast.repairing.relay import Arrival, EndArrival
+from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.state_map import Round, StateMap
 from tagcast_aws.store.attributes import to_attribute
 from tagcast_aws.store.stream import arrival_of, change_of
+
+from functions.relay.app import handle
+from tests.fakes.world import FakeWorld
 
 ACCEPTED = Message("t", "m", Draft(b"\x00\xff"), 10_000, 70_500)
 EVERYBODY = Audience.EVERYBODY
@@ -73,6 +78,25 @@ def test_no_other_row_asks_for_a_repair() -> None:
     due: Row = {"pk": "DUE#t.1", "sk": "0#m", "generation": "g1"}
 
     assert arrival_of(record("INSERT", due)) is None
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_message_that_the_relay_cannot_read_holds_up_no_other(*, is_stored: bool) -> None:
+    """It is unreadable in the stream itself, or in the table when the end of a delivery asks for it."""
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    [odd], [sent] = fake.publish_unqueued("odd"), fake.publish_unqueued("sent")
+    del fake.store.rows[message_key("test1", odd)]["matched"]
+    rows = [fake.store.rows[message_key("test1", each)] for each in (odd, sent)]
+    end = ENDS.row_of(End(replace(ORIGIN, topic="test1", message_id=odd), 1, Entry(EntryState.EXPIRED)))
+    asks: Row = {"pk": rows[0]["pk"], "sk": "END#1", **end} if is_stored else rows[0]
+
+    answer = handle({"Records": [record("INSERT", asks), record("INSERT", rows[1])]}, fake.world)
+
+    assert answer == {"batchItemFailures": []}
+    assert [entry.message_id for entry in fake.queue.entries] == [sent]
+    assert fake.telemetry.counts["failed"] == 1
 
 
 def test_the_archive_is_told_both_images_and_when_to_the_millisecond() -> None:

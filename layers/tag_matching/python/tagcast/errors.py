@@ -1,8 +1,12 @@
 """The errors that a caller can act on. The API translates each into an answer."""
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error)
+"""The errors of decoding a row in an unknown format."""
 
 
 class TagcastError(Exception):

@@ -14,7 +14,7 @@ from functools import cache, partial
 from tagcast.concurrency.isolation import at_once, each
 from tagcast.delivery.ending import complete
 from tagcast.delivery.queueing import entries_of
-from tagcast.errors import NotFoundError
+from tagcast.errors import UNREADABLE, NotFoundError
 from tagcast.model import Ordering
 from tagcast.ports import QueueEntry, World
 from tagcast.registry.directory import read_topic
@@ -47,7 +47,8 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
     """Repeat the sends and starts of *arrivals*; return the ids of failed records.
 
     Entries that the queue does not accept are listed for the sweep, so that an outage of hours loses nothing and delays
-    no lane. If an entry cannot be listed, raises the store's error, so that the batch is redelivered.
+    no lane. If an entry cannot be listed, raises the store's error, so that the batch is redelivered. Messages are sent
+    first: completions are not urgent, but only the relay sends dead letters and events.
     """
     failed: list[str] = []
     expiries: dict[QueueEntry, int] = {}
@@ -61,10 +62,13 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
                 named = (lane.topic, lane.subscription_id, lane.generation)
                 if not (lane.state.is_asleep or world.workflow.start(*named)):
                     failed.append(arrival.record_id)
-    for ended in {arrival.value: None for arrival in arrivals if isinstance(arrival.value, EndArrival)}:
-        complete(world.store, ended.topic, ended.message_id)
     for entry in world.queue.send(tuple(expiries)) if expiries else ():
         list_unsent(world, entry, expiries[entry])
+    for ended in {arrival.value: None for arrival in arrivals if isinstance(arrival.value, EndArrival)}:
+        try:
+            complete(world.store, ended.topic, ended.message_id)
+        except UNREADABLE as fault:
+            world.telemetry.failed("the completion of a message", fault)
     return tuple(failed)
 
 
