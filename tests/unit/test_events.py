@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from tagcast.archive.record import Field, Record, RecordKind
 from tagcast.errors import ConflictError, InvalidRequestError
 from tagcast.model import Ordering, Outcome, RetryPolicy, Strategy
 from tagcast.operating.lanes import pause, resume
+from tagcast.ports import World
 from tagcast.registry import topics
 from tagcast.registry.filter_change import change_filter
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
@@ -151,6 +152,26 @@ def test_a_person_who_pauses_and_resumes_is_not_trouble(world: FakeWorld, stream
     resume(world.world, "test1", "a")
 
     assert told(world, stream) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [(lambda world: pause(world, "test1", "a"), "paused"), (lambda w: delete_subscription(w, "test1", "a"), "removed")],
+)
+def test_trouble_that_a_person_ends_is_told_to_be_over(
+    world: FakeWorld, stream: FakeStream, end: Callable[[World], object], state: str
+) -> None:
+    world.pusher.behaviours["a"] = lambda push: FAIL
+    world.subscribe("a")
+    world.publish("hello")
+    world.deliver()
+    assert types(told(world, stream)) == ["tagcast.lane.blocked"]
+
+    end(world.world)
+    [event] = told(world, stream)
+
+    assert (event["type"], event["data"]["state"]) == ("tagcast.lane.recovered", state)
+    assert event["data"]["subscription"] == "a"
 
 
 def test_changes_that_come_again_are_told_once(world: FakeWorld, stream: FakeStream) -> None:

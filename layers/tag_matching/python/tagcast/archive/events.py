@@ -73,7 +73,7 @@ def type_of(record: Record) -> EventType | None:
 def _type_of_lane(before: LaneState, after: LaneState) -> EventType | None:
     if after is before:
         return None
-    if before in _OF_LANE and after in (LaneState.ACTIVE, LaneState.RETRYING):
+    if before in _OF_LANE and after not in _OF_LANE:
         return EventType.LANE_RECOVERED
     return _OF_LANE.get(after)
 
