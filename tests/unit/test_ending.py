@@ -14,6 +14,7 @@ from tagcast.queues import Audience
 from tagcast.rows.log import accepted_put, completion, end_writes, late_writes, round_writes
 from tagcast.rows.message import MessageRow
 from tagcast.rows.state_map import AddedLater, StateMap
+from tagcast.rows.stored import with_ends
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
@@ -62,6 +63,28 @@ def test_a_healthy_round_takes_the_body_by_one_write_and_was_never_listed() -> N
     assert (update.remove, update.changes["pending"]) == (("body", "deflated"), 0)
     assert update.changes["ttl"] == 70 + 3 * 86_400
     assert update.expect == {"partial": 0, "round": "open", "late": 0}
+
+
+def test_of_a_wide_message_with_many_failures_all_ends_are_read_only_at_the_end() -> None:
+    """Each batch of ends asks whether its message is complete. To read all ends before it each time is quadratic."""
+    size = 2_000
+    store, ordinals = MemoryStore(), range(1, size + 1)
+    row = MessageRow(Message("t", "m", Draft(b"x"), 10_000, 70_500), StateMap.of(ordinals), 7, bounds=(1, 1_001))
+    store.write(accepted_put(row))
+    for section in (0, 1):
+        part = with_ends(store, row, section)
+        for write in round_writes(part, 10_000, ALL, {}, frozenset()):
+            store.write(write)
+    read_before = store.rows_read
+
+    for ordinal in sorted(ordinals, key=lambda each: each * 7_919 % size):
+        write_all(store, end_writes(row, {ordinal: OVER}))
+        if ordinal % 10 == 0:
+            complete(store, "t", "m")
+    complete(store, "t", "m")
+
+    assert not read(store).is_pending
+    assert store.rows_read - read_before < 30 * size
 
 
 def test_a_late_entry_and_the_removal_of_the_body_decide_by_one_condition() -> None:
