@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tagcast.delivery.ending import complete, end_alone, write_all
 from tagcast.errors import ConditionLostError
 from tagcast.model import Draft, Entry, EntryState, Message
-from tagcast.ports import Key, Put, Table, Update, Write
+from tagcast.ports import Key, Put, Row, Table, Update, Write
 from tagcast.queues import Audience
 from tagcast.rows.log import accepted_put, completion, end_writes, late_writes, round_writes
-from tagcast.rows.message import MessageRow
+from tagcast.rows.message import MessageRow, bounds_of
 from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.rows.stored import with_ends
 
@@ -26,10 +27,17 @@ RETAINED = Put(
 )
 
 
+MESSAGE = Message("t", "m", Draft(b"x"), 10_000, 70_500)
+
+
+def bounds(size: int, count: int) -> tuple[int, ...]:
+    return bounds_of(range(1, size + 1), size // count)
+
+
 def accepted(*matched: int, in_order: Sequence[int] = (), is_split: bool = False) -> tuple[MemoryStore, MessageRow]:
     """Return a table that has a message, and the message as it is read there."""
-    message, store = Message("t", "m", Draft(b"x"), 10_000, 70_500), MemoryStore()
-    row = MessageRow(message, StateMap.of(matched), 7, in_order=frozenset(in_order), is_split=is_split)
+    store = MemoryStore()
+    row = MessageRow(MESSAGE, StateMap.of(matched), 7, in_order=frozenset(in_order), is_split=is_split)
     store.write(accepted_put(row))
     return store, read(store)
 
@@ -69,7 +77,7 @@ def test_of_a_wide_message_with_many_failures_all_ends_are_read_only_at_the_end(
     """Each batch of ends asks whether its message is complete. To read all ends before it each time is quadratic."""
     size = 2_000
     store, ordinals = MemoryStore(), range(1, size + 1)
-    row = MessageRow(Message("t", "m", Draft(b"x"), 10_000, 70_500), StateMap.of(ordinals), 7, bounds=(1, 1_001))
+    row = MessageRow(MESSAGE, StateMap.of(ordinals), 7, bounds=bounds(size, 2))
     store.write(accepted_put(row))
     for section in (0, 1):
         part = with_ends(store, row, section)
@@ -85,6 +93,31 @@ def test_of_a_wide_message_with_many_failures_all_ends_are_read_only_at_the_end(
 
     assert not read(store).is_pending
     assert store.rows_read - read_before < 30 * size
+
+
+class BusyStore(MemoryStore):
+    """Another worker writes once, after the next query."""
+
+    after_query: Callable[[], object] | None = None
+
+    def query(self, *args: Any, **kwargs: Any) -> list[Row]:
+        found = super().query(*args, **kwargs)
+        if (happening := self.after_query) is not None:
+            self.after_query = None
+            happening()
+        return found
+
+
+def test_a_delivery_that_ends_while_its_section_is_read_ends_once() -> None:
+    """A worker that died had moved it to a backlog, and the backlog's worker ends it before the round is closed."""
+    store, row = BusyStore(), MessageRow(MESSAGE, StateMap.of((1, 2, 3, 4)), 7, bounds=(1, 3))
+    store.write(accepted_put(row))
+    unread = with_ends(store, row, 0)
+    store.after_query = lambda: write_all(store, end_writes(unread, {1: Entry(EntryState.DISCARDED, 4)}))
+
+    known = with_ends(store, row, 0)
+    with pytest.raises(ConditionLostError):
+        write_all(store, closed(known, {1: OVER, 2: OVER}))
 
 
 def test_a_late_entry_and_the_removal_of_the_body_decide_by_one_condition() -> None:

@@ -187,10 +187,9 @@ def _with_ends(store: Store, row: MessageRow) -> MessageRow:
     low, high = keys.end_key(*row.names, 0), keys.message_key(*row.names)
     if row.is_wide and row.section is None:
         return fold_rows(row, store.query(Table.MESSAGES, low.pk))
-    rows = store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)
-    if row.section is None:
-        return fold_rows(row, rows)
-    return fold_rows(row, [*rows, *store.get_many(_round_keys(row)).values()])
+    # The rounds first: the write that closes a round must know all ends that the round's row counts.
+    rounds = [] if row.section is None else list(store.get_many(_round_keys(row)).values())
+    return fold_rows(row, [*rounds, *store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)])
 
 
 def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
