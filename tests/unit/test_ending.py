@@ -12,7 +12,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import Key, Put, Row, Table, Update, Write
 from tagcast.queues import Audience
-from tagcast.rows.log import accepted_put, completion, end_writes, late_writes, round_writes
+from tagcast.rows.log import accepted_put, completion, end_puts, end_writes, late_writes, round_writes
 from tagcast.rows.message import MessageRow, bounds_of
 from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.rows.stored import with_ends
@@ -93,6 +93,22 @@ def test_of_a_wide_message_with_many_failures_all_ends_are_read_only_at_the_end(
 
     assert not read(store).is_pending
     assert store.rows_read - read_before < 30 * size
+
+
+def test_a_section_is_read_with_its_own_ends_and_the_last_with_those_of_late_entries() -> None:
+    """A list of retained messages reads all sections, and each of them read the ends of all."""
+    size, count = 1_000, 10
+    store, row = MemoryStore(), MessageRow(MESSAGE, StateMap.of(range(1, size + 1)), 7, bounds=bounds(size, count))
+    store.write(accepted_put(row))
+    write_all(store, late_writes(row, size + 7, AddedLater(10_500, 1)))
+    for ordinal in (*range(1, size + 1), size + 7):
+        write_all(store, end_puts(row, {ordinal: OVER}))
+    read_before = store.rows_read
+
+    parts = [with_ends(store, row, section) for section in range(count)]
+
+    assert [len(part.map.ended) for part in parts] == [size // count] * (count - 1) + [size // count + 1]
+    assert store.rows_read - read_before < 2 * size
 
 
 class BusyStore(MemoryStore):

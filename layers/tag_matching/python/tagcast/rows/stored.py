@@ -30,6 +30,8 @@ accepted = MESSAGES.read
 lane, topic, subscription = LANES.read, TOPICS.read, SUBSCRIPTIONS.read
 """A lane is None while it is active."""
 KEYS_AT_ONCE = 100
+ORDINAL_MAX = 10**10 - 1
+"""The largest ordinal that a key can contain."""
 
 
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
@@ -187,9 +189,17 @@ def _with_ends(store: Store, row: MessageRow) -> MessageRow:
     low, high = keys.end_key(*row.names, 0), keys.message_key(*row.names)
     if row.is_wide and row.section is None:
         return fold_rows(row, store.query(Table.MESSAGES, low.pk))
+    if row.section is None:
+        return fold_rows(row, store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk))
+    first, *behind = row.bounds[row.section : row.section + 2]
+    last = behind[0] - 1 if behind else ORDINAL_MAX
     # The rounds first: the write that closes a round must know all ends that the round's row counts.
-    rounds = [] if row.section is None else list(store.get_many(_round_keys(row)).values())
-    return fold_rows(row, [*rounds, *store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)])
+    rows = list(store.get_many(_round_keys(row)).values())
+    for key_of in (keys.end_key, keys.enqueued_key):
+        rows += _between(store, key_of(*row.names, first), key_of(*row.names, last))
+    if not behind:  # The last section has the late entries.
+        rows += _between(store, *keys.all_like(replace(low, sk="LATE#")))
+    return fold_rows(row, rows)
 
 
 def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
