@@ -15,7 +15,7 @@ from tagcast.queues import Audience
 from tagcast.rows.log import accepted_put, completion, end_puts, end_writes, late_writes, round_writes
 from tagcast.rows.message import MessageRow, bounds_of
 from tagcast.rows.state_map import AddedLater, StateMap
-from tagcast.rows.stored import with_ends
+from tagcast.rows.stored import sections, with_ends
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
@@ -109,6 +109,37 @@ def test_a_section_is_read_with_its_own_ends_and_the_last_with_those_of_late_ent
 
     assert [len(part.map.ended) for part in parts] == [size // count] * (count - 1) + [size // count + 1]
     assert store.rows_read - read_before < 2 * size
+
+
+class CountedRow(dict[str, Any]):
+    """Counts how often its ordinal is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, name: str) -> Any:
+        CountedRow.looks += name == "ordinal"
+        return super().__getitem__(name)
+
+
+class CountedStore(MemoryStore):
+    """A table whose rows are counted as they are decoded."""
+
+    def query(self, *args: Any, **kwargs: Any) -> list[Row]:
+        return [CountedRow(row) for row in super().query(*args, **kwargs)]
+
+
+def test_the_ends_of_a_wide_message_are_decoded_once_however_many_sections_it_has() -> None:
+    """Each section decoded the ends of all: of 30,000 failures, the relay had no time to complete their message."""
+    size, count = 500, 10
+    store, row = CountedStore(), MessageRow(MESSAGE, StateMap.of(range(1, size + 1)), 7, bounds=bounds(size, count))
+    store.write(accepted_put(row))
+    for ordinal in range(1, size + 1):
+        write_all(store, end_puts(row, {ordinal: OVER}))
+
+    parts = sections(store, row)
+
+    assert [len(part.map.ended) for part in parts] == [size // count] * count
+    assert CountedRow.looks < 5 * size
 
 
 class BusyStore(MemoryStore):

@@ -80,7 +80,7 @@ def complete(store: Store, topic: str, message_id: str) -> None:
         row = stored.closed_message(store, topic, message_id)
         if row is None or not row.is_pending or row.map.pending:
             return
-        parts = stored.sections(store, row) if row.is_wide else [row]
+        parts = stored.sections(store, row, rounds_only=True) if row.is_wide else [row]
         listed = [each.section for each in parts if may_be_listed(each)]
         try:
             for some in slices_of(completion(row, listed), WRITES_MAX):

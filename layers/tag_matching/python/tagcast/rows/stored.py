@@ -17,7 +17,7 @@ from tagcast.rows.due import DUES, PULLED, FailedPulls, PendingDelivery, ordinal
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
-from tagcast.rows.message import MESSAGES, MessageRow, members_of, parts_of, section_with
+from tagcast.rows.message import MESSAGES, MessageRow, members_of, memberships, parts_of, section_with
 from tagcast.rows.shadow import SHADOWS, Shadow
 from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTIONS, FilterVersion
@@ -90,13 +90,21 @@ def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
         late = late if is_last else {}
         ends = {each: end for each, end in ends.items() if each in row.map.matched or each in late}
         return replace(one, map=StateMap.folded(parts_of(one, one.rounds), ends, enqueued, late))
-    sections = [_with_rounds(_section(row, at), rounds.get(at, {})) for at in range(len(row.bounds))]
+    sections = [_with_rounds(one, rounds.get(at, {})) for at, one in enumerate(_sections(row))]
     parts = [part for one in sections for part in parts_of(one, one.rounds)]
     return replace(row, map=StateMap.folded(parts, ends, enqueued, late))
 
 
 def _section(row: MessageRow, section: int) -> MessageRow:
-    members = members_of(row, section)
+    return _with_members(row, section, members_of(row, section))
+
+
+def _sections(row: MessageRow) -> list[MessageRow]:
+    """Return all sections of a wide message whose whole map was read."""
+    return [_with_members(row, at, members) for at, members in enumerate(memberships(row))]
+
+
+def _with_members(row: MessageRow, section: int, members: frozenset[int]) -> MessageRow:
     return replace(row, section=section, map=row.map.within(members), in_order=row.in_order & members)
 
 
@@ -207,12 +215,19 @@ def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
     return _with_ends(store, row if section is None else _section(row, section))
 
 
-def sections(store: Store, row: MessageRow) -> list[MessageRow]:
-    """Return a message once for each of its sections."""
+def sections(store: Store, row: MessageRow, *, rounds_only: bool = False) -> list[MessageRow]:
+    """Return a message once for each of its sections; if *rounds_only*, without later ends."""
     if not row.is_wide:
         return [_with_ends(store, row)]
-    rows = store.query(Table.MESSAGES, keys.message_key(*row.names).pk)
-    return [fold_rows(_section(row, at), rows) for at in range(len(row.bounds))]
+    rows: list[list[Row]] = [[] for _ in row.bounds]
+    own = keys.message_key(*row.names)
+    for each in store.query(own.table, own.pk, sk_from=own.sk if rounds_only else ""):
+        kind, _, place = text(each, "sk").partition("#")
+        if kind == "ROUND":
+            rows[int(place.partition("#")[0])].append(each)
+        elif kind != "MSG":
+            rows[section_with(row, int(place))].append(each)
+    return [fold_rows(one, its) for one, its in zip(_sections(row), rows, strict=True)]
 
 
 def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[Row]:
