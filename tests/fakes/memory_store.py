@@ -101,6 +101,7 @@ class MemoryStore:
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
     ) -> list[Row]:
+        assert (sk_from or "\x00") <= sk_to, "DynamoDB refuses a range whose end is before its beginning"
         found = sorted(
             (key for key in self.rows if key.table is table and key.pk == pk and sk_from <= key.sk <= sk_to),
             key=lambda key: key.sk,

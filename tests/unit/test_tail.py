@@ -13,7 +13,7 @@ from tagcast.archive.tail import EVENTS_PER_S, KNOWN_S
 from tagcast.errors import InvalidRequestError, NotFoundError
 from tagcast.model import Outcome
 from tagcast.operating import lanes
-from tagcast.operating.tailing import INTEREST_S, LATE_S, ROWS_MAX, SEEN_MAX, TailPage, TailRequest, tail
+from tagcast.operating.tailing import INTEREST_S, LATE_S, ROWS_AT_ONCE, ROWS_MAX, SEEN_MAX, TailPage, TailRequest, tail
 from tagcast.ports import Row
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.tail import EVENTS_MAX, TAIL_ROWS, TAIL_S, Counts, EventKind, TailBatch, TailEvent, batch_put
@@ -293,6 +293,20 @@ def test_many_rows_at_once_make_a_cursor_that_fits_and_nothing_is_told_twice(wat
     assert told.counts.published == SEEN_MAX + 50
     assert len(told.cursor) * 4 / 3 < CURSOR_LENGTH_MAX
     assert watched.ask(cursor=told.cursor).counts == Counts()
+
+
+def test_a_cursor_may_begin_at_the_last_row_of_a_page_of_the_table(watched: Watched) -> None:
+    def happen(times: int) -> None:
+        for _ in range(times):
+            watched.fakes.publish("1")
+            watched.stream.pass_on()
+
+    watched.ask()
+    happen(SEEN_MAX + 1)
+    told = watched.ask()
+    happen(-(SEEN_MAX + 1) % ROWS_AT_ONCE)
+
+    assert watched.ask(cursor=told.cursor).counts == Counts(published=-(SEEN_MAX + 1) % ROWS_AT_ONCE)
 
 
 def test_what_is_older_than_ten_minutes_is_not_told(watched: Watched) -> None:

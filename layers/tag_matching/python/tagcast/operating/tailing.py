@@ -185,7 +185,9 @@ def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
         part = rows.batches(world.store, topic_id, since=reading.floor, before=before, limit=ROWS_AT_ONCE)
         found += part
         events += sum(len(batch.events) for batch in part if batch.place not in reading.seen)
-        if len(part) < ROWS_AT_ONCE or (events >= EVENTS_MAX and found[-1].written_at < reading.counted_from):
+        if len(part) < ROWS_AT_ONCE or found[-1].place <= reading.floor:
+            return found
+        if events >= EVENTS_MAX and found[-1].written_at < reading.counted_from:
             return found
     reading.since = max(reading.since, found[-1].written_at)
     return found
