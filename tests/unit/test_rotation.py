@@ -138,6 +138,31 @@ def test_a_repeated_exchange_tells_no_end_that_is_over(fake: FakeWorld) -> None:
     assert "former_secret_ends_at" not in rotate(fake)
 
 
+@pytest.mark.parametrize("beside", [{}, {"headers": {"x-a": "b"}}, {"headers": None, "client_certificate": None}])
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "batch"])
+def test_a_change_that_repeats_the_present_secret_leaves_the_former_one(
+    fake: FakeWorld, method: str, beside: dict[str, Any]
+) -> None:
+    rotate(fake)
+    body = {**HTTP, "secret": SECOND, **beside}
+
+    if method == "batch":
+        ask(fake, "POST", "/topics/test1/subscriptions/batch", {"subscriptions": [{"name": "A", **body}]})
+    else:
+        ask(fake, method, HOOK, body)
+
+    assert signers(fake) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_change_to_another_secret_ends_the_former_one_at_once(fake: FakeWorld, method: str) -> None:
+    rotate(fake)
+
+    ask(fake, method, HOOK, {**HTTP, "secret": THIRD})
+
+    assert signers(fake) == [THIRD]
+
+
 def test_the_last_three_sign_on_however_long_each_does(fake: FakeWorld) -> None:
     for secret in (SECOND, THIRD, FOURTH):
         rotate(fake, secret, 2 * GRACE_S)

@@ -89,17 +89,20 @@ def keep_secrets(
 ) -> SubscriptionSettings:
     """Return *settings*, with the secrets of *known* in the fields *names*, which an update left out.
 
-    The secrets stay sealed unless the update changes other secrets or the protocol of the endpoint. Raises
-    InvalidRequestError if the new protocol allows no such field. Raises UnavailableError.
+    The previous secrets stay as long as the current secret. The secrets stay sealed unless the update names a secret or
+    changes the protocol of the endpoint. Raises InvalidRequestError if the new protocol allows no such field. Raises
+    UnavailableError.
     """
-    if known is None or known.settings.sealed is None or settings.is_group or not names:
+    if known is None or known.settings.sealed is None or settings.is_group or not (names or settings.secret):
         return settings
     before = known.settings
     if KEPT.issubset(names) and before.endpoint.protocol is settings.endpoint.protocol:
         return replace(settings, client_certificate=before.client_certificate, sealed=before.sealed)
     present = open_secrets(world, known).settings
     if "secret" in names:
-        settings = replace(settings, secret=present.secret, formers=present.formers)
+        settings = replace(settings, secret=present.secret)
+    if settings.secret == present.secret:
+        settings = replace(settings, formers=present.formers)
     if "headers" in names:
         settings = replace(settings, headers=present.headers)
     if "client_certificate" in names:

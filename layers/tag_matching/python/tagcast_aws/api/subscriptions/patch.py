@@ -102,7 +102,7 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
     else:
         chosen = add_certificate(body.settings(), body.client_certificate)
     if opens:
-        return chosen if "secret" in named else replace(chosen, formers=kept.formers)
+        return chosen
     return replace(
         chosen,
         secret=kept.secret,
