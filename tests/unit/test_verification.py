@@ -178,6 +178,19 @@ def test_an_answer_for_a_url_that_was_replaced_meanwhile_counts_for_nothing(fake
     assert verify(fake.world, "test1", "A").settings.unverified == "http 404"
 
 
+def test_a_refusal_that_comes_after_the_agreement_of_another_request_counts_for_nothing(fake: FakeWorld) -> None:
+    refused(fake)
+
+    def refuses_late(asked: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
+        del fake.verifier.ask
+        fake.verifier.consents[URL] = VerificationResult()
+        assert verify(fake.world, "test1", "A").settings.unverified is None
+        return REFUSED
+
+    fake.verifier.ask = refuses_late  # type: ignore[method-assign, assignment]
+    assert verify(fake.world, "test1", "A").settings.unverified is None
+
+
 @pytest.mark.parametrize("one", [True, False])
 def test_a_put_that_keeps_the_endpoint_keeps_a_verification_that_succeeded_meanwhile(
     fake: FakeWorld, one: bool

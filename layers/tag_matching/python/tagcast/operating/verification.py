@@ -192,10 +192,13 @@ def verify(world: World, topic: str, name: str) -> Subscription:
     consent = _ask(world, open_secrets(world, known).settings, known.subscription_id)
 
     def answered(present: SubscriptionSettings) -> SubscriptionSettings:
-        return _as_answered(present, consent) if present.endpoint == known.settings.endpoint else present
+        if present.endpoint != known.settings.endpoint or present.unverified is None:
+            return present  # Another request replaced or verified the endpoint meanwhile.
+        return _as_answered(present, consent)
 
     changed = change_subscription(world, topic, name, answered)
-    wake(world, changed)
+    if consent.refusal is None:
+        wake(world, changed)
     return changed
 
 
