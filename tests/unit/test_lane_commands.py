@@ -19,7 +19,7 @@ from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 
 from tests.fakes.world import FAIL, FakeWorld
-from tests.unit.worlds import lane, lane_if_any
+from tests.unit.worlds import changing, lane, lane_if_any
 
 NOW = 1_800_000_000_000
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
@@ -277,6 +277,19 @@ def test_a_topic_with_many_blocked_lanes_is_retried_part_by_part(
         parts.append(lanes.retry_topic(fake.world, "test1"))
     assert [len(part) for part in parts] == [2, 2, 2]
     assert sorted({name for part in parts for name in part}) == list("ABCDE")
+
+
+def test_a_large_topic_is_retried_although_its_subscriptions_keep_changing(fake: FakeWorld) -> None:
+    block(fake, "1")
+    fake.clock.sleep(1)
+
+    with changing(fake):
+        assert lanes.retry_topic(fake.world, "test1") == ("A",)
+
+
+def test_a_retry_of_a_topic_that_does_not_exist_is_refused(fake: FakeWorld) -> None:
+    with pytest.raises(NotFoundError):
+        lanes.retry_topic(fake.world, "test2")
 
 
 def test_skipping_cancels_the_head_with_its_reason_and_plans_the_next_for_now(fake: FakeWorld) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
-from tagcast.model import FilterType, Topic, TopicSettings
+from tagcast.model import FilterType, Ordering, Topic, TopicSettings
 from tagcast.ports import Write
 from tagcast.registry import subscriptions, topics
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import changing
 
 SETTINGS = TopicSettings(retention_s=60)
 
@@ -71,3 +73,14 @@ def test_a_topic_reuses_no_ordinal_of_one_that_lived_while_it_was_created(
 
     ordinals.append(fake.subscribe("A").ordinal)
     assert ordinals == sorted(set(ordinals))
+
+
+def test_the_ordering_of_a_large_topic_changes_although_its_subscriptions_keep_changing() -> None:
+    fake = FakeWorld()
+    fake.topic()
+    fake.group("G", ordered=True)
+
+    with changing(fake):
+        changed = topics.change_topic(fake.world, "test1", lambda known: replace(known, ordering=Ordering.KEY))
+
+    assert changed.settings.ordering is Ordering.KEY

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tagcast.model import Entry
 from tagcast.operating import messages
+from tagcast.ports import Row, Table
+from tagcast.registry.directory import Directories
+from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
@@ -43,3 +48,24 @@ def lane(fake: FakeWorld, name: str = "A") -> Lane:
     found = lane_if_any(fake, name)
     assert found is not None
     return found
+
+
+@contextmanager
+def changing(fake: FakeWorld) -> Iterator[None]:
+    """Make the topic large. Whenever a process has read all of its subscriptions, one more is there."""
+    for number in range(ARCHIVED_SUBSCRIPTIONS_MIN):
+        fake.subscribe(f"one-of-many-{number}", "none")
+    fake.world.memory.of(Directories).clear()
+    query = fake.store.query
+
+    def query_and_change(table: Table, pk: str, **bounds: Any) -> list[Row]:
+        rows = query(table, pk, **bounds)
+        if table is Table.REGISTRY and len(rows) >= ARCHIVED_SUBSCRIPTIONS_MIN:
+            fake.subscribe(f"later-{len(rows)}", "none")
+        return rows
+
+    fake.store.query = query_and_change  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        fake.store.query = query  # type: ignore[method-assign]

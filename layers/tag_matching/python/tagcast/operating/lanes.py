@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.ending import end_due
 from tagcast.errors import ConflictError, NotFoundError
+from tagcast.ids import ordinal_of
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.pushing.circuit import as_waiting
 from tagcast.pushing.retry import retry_at
-from tagcast.registry.directory import directory_of
+from tagcast.registry.directory import read_topic, subscription_at
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
@@ -224,18 +225,18 @@ def retry_topic(world: World, topic: str) -> tuple[str, ...]:
     The call ends after :data:`CHANGED_WITHIN_S`. A retry makes a new generation, so a repeated call begins with the
     lanes that the previous call did not reach.
     """
+    read_topic(world, topic)
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
-    present = {each.subscription_id: each for each in directory_of(world, topic).by_ordinal.values()}
     lanes = sorted(stored.lanes(world.store, topic).values(), key=lambda lane: lane.generation)
     retried = []
     for lane in lanes:
-        found = present.get(lane.subscription_id)
-        if lane.state is not LaneState.BLOCKED or found is None:
-            continue
-        if found.settings.retry.strategy is not Strategy.BACKOFF_RETRY:
+        if lane.state is not LaneState.BLOCKED:
             continue
         if world.clock.monotonic() >= until_s:
             break
+        found = subscription_at(world, topic, ordinal_of(lane.subscription_id))
+        if found is None or found.settings.retry.strategy is not Strategy.BACKOFF_RETRY:
+            continue
         with suppress(ConflictError, NotFoundError):  # It is unverified, or was paused or removed meanwhile.
             retried.append(_retry(world, topic, found.name).name)
     return tuple(sorted(retried))

@@ -12,7 +12,7 @@ from tagcast.model import FilterType, Topic, TopicSettings
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.queues import GroupQueue
-from tagcast.registry.directory import Directories, directory_of, read_topic, wait_for_publishers
+from tagcast.registry.directory import Directories, read_topic, wait_for_publishers
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
@@ -100,7 +100,7 @@ def _has_ordered_messages(world: World, name: str) -> bool:
     """Return whether messages wait in backlogs, or in the queue of an ordered group."""
     if retained_count(world, name):
         return True
-    present = directory_of(world, name).by_ordinal.values()
+    present, _ = stored.subscriptions_and_shadows(world.store, name)
     groups = [each for each in present if each.settings.is_group and each.settings.ordered]
     return any(world.group_queues.counts(GroupQueue.of(each)).has_any for each in groups)
 
