@@ -7,6 +7,7 @@ import contextlib
 import json
 import random
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -201,6 +202,15 @@ def test_what_is_kept_in_another_form_is_read_from_the_table(huge: FakeWorld, co
     huge.index_archive.contents = dict.fromkeys(huge.index_archive.contents, content)
     assert cold(huge).by_ordinal == whole.by_ordinal
     assert content not in huge.index_archive.contents.values()
+
+
+@pytest.mark.parametrize("cut", [lambda kept: kept[:-100], lambda kept: kept[: kept.rindex(b"\n")]])
+def test_what_is_kept_is_read_from_the_table_if_its_end_is_damaged(
+    huge: FakeWorld, cut: Callable[[bytes], bytes]
+) -> None:
+    whole = cold(huge)
+    huge.index_archive.contents = {name: cut(kept) for name, kept in huge.index_archive.contents.items()}
+    assert cold(huge).by_ordinal == whole.by_ordinal
 
 
 def test_a_large_topic_with_a_group_is_kept_but_for_the_secret_of_its_receipts(huge: FakeWorld) -> None:

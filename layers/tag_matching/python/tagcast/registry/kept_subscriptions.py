@@ -51,17 +51,17 @@ def load(world: World, topic: Topic) -> StoredSubscriptions | None:
 
 
 def _opened(content: bytes) -> StoredSubscriptions | None:
-    first, *pieces = content.split(b"\n")
+    first, _, rest = content.partition(b"\n")
     try:
-        form, version, ordinals, names, in_order = json.loads(unpack_line(first))
+        form, version, digest, ordinals, names, in_order = json.loads(unpack_line(first))
     except (zlib.error, ValueError, TypeError):  # Damaged, or of another format: read the table.
         return None
-    if form != FORMAT:
+    if form != FORMAT or digest != hashlib.sha256(rest).hexdigest():
         return None
-    apart = _Pieces(ordinals[::PIECE], pieces)
+    apart = _Pieces(ordinals[::PIECE], rest.split(b"\n"))
     by_ordinal = _LazySubscriptions(dict(zip(ordinals, ordinals, strict=True)), apart, {})
     by_name = _LazySubscriptions(dict(zip(names, ordinals, strict=True)), apart, {})
-    return StoredSubscriptions(version, hashlib.sha256(content).hexdigest(), by_ordinal, by_name, frozenset(in_order))
+    return StoredSubscriptions(version, digest, by_ordinal, by_name, frozenset(in_order))
 
 
 def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> StoredSubscriptions:
@@ -72,10 +72,10 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
     ordered = sorted(subscriptions)
     ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
     in_order = [each.ordinal for each in ordered if each.keeps_order]
-    lines = [pack_line(json.dumps([FORMAT, topic.subscriptions_version, ordinals, names, in_order]))]
-    for start in range(0, len(ordered), PIECE):
-        lines.append(pack_line(f"[{','.join(each.content for each in ordered[start : start + PIECE])}]"))
-    content = b"\n".join(lines)
+    pieces = [ordered[start : start + PIECE] for start in range(0, len(ordered), PIECE)]
+    rest = b"\n".join(pack_line(f"[{','.join(each.content for each in piece)}]") for piece in pieces)
+    about = [FORMAT, topic.subscriptions_version, hashlib.sha256(rest).hexdigest(), ordinals, names, in_order]
+    content = pack_line(json.dumps(about)) + b"\n" + rest
     world.index_archive.save(_name(topic), content)
     kept = _opened(content)
     assert kept is not None
