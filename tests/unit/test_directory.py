@@ -319,3 +319,24 @@ def test_a_process_keeps_a_bounded_number_of_topics() -> None:
         fake.topic(f"t{number}")
         directory.directory_of(fake.world, f"t{number}")
         assert len(fake.world.memory.of(Directories)) == (number + 1 if number < DIRECTORIES_MAX else 1)
+
+
+def test_a_process_keeps_a_bounded_number_of_large_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "KEPT_MIN", 1)
+    monkeypatch.setattr(directory, "DIRECTORIES_MAX", 2)
+    fake = FakeWorld()
+    for name in ("t0", "t1", "t2"):
+        fake.topic(name)
+        fake.subscribe("A", topic=name)
+        directory.kept_directory_of(fake.world, name)
+    assert fake.world.memory.of(Directories).keys() == {"t2"}
+
+
+def test_a_topic_is_read_although_another_thread_forgets_all_topics_meanwhile(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def set_and_forget(known: Directories, name: str, found: directory.Directory) -> None:
+        known.clear()
+
+    monkeypatch.setattr(Directories, "__setitem__", set_and_forget)
+    assert directory.directory_of(fake.world, "test1").topic.name == "test1"

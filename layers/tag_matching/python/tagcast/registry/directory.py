@@ -183,18 +183,17 @@ def _directory_of(world: World, name: str, until_s: float | None = None) -> Dire
         fresh = None if known is None else _refresh(world, known, topic)
     if fresh is None and until_s is not None and topic.subscription_count >= KEPT_MIN:
         fresh = _load_kept(world, topic, until_s)
-    if fresh is not None:
-        directories[name] = replace(fresh, look=look)
-        return directories[name]
-    subscriptions, shadows = stored.subscriptions_and_shadows(world.store, name)
-    after = read_topic(world, name)
-    if not _same_version(topic, after):
-        raise ConditionLostError
-    fresh = _compile(world, after, subscriptions, shadows)
-    if len(directories) >= DIRECTORIES_MAX:
+    if fresh is None:
+        subscriptions, shadows = stored.subscriptions_and_shadows(world.store, name)
+        after = read_topic(world, name)
+        if not _same_version(topic, after):
+            raise ConditionLostError
+        fresh = _compile(world, after, subscriptions, shadows)
+    found = replace(fresh, look=look)
+    if name not in directories and len(directories) >= DIRECTORIES_MAX:
         directories.clear()
-    directories[name] = replace(fresh, look=look)
-    return directories[name]
+    directories[name] = found
+    return found
 
 
 def _load_kept(world: World, topic: Topic, until_s: float) -> Directory:
