@@ -11,8 +11,9 @@ import pytest
 from tagcast.archive.record import Field, RecordKind
 from tagcast.archive.tail import EVENTS_PER_S, KNOWN_S
 from tagcast.errors import InvalidRequestError, NotFoundError
-from tagcast.model import Outcome
+from tagcast.model import Outcome, Subscription
 from tagcast.operating import lanes
+from tagcast.operating.subscription_names import subscription_names
 from tagcast.operating.tailing import INTEREST_S, LATE_S, ROWS_AT_ONCE, ROWS_MAX, SEEN_MAX, TailPage, TailRequest, tail
 from tagcast.ports import Row
 from tagcast.registry import subscriptions, topics
@@ -21,6 +22,7 @@ from tagcast.tables import Table, Write
 from tagcast_aws.api.limits import CURSOR_LENGTH_MAX
 from tagcast_aws.api.tail import show_events
 
+from tests.benchmarks.wide import topic_with
 from tests.fakes.handlers import answered
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL, FakeWorld
@@ -391,3 +393,20 @@ def test_a_route_names_every_fault_of_its_question(watched: Watched) -> None:
     assert answer["statusCode"] == 422
     faults = {fault["pointer"] for fault in json.loads(answer["body"])["errors"]}
     assert faults == {"#/wait_seconds", "#/max_events", "#/kind", "#/subscription", "#/state", "#/cursor"}
+
+
+def test_the_names_of_a_large_topic_stay_known_beside_new_names_and_other_topics() -> None:
+    fake = topic_with(12_000)
+    fake.topic("other")
+    wide, other = (fake.subscribe(name, topic=topic) for name, topic in (("new", "wide"), ("B", "other")))
+
+    def rows_read(of: Subscription, *ordinals: int) -> int:
+        fake.store.rows_read = 0
+        found = subscription_names(fake.world, of.topic, of.topic_id, ordinals)
+        assert found.keys() == set(ordinals)
+        return fake.store.rows_read
+
+    assert rows_read(wide, *range(100)) > 12_000
+    assert rows_read(other, other.ordinal) == 1
+    assert rows_read(wide, *range(100), fake.subscribe("newer", topic="wide").ordinal) == 1
+    assert rows_read(wide, *range(12_000)) == 0

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from tagcast.ids import ordinal_of, subscription_id
 from tagcast.ports import World
+from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.rows import stored
 
-NAMES_MAX = 10_000
+NAMES_MAX = SUBSCRIPTIONS_MAX + 10_000
+"""The names of the largest topic, and of others beside it: about 30 MB."""
 ONE_BY_ONE_MAX = 25
 """If more names of a topic are unknown, one query reads all names of the topic."""
 
