@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from tagcast.errors import ConflictError
 from tagcast.model import FilterType, Ordering, Topic, TopicSettings
-from tagcast.ports import Write
+from tagcast.ports import GroupQueue, QueueEntry, Row, Write
 from tagcast.registry import subscriptions, topics
+from tagcast.rows import stored
+from tagcast.rows.stored import ROWS_AT_ONCE
 
+from tests.benchmarks.wide import topic_with
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FakeWorld
@@ -84,3 +89,22 @@ def test_the_ordering_of_a_large_topic_changes_although_its_subscriptions_keep_c
         changed = topics.change_topic(fake.world, "test1", lambda known: replace(known, ordering=Ordering.KEY))
 
     assert changed.settings.ordering is Ordering.KEY
+
+
+def test_neither_names_nor_ordered_groups_are_read_from_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = topic_with(2 * ROWS_AT_ONCE)
+    group = fake.group("z", topic="wide", ordered=True)
+    fake.group_queues.send(GroupQueue.of(group), [QueueEntry("wide", "1", "g")])
+    query, parts = fake.store.query, list[int]()
+
+    def query_and_count(*asked: Any, **bounds: Any) -> list[Row]:
+        rows = query(*asked, **bounds)
+        parts.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(fake.store, "query", query_and_count)
+
+    assert len(stored.names(fake.store, "wide")) == 2 * ROWS_AT_ONCE + 1
+    with pytest.raises(ConflictError, match="ordering"):
+        topics.change_topic(fake.world, "wide", lambda known: replace(known, ordering=Ordering.KEY))
+    assert max(parts) == ROWS_AT_ONCE

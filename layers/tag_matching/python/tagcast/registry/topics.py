@@ -100,7 +100,7 @@ def _has_ordered_messages(world: World, name: str) -> bool:
     """Return whether messages wait in backlogs, or in the queue of an ordered group."""
     if retained_count(world, name):
         return True
-    present, _ = stored.subscriptions_and_shadows(world.store, name)
+    present = stored.every_subscription(world.store, name)
     groups = [each for each in present if each.settings.is_group and each.settings.ordered]
     return any(world.group_queues.counts(GroupQueue.of(each)).has_any for each in groups)
 

@@ -5,7 +5,7 @@ Some functions return raw rows, to be decoded one by one, so that one corrupt ro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tagcast.membership import Member, Registration
@@ -32,6 +32,8 @@ lane, topic, subscription = LANES.read, TOPICS.read, SUBSCRIPTIONS.read
 KEYS_AT_ONCE = 100
 ORDINAL_MAX = 10**10 - 1
 """The largest ordinal that a key can contain."""
+ROWS_AT_ONCE = 1_000
+"""All subscriptions of a large topic at once may not fit into a function's memory. One has up to 70 KB."""
 
 
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
@@ -338,6 +340,11 @@ def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscripti
     return subscriptions, [SHADOWS.value_of(row) for row in rows if place(row) < first_subscription]
 
 
+def every_subscription(store: Store, topic: str) -> Iterator[Subscription]:
+    """Yield all subscriptions of a topic, read in parts."""
+    return map(SUBSCRIPTIONS.value_of, _in_parts(store, *keys.all_subscriptions(topic)))
+
+
 def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> list[Row]:
     """Return the rows of a topic's subscriptions, sorted by name, from the first or behind *after*."""
     low, high = keys.all_subscriptions(topic)
@@ -367,7 +374,7 @@ def removed_names(store: Store, topic: str) -> dict[int, str]:
 
 
 def _names(store: Store, between: tuple[Key, Key]) -> dict[int, str]:
-    return {number(row, "ordinal"): text(row, "name") for row in _between(store, *between)}
+    return {number(row, "ordinal"): text(row, "name") for row in _in_parts(store, *between)}
 
 
 def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
@@ -402,6 +409,14 @@ def _versions(topic: str, first: int, last: int) -> tuple[Key, Key]:
 
 def _between(store: Store, low: Key, high: Key, limit: int | None = None) -> list[Row]:
     return store.query(low.table, low.pk, sk_from=low.sk, sk_to=high.sk, limit=limit)
+
+
+def _in_parts(store: Store, low: Key, high: Key) -> Iterator[Row]:
+    part = _between(store, low, high, ROWS_AT_ONCE)
+    yield from part
+    while len(part) == ROWS_AT_ONCE:
+        part = _between(store, replace(low, sk=_behind(place(part[-1]))), high, ROWS_AT_ONCE)
+        yield from part
 
 
 def _behind(place: str) -> str:
