@@ -41,7 +41,7 @@ def versions_in_force(
         return {ordinal: version for ordinal, version in alone if version is not None}
     found: dict[int, FilterVersion] = {}
     for version in stored.filter_versions(world.store, topic, min(ordinals), max(ordinals)):
-        if version.since <= subscriptions_version:
+        if version.since <= subscriptions_version and version.ordinal in ordinals:
             found.setdefault(version.ordinal, version)
     return {ordinal: found[ordinal] for ordinal in ordinals if ordinal in found}
 

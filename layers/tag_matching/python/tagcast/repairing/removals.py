@@ -14,7 +14,7 @@ from tagcast.ids import ordinal_of, topic_id_of
 from tagcast.membership import LIVENESS_S, Registration
 from tagcast.model import LaneState
 from tagcast.ports import GroupQueue, Row, World
-from tagcast.registry.directory import directory_of
+from tagcast.registry.directory import read_topic
 from tagcast.registry.members import tell_lost
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
@@ -93,14 +93,14 @@ def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[
     """
     if topic is None:
         return queues
-    known = directory_of(world, topic)
+    owner = read_topic(world, topic)
+    groups = {GroupQueue.of(each) for each in stored.every_subscription(world.store, topic) if each.settings.is_group}
     lanes = stored.lanes(world.store, topic)  # Read after the subscriptions: a deleted one has a tombstone by now.
-    groups = {GroupQueue.of(each) for each in known.by_ordinal.values() if each.settings.is_group}
     return [
         queue
         for queue in queues
         if queue not in groups
-        and ordinal_of(queue.subscription_id) < known.topic.next_ordinal
+        and ordinal_of(queue.subscription_id) < owner.next_ordinal
         and not ((lane := lanes.get(queue.subscription_id)) and lane.state is LaneState.REMOVED and lane.wake_at)
     ]
 

@@ -388,9 +388,9 @@ def shadows(store: Store, topic: str) -> list[Shadow]:
     return [SHADOWS.value_of(row) for row in _between(store, *keys.all_shadows(topic))]
 
 
-def filter_versions(store: Store, topic: str, first: int, last: int) -> list[FilterVersion]:
-    """Return the filter histories of all subscriptions with ordinals from *first* to *last*, each newest first."""
-    return [FILTER_VERSIONS.value_of(row) for row in _between(store, *_versions(topic, first, last))]
+def filter_versions(store: Store, topic: str, first: int, last: int) -> Iterator[FilterVersion]:
+    """Yield the filter histories of all subscriptions with ordinals from *first* to *last*, each newest first."""
+    return map(FILTER_VERSIONS.value_of, _in_parts(store, *_versions(topic, first, last)))
 
 
 def filter_history(store: Store, topic: str, ordinal: int, limit: int, before: int | None) -> list[FilterVersion]:
