@@ -7,7 +7,7 @@ from functools import partial
 
 from tagcast.delivery.ending import end_alone, slices_of
 from tagcast.delivery.lease import ENDED_AT_ONCE, LaneLease
-from tagcast.errors import ConditionLostError
+from tagcast.errors import UnavailableError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import GroupQueue, ReceivedEntry
@@ -17,10 +17,10 @@ from tagcast.rows.due import PendingDelivery, last_pull
 
 CANCELLED_AT_ONCE = 33
 """At most 33 deliveries of a deleted subscription are read together: one request reads three rows for each."""
-WAIT_S, VISIBILITY_TIMEOUT_S = 1, 120
+WAIT_S, VISIBILITY_TIMEOUT_S = 1, 20
 """Long polling asks all servers of a group's queue.
 
-A short visibility timeout returns a dead worker's messages soon.
+After a fault the next worker comes 30 s later. Entries that are still hidden then would disappear with the queue.
 """
 
 
@@ -76,5 +76,5 @@ async def _cancel(lease: LaneLease, queue: GroupQueue, received: ReceivedEntry) 
             return
         lost += 1
         if not await lease.wait(lost):
-            raise ConditionLostError
+            raise UnavailableError("a delivery of a deleted group could not be cancelled")
         row = await world.executor.run(partial(stored.read_again, world.store, row))
