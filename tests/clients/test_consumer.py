@@ -26,7 +26,7 @@ from tagcast_client import (
     NotFoundError,
     Pulled,
 )
-from tagcast_client.threads import Tasks
+from tagcast_client.threads import Slots, Tasks
 
 from tests.clients.in_memory_api import status
 from tests.clients.pulling_api import PullingApi
@@ -640,6 +640,79 @@ def test_a_consumer_whose_pull_waits_is_closed_within_a_second(api: PullingApi) 
         waiting.over.set()
         assert client.list_members("TopicTest", "workers") == ()
     assert (took_s < 1, faults) == (True, [])
+
+
+def test_a_pull_that_outlives_its_consumer_is_not_repeated(api: PullingApi) -> None:
+    made(api)
+    waiting, before = Waiting(api), set(threading.enumerate())
+    with Client(URL, transport=waiting, sleep=lambda seconds: None) as client:
+        consumer = Consumer(client, "workers", OPTIONS)
+        consumer.subscribe("TopicTest", "TagA || TagB")
+        consumer.register_message_listener(lambda messages: None)
+        consumer.start()
+        waiting.pulling.wait()
+        consumer.shutdown()
+        waiting.pulling.clear()
+        waiting.over.set()
+        assert wait_until(lambda: set(threading.enumerate()) <= before)
+    assert not waiting.pulling.is_set()
+
+
+class LateSlots(Slots):
+    """Slots that a pull with messages gives back when its consumer has shut down."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.returning, self.ended = threading.Event(), threading.Event()
+
+    def give_back(self, count: int) -> None:
+        self.returning.set()
+        self.ended.wait()
+        super().give_back(count)
+
+
+def test_no_listener_is_called_after_a_shutdown(api: PullingApi) -> None:
+    made(api)
+    api.put("TopicTest", "a")
+    before, slots, calls = set(threading.enumerate()), LateSlots(4), list[object]()
+    with Client(URL, transport=api) as client:
+        consumer = Consumer(client, "workers", OPTIONS)
+        consumer._slots = slots
+        consumer.subscribe("TopicTest", "TagA || TagB")
+        consumer.register_message_listener(calls.append)
+        consumer.start()
+        slots.returning.wait()
+        consumer.shutdown()
+        slots.ended.set()
+        assert wait_until(lambda: set(threading.enumerate()) <= before)
+    assert calls == []
+
+
+def test_a_listener_and_who_is_told_of_a_fault_may_shut_the_consumer_down_at_once(api: PullingApi) -> None:
+    made(api)
+    api.put("TopicTest", "a")
+    listening, told = threading.Event(), threading.Event()
+
+    def listen(messages: Sequence[Pulled]) -> None:
+        listening.set()
+        told.wait()
+        time.sleep(0.05)  # The other call waits for this listener by now.
+        consumer.shutdown()
+
+    def on_error(fault: Exception) -> None:
+        listening.wait()
+        told.set()
+        consumer.shutdown()
+
+    with Client(URL, transport=api, sleep=lambda seconds: None) as client:
+        consumer = Consumer(client, "workers", OPTIONS, on_error)
+        consumer.subscribe("TopicTest", "TagA || TagB")
+        consumer.register_message_listener(listen)
+        consumer.start()
+        listening.wait()
+        client.update_filter("TopicTest", "workers", Filter.tags("other"))  # So the next heartbeat fails.
+        assert wait_until(lambda: api.done() == ["a"])
+        assert wait_until(lambda: client.list_members("TopicTest", "workers") == ())
 
 
 def test_an_asynchronous_consumer_whose_pull_waits_is_closed_within_a_second(api: PullingApi) -> None:

@@ -28,15 +28,16 @@ async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> 
         raise RuntimeError("the listener awaited something that was cancelled") from fault
 
 
+def is_abandoned() -> bool:
+    """Return False: an abandoned task is cancelled. A thread continues instead."""
+    return False
+
+
 class AsyncTasks:
     """Tasks that start one by one, stop together, and end together."""
 
-    is_abandoned = False
-    """Whether work continues after `abandon`. Never, because `abandon` cancels tasks; threads continue instead."""
-
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
-        self._joining: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
 
     @property
@@ -70,18 +71,17 @@ class AsyncTasks:
                 raise ended
 
     async def join(self) -> None:
-        """Wait until all tasks have ended, including new ones. Raise the error of a failed task.
-
-        Tasks of this group that call this method do not wait for each other. Any other caller waits for all.
-        """
-        own = {each for each in self._running if each is asyncio.current_task()}
-        self._joining |= own
-        while others := self._running - (self._joining if own else own):
+        """Wait until all other tasks have ended, including new ones. Raise the error of a failed task."""
+        while others := {each for each in self._running if each is not asyncio.current_task()}:
             await asyncio.wait(others)  # A waiter that is cancelled cancels none of them.
             self._running -= others
             for task in others:
                 if not task.cancelled() and (fault := task.exception()) is not None:
                     raise fault
+
+    def has_caller(self) -> bool:
+        """Return whether the current task is one of these tasks."""
+        return asyncio.current_task() in self._running
 
 
 class AsyncSlots:

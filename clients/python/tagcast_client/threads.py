@@ -25,15 +25,24 @@ def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
         raise RuntimeError(f"the listener exited with {fault.code}; call shutdown instead") from fault
 
 
+class _Worker(threading.Thread):
+    is_abandoned = False
+
+
+def is_abandoned() -> bool:
+    """Return whether the current thread was abandoned: it must begin nothing more."""
+    thread = threading.current_thread()
+    return isinstance(thread, _Worker) and thread.is_abandoned
+
+
 class Tasks:
     """Threads that start one by one, stop together, and end together."""
 
     def __init__(self) -> None:
-        self._running: set[threading.Thread] = set()
-        self._joining: set[threading.Thread] = set()
+        self._running: set[_Worker] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self.is_abandoned = False
+        self._is_over = False
 
     @property
     def stopping(self) -> bool:
@@ -41,9 +50,11 @@ class Tasks:
         return self._stop.is_set()
 
     def start(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Run *work* concurrently with the other threads."""
-        thread = threading.Thread(target=work, args=arguments, name="tagcast-consumer", daemon=True)
+        """Run *work* concurrently with the other threads. Do nothing after `join`."""
+        thread = _Worker(target=work, args=arguments, name="tagcast-consumer", daemon=True)
         with self._lock:
+            if self._is_over:
+                return
             self._running = {each for each in self._running if each.is_alive()} | {thread}
             thread.start()
 
@@ -58,23 +69,25 @@ class Tasks:
     def abandon(self, seconds: float) -> None:
         """Wait at most *seconds* until all other threads have ended; then leave them running."""
         until = time.monotonic() + seconds
-        for thread in self._started() - {threading.current_thread()}:
+        for thread in self._others():
             thread.join(max(0.0, until - time.monotonic()))
-        self.is_abandoned = True
+            thread.is_abandoned = True
 
     def join(self) -> None:
-        """Wait until all threads have ended, including new ones.
-
-        Threads of this group that call this method do not wait for each other. Any other caller waits for all.
-        """
-        own = {threading.current_thread()} & self._started()
-        self._joining |= own
-        while others := self._started() - (self._joining if own else own):
+        """Wait until all other threads have ended, including new ones."""
+        while others := self._others(is_last=True):
             others.pop().join()
 
-    def _started(self) -> set[threading.Thread]:
+    def has_caller(self) -> bool:
+        """Return whether the current thread is one of these threads."""
+        return threading.current_thread() in self._running
+
+    def _others(self, *, is_last: bool = False) -> set[_Worker]:
+        """Return the other threads that run. *is_last*: if there are none, no further thread starts."""
         with self._lock:
-            return {each for each in self._running if each.is_alive()}
+            others = {each for each in self._running if each.is_alive() and each is not threading.current_thread()}
+            self._is_over = self._is_over or (is_last and not others)
+        return others
 
 
 class Slots:

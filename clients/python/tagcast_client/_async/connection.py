@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from tagcast_client.asyncio_tasks import AsyncPageReader, AsyncSleep
+from tagcast_client.asyncio_tasks import AsyncPageReader, AsyncSleep, is_abandoned
 from tagcast_client.batches import parts
 from tagcast_client.changing import GENERATE
 from tagcast_client.errors import (
@@ -117,6 +117,8 @@ class AsyncConnection:
                 wait_s,
             )
             await self._sleep(wait_s)
+            if is_abandoned():
+                break
         if isinstance(outcome, UnreachableError):
             raise outcome
         if outcome.status == 404 and operation.gone_is_done and tries.may_be_done:

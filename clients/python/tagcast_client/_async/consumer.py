@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import count
 from types import TracebackType
 from typing import Self
 
 from tagcast_client._async.client import AsyncClient
-from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict
+from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict, is_abandoned
 from tagcast_client.consuming import Batch, ConsumerOptions
 from tagcast_client.consuming import member_id as new_member_id
 from tagcast_client.errors import InvalidError, TagcastError
@@ -53,6 +54,7 @@ class AsyncConsumer:
         self._batches: set[Batch] = set()
         self._pulls, self._work, self._upkeep = AsyncTasks(), AsyncTasks(), AsyncTasks()
         self._slots = AsyncSlots(self.options.consume_thread_max)
+        self._own_shutdowns = count()
         self._has_left = False
 
     def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
@@ -99,12 +101,16 @@ class AsyncConsumer:
         return await self._work.pause(seconds)
 
     async def shutdown(self) -> None:
-        """Stop pulling, wait for the listeners, acknowledge, and leave the group. A listener may call this, too.
+        """Stop pulling, wait for the listeners, acknowledge, and leave the group.
 
-        Messages of an abandoned pull become visible again when their visibility timeout ends.
+        A listener and *on_error* may call this, too. If several do, all calls but the first return at once. Messages of
+        an abandoned pull become visible again when their visibility timeout ends.
         """
         self._work.stop()
         self._pulls.stop()
+        is_own = any(tasks.has_caller() for tasks in (self._pulls, self._work, self._upkeep))
+        if is_own and next(self._own_shutdowns):  # They would wait for each other.
+            return
         await self._pulls.abandon(ABANDONED_AFTER_S)
         await self._work.join()
         self._upkeep.stop()
@@ -163,7 +169,7 @@ class AsyncConsumer:
                     return
                 self._report(fault)
                 rest_s = min(BACKOFF_S_MAX, max(1.0, 2 * rest_s))
-            if self._pulls.is_abandoned:
+            if is_abandoned():
                 return
             # A pull that waits for messages keeps one slot only: other topics need the rest.
             most = options.consume_thread_max if batches and not options.ordered else 1
