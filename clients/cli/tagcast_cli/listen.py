@@ -29,7 +29,7 @@ def tags_of(header: str) -> list[str]:
     """
     try:
         tags = json.loads(header)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return [str(tag) for tag in tags] if isinstance(tags, list) else []
 
@@ -42,7 +42,7 @@ def body_text(body: bytes) -> str:
         return f"{len(body)} bytes"
     try:
         envelope = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         envelope = None
     if isinstance(envelope, dict) and "message_id" in envelope:
         text = str(envelope.get("body", envelope.get("body_base64", "")))

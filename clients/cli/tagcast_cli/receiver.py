@@ -88,7 +88,7 @@ def token_of(body: bytes) -> str | None:
     """
     try:
         asked = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     token = asked.get("verification_token") if isinstance(asked, dict) and len(asked) == 1 else None
     return token if isinstance(token, str) else None

@@ -7,8 +7,8 @@ import time
 import urllib3
 from tagcast.verification import VerificationResult, confirmation, handshake
 from tagcast_cli.app import app
-from tagcast_cli.listen import push_line
-from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply
+from tagcast_cli.listen import body_text, push_line, tags_of
+from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply, token_of
 from typer.testing import CliRunner
 
 from local.engine.engine import free_port
@@ -91,6 +91,13 @@ def test_listening_prints_a_line_per_push_and_the_totals() -> None:
     assert "shop test1/A #1 01747000000000000001 attempt 1 200 [apple] hello" in result.output
     assert "#2 01747000000000000002 attempt 1 503" in result.output
     assert "A: 2 pushes, 1 accepted, 1 refused" in result.output
+
+
+def test_a_body_of_deep_json_is_received_like_any_text() -> None:
+    deep = "[" * 100_000
+    assert body_text(deep.encode()) == "[" * 59 + "…"
+    assert tags_of(deep) == []
+    assert token_of(deep.encode()) is None
 
 
 def test_the_messages_of_a_batch_stand_below_its_line() -> None:
