@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
-from tagcast_client import Consumer, ConsumerOptions, Filter, Later, MessageModel, Pulled
+from tagcast_client import Consumer, ConsumerOptions, ConsumeStatus, Filter, Later, MessageModel, Pulled
 from tagcast_client.consuming import member_id as new_member_id
 from tagcast_client.instants import instant
 
@@ -18,7 +18,7 @@ from tagcast_cli.content import body_fields
 from tagcast_cli.filters import FilterOptions
 from tagcast_cli.groups import GroupName
 from tagcast_cli.instant import duration
-from tagcast_cli.listen import body_text
+from tagcast_cli.listen import UNPRINTED, body_text
 from tagcast_cli.options import with_options
 from tagcast_cli.session import Session, TopicName, session_of
 from tagcast_cli.visible import visible_line
@@ -50,21 +50,30 @@ def _pulled_json(message: Pulled) -> dict[str, object]:
 
 
 def _listener(
-    session: Session, later: int | None, stop_after: int | None, enough: threading.Event
+    session: Session,
+    later: int | None,
+    stop_after: int | None,
+    enough: threading.Event,
+    faults: list[BaseException],
 ) -> Callable[[Sequence[Pulled]], object]:
     seen = 0
 
     def listener(messages: Sequence[Pulled]) -> object:
         nonlocal seen
-        for message in messages:
-            seen += 1
-            if session.as_json:
-                session.print_json(_pulled_json(message))
-            else:
-                verdict = "done" if later is None else f"again in {later} s"
-                session.out.print(pulled_line(message, verdict), soft_wrap=True)
-        if stop_after is not None and seen >= stop_after:
+        try:
+            for message in messages:
+                seen += 1
+                if session.as_json:
+                    session.print_json(_pulled_json(message))
+                else:
+                    verdict = "done" if later is None else f"again in {later} s"
+                    session.out.print(pulled_line(message, verdict), soft_wrap=True)
+        except UNPRINTED as fault:
+            faults.append(fault)
+        if faults or (stop_after is not None and seen >= stop_after):
             enough.set()
+        if faults:
+            return ConsumeStatus.RECONSUME_LATER
         return None if later is None else Later(later)
 
     return listener
@@ -110,13 +119,15 @@ def consume(
         ordered=ordered,
         start_from=begins,
     )
-    enough = threading.Event()
+    enough, faults = threading.Event(), list[BaseException]()
     consumer = Consumer(session.api, name, options, on_error=lambda fault: session.warn(str(fault)))
     consumer.subscribe(topic, Filter.from_json(wanted))
-    consumer.register_message_listener(_listener(session, later, stop_after, enough))
+    consumer.register_message_listener(_listener(session, later, stop_after, enough, faults))
     if not session.as_json:
         session.out.print(Text(f"Joining {name} of {topic} as {options.member_id} — press Ctrl-C to stop."))
     _run(session, consumer, enough)
+    if faults:
+        raise faults[0]
 
 
 def _run(session: Session, consumer: Consumer, enough: threading.Event) -> None:

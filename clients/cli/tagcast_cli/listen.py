@@ -19,6 +19,8 @@ from tagcast_cli.session import Session, session_of
 from tagcast_cli.visible import visible_json, visible_line
 
 BODY_SHOWN_MAX = 60
+UNPRINTED = (OSError, SystemExit)
+"""The faults of a line that cannot be printed. Rich exits when the reader of a pipe ends, and then prints nowhere."""
 
 
 def tags_of(header: str) -> list[str]:
@@ -98,6 +100,13 @@ def _push_json(push: Push, reply: Reply) -> str:
     return visible_json(pushed)
 
 
+def _print_push(session: Session, push: Push, reply: Reply, name: str | None) -> None:
+    if session.as_json:
+        typer.echo(_push_json(push, reply))
+    else:
+        session.out.print(push_line(push, reply, name), soft_wrap=True)
+
+
 def _report_check(session: Session, name: str | None, origin: str) -> None:
     if not session.as_json:
         session.out.print(check_line(origin, name), soft_wrap=True)
@@ -134,16 +143,18 @@ def listen(
     session = session_of(ctx)
     out = session.out
     plan = FaultPlan(fail_from, fail_until, status, float(delay or 0))
-    enough = threading.Event()
+    enough, faults = threading.Event(), list[BaseException]()
     seen = 0
 
     def report(push: Push, reply: Reply) -> None:
         nonlocal seen
         seen += 1
-        if session.as_json:
-            typer.echo(_push_json(push, reply))
-        else:
-            out.print(push_line(push, reply, name), soft_wrap=True)
+        try:
+            _print_push(session, push, reply, name)
+        except UNPRINTED as fault:
+            faults.append(fault)
+            enough.set()
+            raise
         if stop_after is not None and seen >= stop_after:
             enough.set()
 
@@ -166,5 +177,7 @@ def listen(
         pass
     finally:
         receiver.stop()
+    if faults:
+        raise faults[0]
     if not session.as_json:
         _say_totals(out, receiver)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import tagcast_cli.app as command_line
+from tagcast_cli.session import Session
 from tagcast_client import Client, Filter
 from typer.testing import CliRunner, Result
 
@@ -48,6 +49,22 @@ def test_a_consumer_prints_what_it_gets_and_acknowledges_it(
     assert [line.rpartition(" ")[2] for line in result.output.splitlines()[1:]] == ["hello", "world"]
     assert "attempt 1 done [TagA] hello" in result.output
     assert api.done("orders") == ["hello", "world"]
+    assert client.list_members("orders", "workers") == ()
+
+
+def test_what_a_consumer_cannot_print_is_not_acknowledged(
+    api: PullingApi, client: Client, run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exits(session: Session, value: object) -> None:
+        monkeypatch.undo()  # Rich prints nowhere from now on.
+        raise SystemExit(1)
+
+    client.create_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
+    api.put("orders", "hello")
+    monkeypatch.setattr(Session, "print_json", exits)
+    result = run("--json", "consume", "orders", "workers", "--tag-expression", "TagA", "--member-id", "me")
+    assert (result.exit_code, api.done("orders")) == (1, [])
+    assert len(api.asked_for("nack")) == 1
     assert client.list_members("orders", "workers") == ()
 
 

@@ -1,9 +1,13 @@
 """The receiver counts per subscription, fails as planned and prints one line per push."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 
+import pytest
 import urllib3
 from tagcast.verification import VerificationResult, confirmation, handshake
 from tagcast_cli.app import app
@@ -12,6 +16,7 @@ from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply, token_of
 from typer.testing import CliRunner
 
 from local.engine.engine import free_port
+from tests.running_stack import wait_until
 
 
 def push_to(url: str, subscription: str, message_id: str, attempt: int = 1, topic: str = "test1") -> int:
@@ -91,6 +96,31 @@ def test_listening_prints_a_line_per_push_and_the_totals() -> None:
     assert "shop test1/A #1 01747000000000000001 attempt 1 200 [apple] hello" in result.output
     assert "#2 01747000000000000002 attempt 1 503" in result.output
     assert "A: 2 pushes, 1 accepted, 1 refused" in result.output
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_listening_ends_when_nobody_reads_its_lines(words: tuple[str, ...]) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "tagcast_cli.app", *words, "listen", "--port", str(port)]
+    reader, writer = os.pipe()
+    with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE) as listening:
+        os.close(writer)
+        url = f"http://127.0.0.1:{port}/"
+        assert wait_until(lambda: answers(url))
+        os.close(reader)
+        with pytest.raises(urllib3.exceptions.HTTPError):  # So it comes again.
+            push_to(url, "A", "1")
+        try:
+            assert listening.wait(10) == 1
+        finally:
+            listening.kill()
+
+
+def answers(url: str) -> bool:
+    try:
+        return urllib3.request("GET", url, retries=False).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
 
 
 def test_a_body_of_deep_json_is_received_like_any_text() -> None:
