@@ -485,6 +485,23 @@ def test_a_broadcasting_member_changes_its_own_filter_and_nobody_elses(fake: Fak
     assert group_of(fake, other.subscription.name).settings.filter == TAG_A
 
 
+def test_a_subscription_that_somebody_changed_stays_also_after_its_member_changed_its_filter(fake: FakeWorld) -> None:
+    own = beat(fake, A, TAG_A, Mode.BROADCASTING).subscription
+    put_subscription(fake.world, "test1", own.name, replace(own.settings, dead_letter_topic="test2"), own.version)
+    beat(fake, A, TAG_AB, Mode.BROADCASTING)
+    beat(fake, A, TAG_A, Mode.BROADCASTING)
+    later(fake, 2 * SILENCE_S)
+    assert fake.sweep().removed == 0
+    assert group_of(fake, own.name).version == 4
+
+
+def test_a_broadcasting_member_that_changed_its_filter_goes_after_a_day_of_silence(fake: FakeWorld) -> None:
+    beat(fake, A, TAG_A, Mode.BROADCASTING)
+    beat(fake, A, TAG_AB, Mode.BROADCASTING)
+    later(fake, SILENCE_S)
+    assert fake.sweep().removed == 1
+
+
 def test_a_broadcasting_member_that_is_silent_for_a_day_goes_and_the_others_stay(fake: FakeWorld) -> None:
     silent = beat(fake, A, TAG_A, Mode.BROADCASTING).subscription.name
     living = beat(fake, B, TAG_A, Mode.BROADCASTING).subscription.name

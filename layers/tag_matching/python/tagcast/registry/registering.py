@@ -81,7 +81,7 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
         if known.settings.endpoint.protocol is not Protocol.PULL:
             raise ConflictError(f"{known.name} is a push subscription")
         if heartbeat.mode is Mode.BROADCASTING and difference(known.settings.filter, heartbeat.filter):
-            known, registration = _put(world, heartbeat, known)
+            known, registration = _put(world, heartbeat, known, registration)
     differs = _difference(known, heartbeat)
     silence_s = heartbeat.silence_s if registration is None else registration.silence_s
     also = None if is_new else _join(world, heartbeat, registration)
@@ -107,15 +107,22 @@ def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:
         raise ConflictError(f"{heartbeat.group} is a subscription: its messages are shared")
 
 
-def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tuple[Subscription, Registration]:
+def _put(
+    world: World, heartbeat: Heartbeat, known: Subscription | None, registration: Registration | None = None
+) -> tuple[Subscription, Registration]:
     """Create the sender's subscription, or update *known* to the sender's filter.
 
-    Raises ConditionLostError on a concurrent change.
+    Only a subscription that no request created or updated may fall silent and be deleted. Raises ConditionLostError on
+    a concurrent change.
     """
     now = world.clock.now()
+    is_own = known is None or (registration is not None and registration.version == known.version)
+
+    def registered(made: Subscription) -> Registration:
+        return _registration(heartbeat, made.version if is_own else NO_VERSION, now)
 
     def also(made: Subscription) -> Write:
-        return REGISTRATIONS.put(_registration(heartbeat, made.version, now), made.topic, heartbeat.group, made.name)
+        return REGISTRATIONS.put(registered(made), made.topic, heartbeat.group, made.name)
 
     settings = _settings(heartbeat) if known is None else replace(known.settings, filter=heartbeat.filter)
     if_match = NO_VERSION if known is None else known.version
@@ -123,7 +130,7 @@ def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tupl
         made, _ = put_subscription(world, heartbeat.topic, heartbeat.subscription, settings, if_match, also)
     except PreconditionFailedError:
         raise ConditionLostError from None
-    return made, _registration(heartbeat, made.version, now)
+    return made, registered(made)
 
 
 def _join(world: World, heartbeat: Heartbeat, registration: Registration | None) -> Write:
