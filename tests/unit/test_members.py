@@ -522,6 +522,15 @@ def test_a_group_has_a_hundred_members_at_most(fake: FakeWorld, mode: Mode) -> N
     beat(fake, Client("7", ""), TAG_A, mode)
 
 
+def test_who_has_no_room_among_the_members_of_a_deleted_group_makes_no_group(fake: FakeWorld) -> None:
+    for place in range(MEMBERS_MAX):
+        beat(fake, Client(str(place), ""))
+    delete_subscription(fake.world, "test1", "workers")
+    with pytest.raises(ConflictError, match="at most 100"):
+        beat(fake, A, TAG_AB)
+    assert stored.subscription(fake.world.store, "test1", "workers") is None
+
+
 def test_a_group_is_either_shared_or_broadcasting(fake: FakeWorld) -> None:
     beat(fake)
     with pytest.raises(ConflictError, match="not broadcasting"):

@@ -44,6 +44,13 @@ class Membership:
         return self.shared is None or (self.shared == member.digest and (self.is_ordered or not member.is_ordered))
 
 
+def refuse_if_full(world: World, heartbeat: Heartbeat, known: Sequence[Member]) -> None:
+    """Raise ConflictError if the sender of *heartbeat* is not among the members of a full group."""
+    alive = {each.client.member_id for each in known if each.is_alive(world.clock.now())}
+    if len(alive) >= MEMBERS_MAX and heartbeat.client.member_id not in alive:
+        raise ConflictError(f"a group has at most {MEMBERS_MAX} members")
+
+
 def record_heartbeat(
     world: World,
     heartbeat: Heartbeat,
@@ -57,15 +64,13 @@ def record_heartbeat(
 
     *known* are the members as read. A new member makes the write *also* in the same transaction, and so does any member
     of a group without registration. *silence_s* is how long the group outlives its last member. Raises
-    ConditionLostError if the condition of *also* failed, and ConflictError if the group is full.
+    ConditionLostError if the condition of *also* failed.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
     others = [each for each in known if each is not before]
     is_join = before is None or not before.is_alive(now)
     alive = [each for each in others if each.is_alive(now)]
-    if is_join and len(alive) >= MEMBERS_MAX:
-        raise ConflictError(f"a group has at most {MEMBERS_MAX} members")
     member = Member(
         client=heartbeat.client,
         digest=digest(heartbeat.filter),

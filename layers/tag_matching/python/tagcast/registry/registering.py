@@ -32,7 +32,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.ports import World, Write
-from tagcast.registry.members import NOT_ORDERED, Membership, record_heartbeat, shared_membership
+from tagcast.registry.members import NOT_ORDERED, Membership, record_heartbeat, refuse_if_full, shared_membership
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
@@ -72,6 +72,7 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
     if any(each.mode is not heartbeat.mode for each in registrations):
         raise ConflictError(f"the group is not {heartbeat.mode.value}")
     registration = next((each for each in registrations if each.subscription == heartbeat.subscription), None)
+    refuse_if_full(world, heartbeat, members)
     if known is None:
         _check_room(world, heartbeat, len(registrations))
         known, registration = _put(world, heartbeat, None)
