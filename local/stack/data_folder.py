@@ -13,7 +13,7 @@ from local.engine.engine import free_port
 
 
 class FolderInUseError(RuntimeError):
-    """Another stack uses this folder."""
+    """Another stack, or something else, uses this folder."""
 
 
 @dataclass
@@ -29,7 +29,14 @@ class DataFolder:
     _lock: TextIO | None = None
 
     def take(self, fresh: bool) -> None:
-        """Lock the folder for this process. If `fresh`, delete the state and the reports of earlier runs."""
+        """Lock the folder for this process. If `fresh`, delete the state and the reports of earlier runs.
+
+        A folder without a lock had no earlier run. Raises FolderInUseError if another stack or something else uses the
+        folder.
+        """
+        was_used = (self.path / "lock").exists()
+        if self.engine.exists() and not was_used:
+            raise FolderInUseError(f"{self.engine} is not the state of a local stack: choose another --data")
         self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
         lock = (self.path / "lock").open("a+")
@@ -40,7 +47,7 @@ class DataFolder:
             raise FolderInUseError(f"another stack runs on {self.path}: stop it, or choose --data") from held
         self._lock = lock
         (self.path / "stack.json").unlink(missing_ok=True)
-        if fresh:
+        if fresh and was_used:
             for kept in ("engine", "reports"):
                 shutil.rmtree(self.path / kept, ignore_errors=True)
             for file in ("deployed", "minutes.sqlite"):
