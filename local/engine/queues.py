@@ -22,6 +22,8 @@ WAKERS = (
 )
 """Actions that may unblock a receive: new messages, and the end of a group's block."""
 
+NOT_IN_FLIGHT = "MessageNotInflight", "The specified message isn't in flight."
+
 Action = Callable[[dict[str, Any], str], Any]
 
 
@@ -80,17 +82,34 @@ def install(queues: ModuleType) -> None:
 
 
 def refuse_returned(queues: ModuleType) -> None:
-    """Refuse, like SQS, to change the visibility of a message that is not in flight."""
-    change = queues._HANDLERS["ChangeMessageVisibility"]
+    """Refuse, like SQS, to change the visibility of a message that is not in flight, alone or in a batch."""
+    change, change_all = (
+        queues._HANDLERS[name] for name in ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
+    )
+
+    def returned(request: Mapping[str, Any], queue_url: str) -> set[str]:
+        queue = queues._get_q(request.get("QueueUrl", queue_url), "sqs:ChangeMessageVisibility")
+        now = queues.time.time()
+        return {each["receipt_handle"] for each in queue["messages"] if each["visible_at"] <= now} - {None}
 
     def change_in_flight(request: Mapping[str, Any], queue_url: str) -> Any:
-        queue = queues._get_q(request.get("QueueUrl", queue_url), "sqs:ChangeMessageVisibility")
-        now, receipt = queues.time.time(), request.get("ReceiptHandle")
-        if any(each["receipt_handle"] == receipt and each["visible_at"] <= now for each in queue["messages"]):
-            raise queues._Err("MessageNotInflight", "The specified message isn't in flight.")
+        if request.get("ReceiptHandle") in returned(request, queue_url):
+            raise queues._Err(*NOT_IN_FLIGHT)
         return change(request, queue_url)
 
+    def change_all_in_flight(request: Mapping[str, Any], queue_url: str) -> Any:
+        gone = returned(request, queue_url)
+        refused = [each for each in request.get("Entries", ()) if each.get("ReceiptHandle") in gone]
+        if not refused:
+            return change_all(request, queue_url)
+        left = [each for each in request["Entries"] if each not in refused]
+        answer = change_all({**request, "Entries": left}, queue_url) if left else {"Successful": [], "Failed": []}
+        code, message = NOT_IN_FLIGHT
+        failed = [{"Id": each["Id"], "Code": code, "Message": message, "SenderFault": True} for each in refused]
+        return {**answer, "Failed": [*answer["Failed"], *failed]}
+
     queues._HANDLERS["ChangeMessageVisibility"] = change_in_flight
+    queues._HANDLERS["ChangeMessageVisibilityBatch"] = change_all_in_flight
 
 
 def forget_the_expired(queue: dict[str, Any]) -> None:

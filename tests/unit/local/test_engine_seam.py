@@ -189,6 +189,30 @@ def test_what_was_given_back_cannot_be_hidden_any_more() -> None:
         made._HANDLERS["ChangeMessageVisibility"]({**request, "VisibilityTimeout": 5}, "")
 
 
+def test_what_was_given_back_cannot_be_hidden_any_more_in_a_batch() -> None:
+    made = ModuleType("made")
+    vars(made).update(vars(sqs), _HANDLERS=dict(sqs._HANDLERS))
+    queues.refuse_returned(made)
+    url = sqs._HANDLERS["CreateQueue"]({"QueueName": "given-back-together"}, "")["QueueUrl"]
+    for body in "ab":
+        sqs._HANDLERS["SendMessage"]({"QueueUrl": url, "MessageBody": body}, "")
+    asked = {"QueueUrl": url, "MaxNumberOfMessages": 2}
+    taken = asyncio.run(sqs._HANDLERS["ReceiveMessage"](asked, ""))["Messages"]
+    handles = [each["ReceiptHandle"] for each in taken]
+
+    def hide(*seconds: int) -> tuple[list[str], list[str]]:
+        timed = zip(handles, seconds, strict=False)
+        entries = [{"Id": handle, "ReceiptHandle": handle, "VisibilityTimeout": each} for handle, each in timed]
+        answer = made._HANDLERS["ChangeMessageVisibilityBatch"]({"QueueUrl": url, "Entries": entries}, "")
+        return [each["Id"] for each in answer["Successful"]], [each["Id"] for each in answer["Failed"]]
+
+    assert hide(0, 9) == (handles, [])
+    assert hide(5, 5) == (handles[1:], handles[:1])
+    assert hide(5) == ([], handles[:1])
+    [again] = asyncio.run(sqs._HANDLERS["ReceiveMessage"](asked, ""))["Messages"]
+    assert again["Body"] == taken[0]["Body"]
+
+
 TEXTS = (
     "0",
     "-0",
