@@ -19,11 +19,13 @@ from tagcast_client import (
     ServerError,
     VerificationError,
 )
+from tagcast_client.settings import Endpoint
 from tagcast_client.testing import TEST_SECRET, TEST_URL, FakeApi, sign_push
 
 from tests.clients.in_memory_api import InMemoryApi
 
 HOOK = "https://example.com/hook"
+FUNCTION: Endpoint = {"protocol": "lambda", "function": "arn:aws:lambda:us-east-1:123456789012:function:f"}
 
 
 @pytest.mark.parametrize("kind", [FakeApi, InMemoryApi])
@@ -66,6 +68,9 @@ def asked_of(client: Client) -> list[object]:
     seen += [made.secret is None, client.get_subscription("orders", "g").secret]
     ends = client.rotate_secret("orders", "g", secret=TEST_SECRET, grace_seconds=60).former_secret_ends_at
     seen += [client.create_subscription("orders", "v", HOOK, signature="v1a").signatures]
+    for _ in range(2):
+        by_function = client.ensure_subscription("orders", "f", FUNCTION, secret=TEST_SECRET, signature="v1a")
+        seen += [by_function.signatures]
     seen += [client.create_subscription("orders", "w", {"protocol": "pull"}).start_from]
     seen += [code(lambda: client.rotate_secret("orders", "w", secret=TEST_SECRET))]
     endpoints: dict[str, Any] = {"o": HOOK, "p": {"protocol": "pull"}}

@@ -34,6 +34,7 @@ _LONGEST = {"max_interval_seconds": 512}
 _RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, **_LONGEST}
 _IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", **_LONGEST}
 _BATCH = {"max_bytes": 262_144}
+_SIGNED = ("http", "https")
 _FIELDS = MessageAttributes.__annotations__.keys() - {"tags"}
 _PATH = re.compile(r"/topics/([^/]+)(?:/subscriptions/([^/]+))?(/messages|/messages/batch|/secret/rotate)?")
 _CODES = {404: "not_found", 409: "conflict", 412: "precondition_failed", 501: "not_implemented"}
@@ -166,13 +167,14 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         shown = {field: value for field, value in settings.items() if field not in ("secret", "headers")}
         signatures = ["v1"] if settings.get("secret") else []
         signatures += ["v1a"] if settings.get("signature") == "v1a" else []
+        signatures = signatures if settings["endpoint"]["protocol"] in _SIGNED else []
         return {**shown, "topic": topic, "name": name, "signatures": signatures}
 
     def _rotate_secret(
         self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
         found = _find(self._subscriptions(topic), "subscription", name, headers)
-        if found.settings["endpoint"]["protocol"] not in ("http", "https"):
+        if found.settings["endpoint"]["protocol"] not in _SIGNED:
             raise _RefusedError(409, "secrets are allowed only for pushes over HTTP")
         secret, former = said.get("secret", TEST_SECRET), found.settings.get("secret")
         told = {} if "secret" in said else {"secret": secret}
