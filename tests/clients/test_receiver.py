@@ -21,7 +21,7 @@ from tagcast.pushing.envelope import http_request
 from tagcast.pushing.webhook_signature import Sign
 from tagcast.settings import Signature
 from tagcast_aws.store.signing_key import SubscriptionKeys
-from tagcast_client import Receiver, UnreadableError, VerificationError, item_failures, read_batch
+from tagcast_client import Received, Receiver, UnreadableError, VerificationError, item_failures, read_batch
 
 from tests.fakes.pushes import push_to
 
@@ -446,6 +446,26 @@ def test_the_recipe_for_batches_answers_which_failed(
     assert [each.json() for each in answers] == [item_failures(read_batch(headers, body)[1:])] * 2
     assert asyncio.run(post(flip(body))).status_code == 401
     assert capsys.readouterr().out == "orders 01787000000000000000 hello\n"
+
+
+def test_in_the_recipe_for_batches_an_exception_fails_only_its_message(recipe: Callable[[str], ModuleType]) -> None:
+    module = recipe("fastapi_batches")
+    headers, body = signed_batch(drafts=(Draft(b"a"), Draft(b"b"), Draft(b"c")))
+    done: list[str] = []
+
+    def process(message: Received) -> None:
+        if message.text() == "b":
+            raise KeyError("customer")
+        done.append(message.text())
+
+    async def post() -> httpx.Response:
+        transport = httpx.ASGITransport(module.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/hook", content=body, headers=dict(headers))
+
+    vars(module)["process"] = process
+    assert asyncio.run(post()).json() == item_failures(read_batch(headers, body)[1:2])
+    assert done == ["a", "c"]
 
 
 def test_the_recipe_for_flask_works(recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Receive batched pushes with FastAPI. Run `uvicorn fastapi_batches:app`. The subscription needs `batch`."""
 
+import logging
 import os
 
 from fastapi import FastAPI, Request, Response
@@ -36,6 +37,9 @@ async def hook(request: Request) -> Response:
             async with seen.once(message) as is_new:
                 if is_new:
                     process(message)
-        except (ValueError, InProgressError):
+        except InProgressError:
+            failed.append(message)
+        except Exception:
+            logging.exception("message %s failed", message.message_id)
             failed.append(message)
     return JSONResponse(item_failures(failed))
