@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -84,6 +85,7 @@ def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[
     def write(function: str, line: str) -> None:
         shown = readable(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock
         if shown is not None:
-            print(shown, file=out, flush=True)
+            with suppress(OSError):  # Nobody reads it, or its disk is full. The function must not wait for that.
+                print(shown, file=out, flush=True)
 
     return write

@@ -11,7 +11,8 @@ import pytest
 from local.engine.engine_process import host_executor
 from local.functions.lambda_api import Invocation, invocation_path
 from local.functions.lambda_host import LambdaHost
-from local.functions.worker import RUNTIME_API, FunctionSpec
+from local.functions.worker import RUNTIME_API, FunctionSpec, LogSink
+from local.stack.delivery_log import printer
 
 HANDLER = """
 import os, time
@@ -42,11 +43,12 @@ def with_host(
     code: str = HANDLER,
     size: int = 1,
     timeout_s: float = PATIENT_S,
+    log: LogSink = lambda function, line: None,
 ) -> None:
     (folder / "app.py").write_text(code)
 
     async def main() -> None:
-        host = LambdaHost(lambda function, line: None)
+        host = LambdaHost(log)
         spec = FunctionSpec(
             "f", "arn:aws:lambda:us-east-1:123456789012:function:f", "app.lambda_handler", folder, timeout_s, 128, {}
         )
@@ -122,6 +124,19 @@ def test_workers_that_wait_for_long_end_but_for_one(tmp_path: Path, monkeypatch:
 
 def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
+
+
+def test_a_function_runs_on_where_nobody_reads_its_log(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    talkative = "def lambda_handler(event, context):\n    for line in range(60): print('x' * 100_000)\n"
+
+    async def play(call: Call) -> None:
+        assert [await call(number) for number in range(3)] == 3 * [Invocation(b"null")]
+
+    with os.fdopen(writer, "w", buffering=1) as out:
+        with_host(tmp_path, play, talkative, timeout_s=SOON_S, log=printer(str, out))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)  # Its rest can be written on closing.
 
 
 def test_two_workers_serve_two_events_at_once(tmp_path: Path) -> None:
