@@ -551,6 +551,8 @@ def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, 
     with pytest.raises(DisagreementError) as refused, running(api, Gate()):
         pass
     assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
+    with Client(URL, transport=api) as client:
+        assert [each.member_id for each in client.list_members("TopicTest", "workers")] == ["other"]
 
 
 def test_a_group_that_changes_is_told_of_and_the_consumer_lives_on(api: PullingApi, running: type[Running]) -> None:

@@ -12,7 +12,7 @@ from tagcast_client._async.client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict, is_abandoned
 from tagcast_client.consuming import Batch, ConsumerOptions
 from tagcast_client.consuming import member_id as new_member_id
-from tagcast_client.errors import InvalidError, TagcastError
+from tagcast_client.errors import DisagreementError, InvalidError, TagcastError
 from tagcast_client.filters import Filter
 from tagcast_client.settings import AnyFilter
 
@@ -86,7 +86,11 @@ class AsyncConsumer:
         self.member_id = self.member_id or new_member_id()  # Not earlier: a fork may come between.
         try:
             for topic in self._filters:
-                await self._beat(topic)
+                try:
+                    await self._beat(topic)
+                except DisagreementError:  # The group lists this member among its 100, although it is refused.
+                    self._subscriptions[topic] = self.consumer_group
+                    raise
         except BaseException:
             await self._leave()
             self._subscriptions.clear()
