@@ -28,6 +28,11 @@ async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> 
         raise RuntimeError("the listener awaited something that was cancelled") from fault
 
 
+def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
+    """Call *on_error*. If it calls ``sys.exit``, the event loop ends."""
+    on_error(fault)
+
+
 def is_abandoned() -> bool:
     """Return False: an abandoned task is cancelled. A thread continues instead."""
     return False

@@ -25,6 +25,14 @@ def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
         raise RuntimeError(f"the listener exited with {fault.code}; call shutdown instead") from fault
 
 
+def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
+    """Call *on_error*. Raises RuntimeError if *on_error* called ``sys.exit``, which would end only this thread."""
+    try:
+        on_error(fault)
+    except SystemExit as ended:
+        raise RuntimeError(f"on_error exited with {ended.code}; call shutdown instead") from ended
+
+
 class _Worker(threading.Thread):
     is_abandoned = False
 
