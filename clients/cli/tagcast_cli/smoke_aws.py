@@ -68,6 +68,8 @@ RUNTIME, MEMORY_MB, TIMEOUT_S = "python3.13", 1024, 10
 """With less memory the function gets less CPU, and the first push would wait for the import of boto3."""
 ARCHIVED_BYTES_MAX = 256 * 1024 * 1024
 """The maximum bytes of the archive that a run reads. For a larger archive, use Athena."""
+EARLY = timedelta(minutes=5)
+"""Firehose names an object by its oldest record, which is at most this much older than the run's first message."""
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "TIMEOUT", "ERROR", "EXPIRED")
 
 
@@ -258,7 +260,7 @@ class OnAws:
 
     def _arrived(self, bucket: str) -> list[tuple[str, int]]:
         """Return the keys and sizes of the archived message objects since the run began."""
-        hours, at = [], self._began_at.replace(minute=0, second=0, microsecond=0)
+        hours, at = [], (self._began_at - EARLY).replace(minute=0, second=0, microsecond=0)
         while at <= self.now():
             hours.append(at)
             at += timedelta(hours=1)

@@ -12,8 +12,8 @@ import runpy
 import time
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -343,6 +343,17 @@ def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run
     reads = len(answers.of("s3:GetObject"))
     assert place.read_archived("t") == {"1", "3"}
     assert len(answers.of("s3:GetObject")) == reads == 1
+
+
+def test_the_object_of_a_first_message_may_be_named_by_the_hour_before(answers: Answers) -> None:
+    at = datetime.now(UTC).replace(minute=0, second=20, microsecond=0)
+    place = replace(place_of(answers), now=lambda: at)
+    content = gzip.compress(json.dumps({"topic": "t", "message_id": "1"}).encode())
+    before = at - timedelta(minutes=1)
+    own("s3").put_object(
+        Bucket=BUCKET, Key=f"raw/messages/dt={before:%Y-%m-%d}/hour={before:%H}/a.gz", Body=content
+    )
+    assert place.read_archived("t") == {"1"}
 
 
 def test_what_was_archived_is_read_from_every_page_of_the_list(answers: Answers) -> None:
