@@ -21,7 +21,10 @@ GZIP = b"\x1f\x8b"
 
 
 def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMessage | None:
-    """Return a message as published; None if the archive does not have it, or the topic archives no bodies."""
+    """Return a message as published; None if the archive does not have all of it.
+
+    The topic may archive no bodies, or an erasure or the retention may have taken a part of the message.
+    """
     for content in _objects(s3, bucket, datetime.fromtimestamp(accepted_at_of(message_id) / 1000, UTC)):
         if message_id.encode() not in content:
             continue
@@ -48,7 +51,7 @@ def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
 
 
 def _message(record: dict[str, Any]) -> NewMessage | None:
-    """Return the message of a record.
+    """Return the message of a record; None if a part is missing.
 
     >>> _message({"body_base64": "aGk=", "body_is_text": True, "tags": ["a"]}).body
     'hi'
@@ -57,7 +60,7 @@ def _message(record: dict[str, Any]) -> NewMessage | None:
     if (encoded := record.get("body_base64")) is not None:
         octets = base64.b64decode(encoded)
         body = octets.decode() if record.get("body_is_text") else octets
-    if body is None:
+    if body is None or record.get("hashes"):
         return None
     others = json.loads(record.get("attributes") or "{}")
     return NewMessage.like({**record, **others}, body)

@@ -250,6 +250,12 @@ def test_a_message_is_read_from_the_archive_of_the_hour_that_its_id_says_or_the_
     assert archived_message(Bucket({**other, "body": None}), "archive", "others", message_id) is None
 
 
+def test_a_message_that_lost_its_properties_is_not_shown_as_published() -> None:
+    message_id = f"{int(NOW.timestamp() * 1000) << ID_SEQUENCE_BITS:020d}"
+    left = {"topic": "orders", "message_id": message_id, "body": "hi", "hashes": {"properties": "0f"}}
+    assert archived_message(Bucket(left), "archive", "orders", message_id) is None
+
+
 def test_a_message_of_the_first_minutes_of_an_hour_is_read_from_the_object_of_the_hour_before() -> None:
     # Firehose names an object by its oldest record.
     accepted_at = NOW.replace(hour=12, minute=0, second=30)
