@@ -120,7 +120,7 @@ class JobSession:
 
         with suppress(ConnectionError):
             asked = _object(await reader.readline())
-            if secrets.compare_digest(str(asked.get("token")), self.token):
+            if secrets.compare_digest(str(asked.get("token")).encode("utf-8", "replace"), self.token.encode()):
                 job = asyncio.create_task(self._carry_out(asked["first"], asked["job"], lambda text: tell(said=text)))
                 gone = asyncio.create_task(reader.read())
                 self._jobs.add(job)

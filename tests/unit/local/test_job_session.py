@@ -137,12 +137,15 @@ def test_a_program_without_jobs_goes_and_others_come() -> None:
     play(story, idle_s=0.05)
 
 
-def test_without_the_token_nothing_is_run() -> None:
+@pytest.mark.parametrize("token", ["guessed", "schlüssel", "\ud800"])
+def test_without_the_token_nothing_is_run(token: str) -> None:
     async def story(ask: Asking) -> None:
-        ask._session["token"] = "guessed"
+        faults: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+        ask._session["token"] = token
         with pytest.raises(JobError, match="closed the connection"):
             await ask("audit")
-        assert ask.said == []
+        assert (ask.said, faults) == ([], [])
 
     play(story)
 
