@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState
 
-from glue_jobs.auditing.audit_entries import ENDS, HOUR_MS, end_is
+from glue_jobs.auditing.audit_entries import ENDS, ENTRY, HOUR_MS, end_is
 from glue_jobs.auditing.history import LANE
 
 if TYPE_CHECKING:
@@ -108,12 +108,13 @@ def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
 def failures(deliveries: DataFrame, *keys: str) -> DataFrame:
     """Return the most frequent outcomes of failed attempts, by *keys*: top_failures.
 
-    The counts are those of recorded failures of attempts, and of the outcomes of discarded deliveries.
+    The counts are those of recorded failures of attempts, and of the outcomes of discarded deliveries. A delivery that
+    moved in its backlog has another record of the same attempt.
     """
     waited = (sql.col("state") == EntryState.BLOCKED.value) & (sql.col("attempts") > 0)
     ended = sql.col("state").isin(EntryState.DISCARDED.value)
     failed = deliveries.where((waited | ended) & sql.col("outcome").isNotNull() & sql.col("removed_by").isNull())
-    named = failed.withColumn("hour", hour_of("accepted_at"))
+    named = failed.select(*ENTRY, "state", "attempts", "outcome", hour_of("accepted_at").alias("hour")).distinct()
     counted = named.groupBy(*keys, "outcome").agg(sql.count("*").alias("count"))
     order = Window.partitionBy(*keys).orderBy(sql.desc("count"), "outcome") if keys else None
     if order is None:

@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 from tagcast.model import EntryState
 
 from glue_jobs.auditing.audit_entries import ENDS
+from glue_jobs.io.schemas import DELIVERIES
 from glue_jobs.measuring import measures
+from tests.spark.story import message, wait
 
 DELIVERED = ENDS.index(EntryState.DELIVERED.value) + 1
 ENTRIES = (
@@ -49,6 +51,18 @@ def test_quantiles_are_exact_by_hour_and_by_anything_coarser(spark: SparkSession
         wanted = spark.sql(f"select {', '.join(keys)}, {columns} from entries group by {', '.join(keys)}")
         found = ours.select(*keys, *theirs)
         assert rounded(found.collect()) == rounded(wanted.collect())
+
+
+def test_a_failure_whose_delivery_moved_in_its_backlog_counts_once(spark: SparkSession) -> None:
+    # A longer max_interval_seconds moves a delivery of INDEPENDENT_RETRY, so it is recorded at both places.
+    some = [message(number) for number in (1, 2)]
+    waits = [wait(each, attempts=1, position=place, topic="fruit") for each in some for place in (1, 7)]
+    waits.append(wait(some[0], attempts=2, position=9, topic="fruit"))
+    columns = DELIVERIES.fieldNames()
+    rows = spark.createDataFrame([tuple(each.get(name) for name in columns) for each in waits], DELIVERIES)
+    [failed] = measures.failures(rows, "topic", "ordinal").collect()
+    assert [each.asDict() for each in failed.top_failures] == [{"outcome": "http 500", "count": 3}]
+    assert [row["count"] for row in measures.failures(rows).collect()] == [3]
 
 
 def rounded(rows: list[Any]) -> dict[str, list[float | None]]:

@@ -55,12 +55,13 @@ def counted(entries: Iterable[Entry]) -> Row:
 
 def failures(deliveries: Iterable[Fields]) -> list[Row]:
     """Return the most frequent outcomes of attempts that failed and of deliveries that were discarded."""
-    told = Counter(
-        each["outcome"]
+    attempts = {
+        tuple(each[name] for name in ("topic", "message_id", "ordinal", "state", "attempts", "outcome"))
         for each in deliveries
         if "outcome" in each and "removed_by" not in each
         if each["state"] == "discarded" or (each["state"] == "blocked" and each["attempts"] > 0)
-    )
+    }
+    told = Counter(attempt[-1] for attempt in attempts)
     ranked = sorted(told.items(), key=lambda each: (-each[1], each[0]))[:FAILURES_KEPT]
     return [{"outcome": outcome, "count": count} for outcome, count in ranked]
 

@@ -350,9 +350,7 @@ def test_the_object_of_a_first_message_may_be_named_by_the_hour_before(answers: 
     place = replace(place_of(answers), now=lambda: at)
     content = gzip.compress(json.dumps({"topic": "t", "message_id": "1"}).encode())
     before = at - timedelta(minutes=1)
-    own("s3").put_object(
-        Bucket=BUCKET, Key=f"raw/messages/dt={before:%Y-%m-%d}/hour={before:%H}/a.gz", Body=content
-    )
+    own("s3").put_object(Bucket=BUCKET, Key=f"raw/messages/dt={before:%Y-%m-%d}/hour={before:%H}/a.gz", Body=content)
     assert place.read_archived("t") == {"1"}
 
 
