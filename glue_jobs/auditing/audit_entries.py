@@ -80,6 +80,8 @@ def entries_told_of(deliveries: DataFrame) -> DataFrame:
 def _happened(deliveries: DataFrame) -> DataFrame:
     ended, waited = sql.col("state").isin(*ENDS), (sql.col("state") == EntryState.BLOCKED.value)
     gone = sql.col("removed_by").isNotNull()
+    # A large row may have no room for outcomes. Only a filter function that failed ends a delivery without an attempt.
+    unnamed = (sql.col("state") == EntryState.DISCARDED.value) & (sql.col("attempts") == 0) & sql.isnull("outcome")
     return deliveries.select(
         *ENTRY,
         "accepted_at",
@@ -93,7 +95,7 @@ def _happened(deliveries: DataFrame) -> DataFrame:
         sql.when(waited & ~gone, 1).alias("waited"),
         sql.when(gone, 1).alias("removed"),
         sql.when(sql.col("added_at").isNotNull(), 1).alias("matched"),
-        sql.when(sql.col("outcome") == FILTER_ERROR, 1).alias("dropped"),
+        sql.when((sql.col("outcome") == FILTER_ERROR) | unnamed, 1).alias("dropped"),
     )
 
 

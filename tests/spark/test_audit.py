@@ -105,7 +105,7 @@ def kept() -> dict[str, Plot]:
     raised.subscriptions.append(settings("raised", at=NOON + 100_000, version=2, max_retries=10))
     refiltered = message(1, "refiltered", subscriptions_version=2, matched=())
     late = message(1, "late_removal", matched=(), at=NOON + 10_000)
-    judged = message(1, "judged")
+    judged, dropped = message(1, "judged"), message(1, "dropped")
     function = '{"kind": "function", "function": "rate"}'
     replay = message(1, "replay", matched=(), replay_of="00000000000000000001")
     return {
@@ -151,6 +151,8 @@ def kept() -> dict[str, Plot]:
             [*subscribed("refiltered", filter=APPLE), filter_version("refiltered", 0, PEAR, since=2, version=2)],
         ),
         "late_removal": Plot([late], [], [*subscribed("late_removal"), removed("late_removal", NOON + 10_500)]),
+        # Its outcome, filter_error, had no room in the message's row.
+        "dropped": Plot([dropped], [end(dropped, state="discarded")], subscribed("dropped", filter=function)),
         "judged": Plot([judged], [end(judged, state="filtered")], subscribed("judged", filter=function)),
         "replay": Plot([replay], [], subscribed("replay")),
     }
@@ -344,7 +346,7 @@ def test_an_audit_judges_no_life_that_is_not_over_whatever_it_is_asked(
 def test_what_keeps_its_promises_is_not_accused(everything: tuple[int, dict[str, Any], Bucket]) -> None:
     _, certificate, _ = everything
     assert [each for each in certificate["listed"] if each["topic"] in kept()] == []
-    assert certificate["counts"]["matches_judged_later"] == 1
+    assert certificate["counts"]["matches_judged_later"] == 2
     assert certificate["counts"]["misses_not_provable"] == 1
     assert certificate["counts"]["replays"] == 1
     assert certificate["counts"]["late_entries"] == 9

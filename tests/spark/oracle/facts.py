@@ -74,8 +74,12 @@ class Entry:
 
     @property
     def is_dropped(self) -> bool:
-        """Say whether its filter function gave no answer, and it was dropped for that."""
-        return any(each.get("outcome") == "filter_error" for each in self.ends)
+        """Say whether its filter function gave no answer, and it was dropped for that. Large rows name no outcome."""
+        return any(
+            each.get("outcome") == "filter_error"
+            or (each["state"] == "discarded" and each["attempts"] == 0 and "outcome" not in each)
+            for each in self.ends
+        )
 
     @property
     def attempts(self) -> int | None:
