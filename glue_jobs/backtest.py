@@ -189,7 +189,7 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Evaluate candidates on a window of a topic. Exit code 0, or 1 if the subscription has no archived filter."""
+    """Evaluate candidates on a window of a topic. Exit code 0, or 1 if the subscription has no filter to compare."""
     parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
     parser.add_argument("--topic", type=arguments.path_part, required=True)
     parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")
@@ -222,6 +222,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.subscription is not None:
         try:
             current = current_filter(archive, given.topic, given.subscription, window.end_at)
+            if is_function(current):
+                raise LookupError(f"{given.topic}/{given.subscription} has a filter function: its verdicts are unknown")
         except LookupError as fault:
             finish({"job": "backtest", "ok": False, "detail": str(fault.args[0]), "html": None, "json": None})
             return 1

@@ -190,6 +190,16 @@ def test_the_filter_of_now_is_that_of_the_subscription_that_has_the_name_now(
     assert found == json.loads(APPLE)
 
 
+def test_a_backtest_compares_with_no_filter_function(spark: SparkSession, bucket: Bucket, told: Told) -> None:
+    bucket.put("messages", DAY, [message(1)])
+    bucket.put("subscriptions", DAY, subscribed("fruit", filter='{"kind": "function", "function": "judge"}'))
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    told()
+    asked = ["--archive", bucket.uri, *WINDOW, "--topic", "fruit", "--filter", PEAR, "--subscription", "s0"]
+    assert backtest.main(asked) == 1
+    assert told()["detail"] == "fruit/s0 has a filter function: its verdicts are unknown"
+
+
 def test_many_candidates_come_from_a_file(filled: S3Bucket, told: Told, tmp_path: Any) -> None:
     lines = [{"name": f"f{n}", "filter": {"kind": "sql92", "expression": f"price > {n}"}} for n in range(5)]
     (tmp_path / "candidates").write_text("\n".join(map(json.dumps, [*lines, {"name": "all", "filter": None}])))
