@@ -184,9 +184,13 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
 
     >>> verdict("audit", 0, {"judged": 12, "violations": 0}), verdict("audit", 3, {}), verdict("report", 0, {})
     ('No violations in 12 audited deliveries.', 'No deliveries to audit.', 'Done.')
+    >>> verdict("audit", 1, {"job": "compact", "failed": "lanes", "file": "raw/lanes/1.gz"})
+    'compact failed: raw/lanes/1.gz cannot be read.'
     """
     if code == NOTHING_JUDGED:
         return "No deliveries to audit."
+    if code and "violations" not in summary:
+        return f"{summary['job']} failed: {summary.get('detail') or str(summary.get('file')) + ' cannot be read'}."
     if job != "audit":
         return "Done."
     found = summary.get("violations", 0)

@@ -1,6 +1,7 @@
 """Says and leaves what a Spark job would: `fake_job.py REPORTS compact … --then JOB --archive URI …`.
 
-A job of the topic *broken* breaks, and one of the topic *slow* ends when it is told to.
+A job of the topic *broken* breaks, and one of the topic *slow* ends when it is told to. Before one of the topic
+*damaged* the compaction fails.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ def main(reports: Path, words: list[str]) -> int:
     if topic == "broken":
         print("the archive has <no> such day", file=sys.stderr)
         return 2
+    if topic == "damaged":
+        print(json.dumps({"job": words[0], "ok": False, "kinds": {}, "failed": "messages", "file": "raw/1.gz"}))
+        return 1
     while topic == "slow":
         time.sleep(0.05)
     page = reports / asked[0] / "day" / "index.html"

@@ -104,6 +104,14 @@ def test_a_violation_is_no_calm_sentence(stack: Visitor) -> None:
     assert "2 violations" in seen
 
 
+@pytest.mark.parametrize("job", ["audit", "report"])
+def test_a_job_that_another_one_before_it_kept_from_running_says_so(stack: Visitor, job: str) -> None:
+    seen = started(stack, job=job, topic="damaged").text
+
+    assert 'role="alert"' in seen
+    assert "compact failed: raw/1.gz cannot be read." in seen
+
+
 def test_without_a_stack_it_is_said_how_to_get_one(visitor: Visitor) -> None:
     assert "make run" in started(visitor, job="audit").text
 
