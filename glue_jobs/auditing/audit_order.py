@@ -14,6 +14,9 @@ from glue_jobs.auditing.history import LANE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+RUN_MS = 120_000
+"""A worker runs for at most two minutes. It writes what a filter function filtered with the results of its pushes."""
+
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
     """Return the lanes that always used BACKOFF_RETRY; other lanes promise no order.
@@ -40,7 +43,12 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
     tries = tries.where(sql.col("tried_at") >= sql.col("stood_at") + terms.blur_ms)
     first = tries.groupBy(*ENTRY).agg(sql.min("tried_at").alias("tried_at"))
     by_push = end_is(EntryState.DELIVERED) | end_is(EntryState.DISCARDED)
-    until = sql.when(by_push, sql.coalesce("last_attempt_at", "ended_at")).otherwise(sql.col("ended_at"))
+    by_function = end_is(EntryState.FILTERED) | (sql.col("dropped") == 1)
+    until = sql.when(by_function, sql.col("ended_at") - RUN_MS).when(
+        by_push, sql.coalesce("last_attempt_at", "ended_at")
+    )
+    # Nothing is pending after its expiry, even if the end is written later.
+    until = until.when(end_is(EntryState.EXPIRED), sql.least("ended_at", "expires_at")).otherwise(sql.col("ended_at"))
     until = sql.coalesce(until, "removed_at", sql.lit(terms.as_of))
     ended = ended.select(*ENTRY, until.alias("pending_until"))
     all_of = stood.join(ended, list(ENTRY)).join(first, list(ENTRY), "left")

@@ -34,6 +34,7 @@ from tests.spark.oracle.report import Window
 SKEW_MS, SECOND_MS, HOUR_MS = 1_000, 1_000, 3_600_000
 BLUR_MS = SKEW_MS + SECOND_MS
 TIMEOUT_S_MAX = 30
+RUN_MS = 120_000
 WRITTEN_WITHIN_MS = 8 * HOUR_MS
 Violation = tuple[str, str | None, str, int, int | None]
 """Kind, topic, message id, ordinal and instant."""
@@ -358,6 +359,10 @@ class Place:
         until = each.ended_at
         if each.end in ("delivered", "discarded") and each.last_attempt_at is not None:
             until = each.last_attempt_at
+        if until is not None and (each.end == "filtered" or each.is_dropped):
+            until -= RUN_MS  # The verdict of a function is written with the pushes of its run.
+        if until is not None and each.end == "expired":
+            until = min(until, each.expires_at or FOREVER)
         until = until if until is not None else each.removed_at
         return Place(
             (each.topic, each.message_id, each.ordinal),
