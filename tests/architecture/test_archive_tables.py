@@ -77,6 +77,11 @@ def test_a_day_is_compacted_before_it_is_reported_and_reported_before_it_is_audi
     }
 
 
+def test_a_week_of_failed_nights_is_made_up_for_by_the_next_compaction() -> None:
+    [action] = RESOURCES["DailyCompact"]["Properties"]["Actions"]
+    assert action["Arguments"] == {"--lookback-days": "7"}
+
+
 def test_all_that_a_producer_writes_can_be_taken_out() -> None:
     trace = TraceContext("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "vendor=MARK")
     draft = Draft(b"MARK", True, ("MARK",), "MARK", {"MARK": "MARK"}, "MARK", "text/MARK", trace)
