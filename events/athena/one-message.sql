@@ -1,6 +1,7 @@
 -- What became of one message, step by step, for each subscription that it matched.
 -- Parameters: the day of its acceptance, its id.
-select m.topic, s.subscription, (coalesce(d.last_attempt_at, d.changed_at) - m.accepted_at) / 1e3 as after_s,
+select distinct m.topic, s.subscription,
+  (coalesce(d.last_attempt_at, d.changed_at) - m.accepted_at) / 1e3 as after_s,
   d.state, d.attempts, d.outcome, d.removed_by
 from messages m
 left join deliveries d on d.dt = m.dt and d.message_id = m.message_id

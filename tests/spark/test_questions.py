@@ -38,6 +38,7 @@ def story() -> dict[str, list[Record]]:
     lost, late, nobody = some[0], some[1], message(9, at=NOON + HOUR_MS, tags=["plum", "red"], matched=())
     leek = message(1, "vegetables", at=NOON + 2 * HOUR_MS)
     held = [wait(lost, 1, attempts=n, after_ms=60_000 * n) for n in (1, 2)]
+    held.append(wait(lost, 1, attempts=1, position=7, after_ms=60_000))  # It moved in its backlog.
     ends = [end(each, after_ms=100 * (n + 1)) for n, each in enumerate(some)]
     ends += [
         end(lost, 1, "discarded", attempts=3, after_ms=180_000, outcome="http 503"),
