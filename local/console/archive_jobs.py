@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
+from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.instant import rfc3339
 from tagcast_cli.filters import filter_text
@@ -220,7 +221,7 @@ class GlueJobs:
         """Start the job, poll until it ends, and download its HTML report."""
         try:
             return self._run(order, said)
-        except (BotoCoreError, ClientError) as fault:
+        except (Boto3Error, BotoCoreError, ClientError) as fault:
             raise JobError(f"AWS refused: {fault}") from fault
 
     def prepare(self) -> None:

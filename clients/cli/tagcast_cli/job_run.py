@@ -124,6 +124,7 @@ class Archive:
         parts = urlsplit(uri)
         if parts.scheme not in ("s3", "s3a"):
             return Path(uri.removeprefix("file://"))
+        from boto3.exceptions import Boto3Error
         from botocore.exceptions import BotoCoreError, ClientError
 
         target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
@@ -132,7 +133,7 @@ class Archive:
             target.parent.mkdir(parents=True, exist_ok=True)
             s3 = client_of(self.owner, "s3", self.environment.get("AWS_PROFILE"))
             s3.download_file(parts.netloc, parts.path.lstrip("/"), str(target))
-        except (BotoCoreError, ClientError) as fault:
+        except (Boto3Error, BotoCoreError, ClientError) as fault:
             raise JobError(f"cannot download the report {uri}: {fault}") from fault
         finally:
             os.umask(known)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from boto3.exceptions import Boto3Error, RetriesExceededError
 from botocore.exceptions import ClientError
 from tagcast_cli import job_run
 from tagcast_cli.job_run import Days, JobError, Result
@@ -199,12 +200,19 @@ def test_a_report_is_looked_for_where_the_job_writes_it(end: str) -> None:
     assert JobOrder("report", days).folder == Window(days.first, days.end).label
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ClientError({"Error": {"Code": "404", "Message": "Not Found"}}, "HeadObject"),
+        RetriesExceededError(Boto3Error()),
+    ],
+)
 def test_a_report_that_cannot_be_downloaded_is_a_failure_with_its_reason(
-    stack: Visitor, monkeypatch: pytest.MonkeyPatch
+    stack: Visitor, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     class NoReport:
         def download_file(self, *asked: str) -> None:
-            raise ClientError({"Error": {"Code": "404", "Message": "Not Found"}}, "HeadObject")
+            raise fault
 
     class Done:
         def run(self, *asked: object, **more: object) -> Result:
