@@ -7,6 +7,7 @@ judge them.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -214,8 +215,8 @@ def _write_violations(archive: Archive, found: DataFrame, window: arguments.Wind
     archive.keep_only(days, window.days(), "reports", "audit", "violations")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a window. Exit code 1 if a promise was broken, 3 if nothing was judged and --nothing-judged is fail."""
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=3)
     parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
     parser.add_argument("--property", metavar="NAME=VALUE", help="only messages with this property, each listed")
@@ -231,8 +232,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = "what a window without anything to judge is: a failure, or none for a nightly run (default: %(default)s)"
     parser.add_argument("--nothing-judged", choices=("fail", "pass"), default="fail", help=text)
     given = arguments.parse(parser, argv)
-    window = arguments.window(parser, given)
-    subject = None if given.property is None else Subject(*arguments.property_of(parser, given.property))
+    given.window = arguments.window(parser, given)
+    given.subject = None if given.property is None else Subject(*arguments.property_of(parser, given.property))
+    return given
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Audit a window. Exit code 1 if a promise was broken, 3 if nothing was judged and --nothing-judged is fail."""
+    given = read_arguments(argv)
+    window, subject = given.window, given.subject
     now = arguments.now_ms()
     as_of = now - LAG_MS if given.as_of is None else min(given.as_of, now)  # No archive is complete for the future.
     terms = Terms(as_of, given.skew_ms, given.time_scale)

@@ -188,8 +188,7 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
     return messages
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Evaluate candidates on a window of a topic. Exit code 0, or 1 if the subscription has no filter to compare."""
+def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
     parser.add_argument("--topic", type=arguments.path_part, required=True)
     parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")
@@ -198,16 +197,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--subscription", help="compare the candidate with this subscription's newest filter before the window ends"
     )
     parser.add_argument("--samples", type=int, default=20, help="messages shown of each way (default: %(default)s)")
+    return parser
+
+
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments. Raises SystemExit (2) if they are bad."""
+    parser = _parser()
     given = arguments.parse(parser, argv)
-    window = arguments.window(parser, given)
+    given.window = arguments.window(parser, given)
     if given.subscription is not None and given.filter is None:
         parser.error("--subscription compares one --filter")
-    candidates = _candidates(parser, given)
+    given.candidates = _candidates(parser, given)
+    return given
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Evaluate candidates on a window of a topic. Exit code 0, or 1 if the subscription has no filter to compare."""
+    given = read_arguments(argv)
+    window, candidates = given.window, given.candidates
     archive = Archive.at(open_session(given), given.archive)
     if not candidates:
         rows = archive.spark.read.text(given.filters).collect()
         text = "\n".join(row.value for row in rows)
-        candidates = _checked(parser, "--filters", lambda: filter_sets.read_filters(text))
+        candidates = _checked(_parser(), "--filters", lambda: filter_sets.read_filters(text))
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS,))
     messages = archive.records(RecordKind.MESSAGES, window.days()).where(sql.col("topic") == given.topic)
     messages = _with_what_is_read(messages.withColumn("hour", hour_of("accepted_at")), candidates)

@@ -1,6 +1,7 @@
 """Runs several jobs in one Spark session: ``chain compact --archive A --then audit --archive A``.
 
 Starting Spark takes longer than a job on a small archive. The first job with another exit code than 0 ends the chain.
+If a job refuses its arguments, no job runs.
 With ``--serve``, the program reads chains from standard input, one JSON list per line. It prints ``{"ended": CODE}``
 after each chain.
 """
@@ -27,6 +28,17 @@ JOBS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 
+READERS = {
+    "audit": audit.read_arguments,
+    "backtest": backtest.read_arguments,
+    "delivery_report": delivery_report.read_arguments,
+    "erase": erase.read_arguments,
+    "replay": replay.read_arguments,
+    "retain": retain.read_arguments,
+}
+"""Checks the arguments of a job that other jobs may run before."""
+
+
 def links(words: Sequence[str]) -> Iterator[list[str]]:
     """Yield the arguments of each job.
 
@@ -48,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     code, words = 0, sys.argv[1:] if argv is None else argv
     if words == [SERVE]:
         return serve()
+    for job, *arguments in links(words):
+        if (read := READERS.get(job)) is not None:
+            read(arguments)
     for job, *arguments in links(words):
         code = JOBS[job](arguments)
         if code:

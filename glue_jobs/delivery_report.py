@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -128,16 +129,23 @@ def hour_rows(tables: Tables) -> DataFrame:
     return tables.hours.select(*columns, "blocked_ms", "top_failures", day_of("hour").alias("dt"))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Report on a window; exit code 0."""
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("delivery_report", __doc__ or "", lookback_days=1)
     parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
     parser.add_argument("--subscription", help="of --by: only this subscription")
     parser.add_argument("--by", choices=PERIODS, help="tell each subscription's figures by hour or day of acceptance")
     given = arguments.parse(parser, argv)
-    window = arguments.window(parser, given)
+    given.window = arguments.window(parser, given)
     if given.subscription is not None and (given.topic is None or given.by is None):
         parser.error("--subscription needs --topic and --by")
+    return given
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Report on a window; exit code 0."""
+    given = read_arguments(argv)
+    window = given.window
     archive = Archive.at(open_session(given), given.archive)
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)

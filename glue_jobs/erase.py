@@ -371,13 +371,20 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
     return {}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or erase. Exit code 1 if the erasure is refused, e.g. because a message may still be pending."""
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = _parser()
     given = arguments.parse(parser, argv)
-    selection = _selection(parser, given)
+    given.selection = _selection(parser, given)
     if not given.preview and not (given.by or "").strip():
         parser.error("--by says who asks")
+    return given
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Preview or erase. Exit code 1 if the erasure is refused, e.g. because a message may still be pending."""
+    given = read_arguments(argv)
+    selection = given.selection
     archive = Archive.at(open_session(given), given.archive)
     objects, now = archive.objects, arguments.now_ms()
     key = contents.key_of(objects)

@@ -29,7 +29,7 @@ from glue_jobs.io.messages_read import BODIES, Seen, body_of
 from glue_jobs.io.objects import Objects, RacedError, json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
-from glue_jobs.measuring.filter_sets import current_filter
+from glue_jobs.measuring.filter_sets import Filter, current_filter
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -258,25 +258,41 @@ def _span(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[i
     return first_at, end_at
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or send. Exit code 1 if the API refused a message or the run failed."""
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = _parser()
     given = arguments.parse(parser, argv)
-    first_at, end_at = _span(parser, given)
+    given.span = _span(parser, given)
     if not given.preview and not given.api:
         parser.error("--api says where to send")
     if not 1 <= given.chunk <= 100:
         parser.error("--chunk is from 1 to 100")
+    given.chosen_by = None if given.filter is None else _filter(parser, given.filter)
+    given.only = _filter(parser, given.only)
+    return given
+
+
+def _filter(parser: argparse.ArgumentParser, text: str) -> Filter:
+    """Return a filter in its JSON form, or exit with an error."""
+    try:
+        found: Filter = json.loads(text)
+        compile_filter(found)
+    except (ValueError, InvalidFilterError) as fault:
+        parser.error(f"--filter and --only name filters as JSON, null all messages: {fault}")
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Preview or send. Exit code 1 if the API refused a message or the run failed."""
+    given = read_arguments(argv)
+    (first_at, end_at), chosen_by, only = given.span, given.chosen_by, given.only
     archive = Archive.at(open_session(given), given.archive)
     try:
         if given.filter is None:
             chosen_by = current_filter(archive, given.topic, given.subscription, arguments.now_ms())
-        else:
-            chosen_by = json.loads(given.filter)
-        only = json.loads(given.only)
-        filters = (compile_filter(chosen_by), compile_filter(only))
-    except (LookupError, ValueError, InvalidFilterError) as fault:
-        parser.error(f"--filter and --only name filters as JSON, null all messages: {fault}")
+    except LookupError as fault:
+        _parser().error(f"--filter is missing, and {fault.args[0]}")
+    filters = (compile_filter(chosen_by), compile_filter(only))
     asked = json.dumps([given.topic, given.subscription, first_at, end_at, chosen_by, only, given.chunk])
     run_id = given.run_id or sha256(asked.encode()).hexdigest()[:12]
     days = [day for day in archive.curated_days(RecordKind.MESSAGES) if _holds(day, first_at, end_at)]

@@ -172,19 +172,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Report the due parts, or erase them. Exit code 0."""
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = _parser()
     given = arguments.parse(parser, argv)
-    days = {Part.BODY: given.body, Part.PROPERTIES: given.properties}
+    given.days = days = {Part.BODY: given.body, Part.PROPERTIES: given.properties}
     if any(number and number < DAYS_MIN for number in days.values()):
         parser.error(f"a part is kept for {DAYS_MIN} days at least: until then an erasure is refused, too")
     if given.kept_days is not None and max(days.values()) > given.kept_days:
         parser.error(f"records go after {given.kept_days} days, and their parts with them")
     if not any(days.values()):
         parser.error("give --bodies-days or --properties-days")
+    return given
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Report the due parts, or erase them. Exit code 0."""
+    given = read_arguments(argv)
     archive = Archive.at(open_session(given), given.archive)
-    until = until_of(days, arguments.now_ms())
+    until = until_of(given.days, arguments.now_ms())
     summary: dict[str, Any] = {"job": "retain", "ok": True, "preview": given.preview, "until": until}
     if given.preview:
         pending = sum(len(each.pending) for each in to_do(archive, until))

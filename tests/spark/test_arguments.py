@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from glue_jobs import audit, backtest, compact, delivery_report, erase, package, replay, retain
+from glue_jobs import audit, backtest, chain, compact, delivery_report, erase, package, replay, retain
 from glue_jobs.io import arguments, session
 
 JOBS = (compact, delivery_report, audit, backtest, replay)
@@ -145,3 +146,33 @@ def test_only_a_local_s3_gets_keys_and_jars() -> None:
     settings = session.s3a_settings("http://127.0.0.1:9", {})
     assert settings["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9"
     assert settings["spark.jars"].count(".jar") == 2
+
+
+SQL = '{"kind": "sql92", "expression": "a >"}'
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        ["audit", "--as-of", "noon"],
+        ["backtest", "--topic", "t", "--filter", SQL],
+        ["delivery_report", "--subscription", "s"],
+        ["erase", "--message", "1"],
+        ["replay", "--topic", "t", "--subscription", "s", "--only", SQL],
+        ["retain"],
+    ],
+    ids=lambda job: job[0],
+)
+def test_nothing_is_compacted_for_a_job_that_refuses_its_arguments(
+    job: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[Sequence[str]] = []
+
+    def run(words: Sequence[str]) -> int:
+        ran.append(words)
+        return 0
+
+    monkeypatch.setitem(chain.JOBS, "compact", run)
+    with pytest.raises(SystemExit) as ended:
+        chain.main(["compact", "--archive", "x", "--then", *job, "--archive", "x"])
+    assert (ended.value.code, ran) == (2, [])
