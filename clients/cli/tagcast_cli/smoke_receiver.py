@@ -81,12 +81,13 @@ def is_signed(headers: Mapping[str, str], body: bytes, secret: str, now_s: float
     (False, False)
     """
     name, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-    if not at.isdigit() or abs(int(at) - now_s) > SKEW_S_MAX:
+    if not at.isdecimal() or abs(int(at) - now_s) > SKEW_S_MAX:
         return False
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
     digest = hmac.new(key, f"{name}.{at}.".encode() + body, hashlib.sha256).digest()
-    wanted = f"v1,{base64.b64encode(digest).decode()}"
-    return any(hmac.compare_digest(wanted, each) for each in headers.get("webhook-signature", "").split(" "))
+    wanted = f"v1,{base64.b64encode(digest).decode()}".encode()
+    signatures = headers.get("webhook-signature", "").encode(errors="replace").split(b" ")
+    return any(hmac.compare_digest(wanted, each) for each in signatures)
 
 
 def note(settings: Mapping[str, str], subscription: str, message_id: str, attempt: int, status: int) -> None:

@@ -300,7 +300,9 @@ def test_the_receiver_notes_signed_pushes_and_direct_invocations_and_nothing_els
     def request(method: str, headers: dict[str, str]) -> dict[str, Any]:
         return {"requestContext": {"http": {"method": method}}, "headers": headers, "body": "{}"}
 
-    assert answer(request("POST", unsigned), settings) == {"statusCode": 401}
+    forged = {"webhook-timestamp": str(int(time.time())), "webhook-signature": "v1,é"}
+    for headers in (unsigned, {**unsigned, **forged}, {**unsigned, "webhook-timestamp": "²"}):
+        assert answer(request("POST", headers), settings) == {"statusCode": 401}
     assert answer(request("GET", {}), settings) == {"statusCode": 200}
     agreed = answer(request("OPTIONS", {"WebHook-Request-Origin": "a.tagcast"}), settings)
     assert agreed["headers"]["webhook-allowed-origin"] == "a.tagcast"
