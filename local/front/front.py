@@ -75,7 +75,9 @@ class Front:
 
     async def listen(self, port: int) -> int:
         """Serve on 127.0.0.1 and return the port. Port 0 selects a free port."""
-        self._runner = web.ServerRunner(plain_server(self._serve, HTTP_API_PAYLOAD_BYTES_MAX), shutdown_timeout=2)
+        # API Gateway passes a compressed body on as it is, and the functions refuse it.
+        server = plain_server(self._serve, HTTP_API_PAYLOAD_BYTES_MAX, auto_decompress=False)
+        self._runner = web.ServerRunner(server, shutdown_timeout=2)
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, "127.0.0.1", port).start()

@@ -99,6 +99,14 @@ def test_a_page_of_another_origin_is_refused(origin: str, status: int) -> None:
     with_front(play)
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+def test_a_compressed_body_reaches_the_function_as_it_is(encoding: str) -> None:
+    def play(call: Call) -> None:
+        assert call("/topics/t", **{"content-encoding": encoding})[0] == 200
+
+    with_front(play)
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
