@@ -252,7 +252,7 @@ def test_alternatives_and_levels_are_bounded() -> None:
     compile_filter({"kind": "event_pattern", "pattern": ors(3)})
     assert any("combinations" in detail for detail in refused(ors(4)).values())
     deep: dict[str, Any] = {"a": [1]}
-    for _ in range(50):
+    for _ in range(49):
         deep = {"a": deep}
     compile_filter({"kind": "event_pattern", "pattern": deep})
     assert any("50 levels" in detail for detail in refused({"a": deep}).values())

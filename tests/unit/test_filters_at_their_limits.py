@@ -177,7 +177,7 @@ LIMITS: dict[str, list[Case]] = {
             for block, address in (("0.0.0.0/0", "255.255.255.255"), ("10.0.0.1/31", "10.0.0.0"), ("::/0", "::1"))
         ),
     ],
-    "PATTERN_DEPTH_MAX": [pattern(nested(PATTERN_DEPTH_MAX, {"a": [1]}), nested(PATTERN_DEPTH_MAX, {"a": 1}))],
+    "PATTERN_DEPTH_MAX": [pattern(nested(PATTERN_DEPTH_MAX - 1, {"a": [1]}), nested(PATTERN_DEPTH_MAX - 1, {"a": 1}))],
     "PATH_CHARACTERS_MAX": [pattern({"a" * PATH_CHARACTERS_MAX: [1]}, {"a" * PATH_CHARACTERS_MAX: 1})],
     "FIELDS_MAX": [pattern({f"f{n}": [n] for n in range(FIELDS_MAX)}, {f"f{n}": n for n in range(FIELDS_MAX)})],
     "ALTERNATIVES_MAX": [

@@ -208,7 +208,7 @@ class _Reader:
         *,
         in_or: bool,
     ) -> None:
-        if pointer.count("/") > PATTERN_DEPTH_MAX:
+        if pointer.count("/") >= PATTERN_DEPTH_MAX:
             self._too_much(f"a pattern must have at most {PATTERN_DEPTH_MAX} levels", pointer)
         if not members:
             self._fault("must not be empty", pointer)
