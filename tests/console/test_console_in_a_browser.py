@@ -249,7 +249,7 @@ def test_the_tail_shows_what_happens_as_it_happens_until_it_is_paused(window: Wi
     assert page.locator("#tail").get_attribute("hx-get") is None
     window.open("/topics/quotes")
     expect(page.locator("#tail")).to_contain_text(last)
-    expect(page.locator(".facts")).to_contain_text("published")
+    assert wait_until(lambda: "published" in window.open("/topics/quotes").locator(".facts").inner_text())
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.fuzzing.scenario import OPERATIONS, Scenario
 
-SCENARIOS, STEPS = 40, 12
+SCENARIOS, STEPS = 50, 12
 """Hypothesis also draws constants of the loaded modules, so workers play different scenarios."""
 
 
@@ -28,4 +28,4 @@ def test_made_up_requests_are_answered_as_the_document_says_and_leave_no_garbage
     play()
 
     successful = {name for name, status in asked if status < 300}
-    assert len(successful) > len(OPERATIONS) / 2, (asked, successful)
+    assert len(successful) > len(OPERATIONS) / 3, (asked, successful)

@@ -54,7 +54,7 @@ def is_trouble(kind: str, fields: Mapping[str, Any]) -> bool:
     """Say whether a record of the archive is an event of its topic."""
     if kind == "lanes":
         before, after = fields["previous_state"], fields["state"]
-        return before != after and (after in TROUBLE or (before in TROUBLE and after in ("active", "retrying")))
+        return before != after and (before in TROUBLE or after in TROUBLE)
     return kind == "deliveries" and fields["state"] in ("discarded", "expired")
 
 
