@@ -314,10 +314,10 @@ def group_files(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
 
 
 def place_chunks(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the chunks as (number, first, content). One partition has all chunks of a range, sorted by first id.
+    """Return each chunk with the number of its range: (number, first, content).
 
-    *keys* are the first keys of the ranges, *number* is the number of the range. A chunk with records of several ranges
-    is returned once for each of these ranges, and ``runs.merge`` takes only the records of the range.
+    *keys* are the first keys of the ranges. All chunks of a range are in one partition, sorted by first id. A chunk
+    with records of several ranges is returned once for each; ``runs.merge`` takes only the records of the range.
     """
     begins = sql.array(*(sql.lit(key) for key in keys))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
     """Repair a batch of stream records; report the failed records.
 
-    An unreadable record is logged and left to the sweep and its search, because it would stop its shard for an hour.
+    An unreadable record is logged and skipped: it would stop its shard for an hour. The sweep does the missed work.
     """
     arrivals: list[Arrival] = []
     for record in event["Records"]:

@@ -100,7 +100,7 @@ async def archive(request: web.Request) -> web.Response:
 
 
 def page_of(desk: Desk, reports: list[Report]) -> str | None:
-    """Return the name of the last job's HTML report, if the report is listed."""
+    """Return the name of the last job's HTML report; None if it is not among *reports*."""
     ended = desk.jobs.ended
     if ended is None or ended.page is None:
         return None

@@ -54,7 +54,7 @@ class LaneNeed(StrEnum):
 
 
 def need_words(name: str, lanes: int) -> str:
-    """Return the words for the need *name*, which comes from an address. Return an unknown name unchanged."""
+    """Return the words for the need *name* of a URL. An unknown name is returned unchanged."""
     return LaneNeed(name).words(lanes) if name in list(LaneNeed) else name
 
 
@@ -101,7 +101,7 @@ class Choice:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Choice:
-        """Parse a selection from an address."""
+        """Parse a selection from the query of a URL."""
         return cls(**{each.name: query.get(each.name, "").strip() for each in fields(cls)})
 
     @property
@@ -121,7 +121,7 @@ class Choice:
         )
 
     def path(self, **changes: str) -> str:
-        """Return the address of this selection, with changes.
+        """Return the URL path of this selection with *changes*.
 
         >>> Choice(state="blocked").path(host="http://a:9"), Choice(state="blocked").path(state="")
         ('/?state=blocked&host=http%3A%2F%2Fa%3A9', '/')
@@ -196,7 +196,7 @@ class BacklogCounts:
         return {name: self._known[name][1] for name in names if name in self._known}
 
     def forget(self) -> None:
-        """Forget all counts, also that of a running count, because this console has changed lanes."""
+        """Forget all counts and cancel a running count, because this console has changed lanes."""
         self._known = {}
         if self._task is not None:
             self._task.cancel()

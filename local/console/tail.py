@@ -47,7 +47,7 @@ def rates_of(counts: Counts) -> Rates | None:
 
 
 def wish_of(query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the selection of events in the page's form, as arguments."""
+    """Return the event filters in the page's form as arguments of ``AsyncClient.tail``."""
     return {name: query.get(name, "").strip() or None for name in ("kind", "subscription", "state")}
 
 
@@ -59,7 +59,7 @@ async def tail(request: web.Request) -> web.Response:
     gone = ""
     try:
         if topic and after:
-            with suppress(ThrottledError):  # Too many wait for the topic: the page looks again all the same.
+            with suppress(ThrottledError):  # Too many requests wait for the topic: read without waiting.
                 await desk.api.tail(topic, **wish_of(query), max_events=1, cursor=after, wait_seconds=WAIT_S)
         if topic:
             shown = SHOWN_IN_TOPIC if query.get("short") == "yes" else SHOWN

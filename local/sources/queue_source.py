@@ -16,13 +16,13 @@ from local.sources.batch_result import Invoke, failed_items
 RETRY_S = 5
 LONG_POLL_S = 1
 TURNS, LASTS_S = 2, 0.5
-"""Two batches overlap; a batch longer than half a second does not count."""
+"""At most two batches overlap; a batch longer than half a second is no longer counted."""
 TOPICS_AT_ONCE = 64
 
 
 @dataclass
 class QueueSource:
-    """Receives from one queue and invokes one function; run `step` in as many threads as batches may overlap.
+    """Receives from one queue and invokes one function. Each call of `step` handles one received batch.
 
     `calls` have the permissions of the function, as on AWS. `owner` makes failed messages visible again sooner than on
     AWS. The queue itself keeps the order: a group with messages in flight yields no other messages.

@@ -36,7 +36,7 @@ def names_in(file: Path) -> tuple[str, ...]:
 
 
 def specs_of(file: Path) -> tuple[FunctionSpec, ...]:
-    """Return the host's description of each function of *file*."""
+    """Return a specification for the Lambda host for each function of *file*."""
     path = file.resolve()
     return tuple(
         FunctionSpec(

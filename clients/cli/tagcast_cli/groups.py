@@ -30,7 +30,7 @@ def members_of(session: Session, topic: str, name: str) -> list[Json]:
 
 
 def members_text(members: list[Json]) -> Text:
-    """Return the number of members, and how many of them have another filter than the group.
+    """Return the number of members, and how many disagree with the group about the filter or the order.
 
     >>> members_text([{"agrees": True}, {"agrees": False}]).plain
     '2, 1 disagrees'
@@ -92,7 +92,7 @@ def list_groups(ctx: typer.Context, topic: TopicName) -> None:
 
 @group.command("show")
 def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
-    """Show a consumer group and its members. Members with another filter receive nothing."""
+    """Show a consumer group and its members. A member that disagrees about the filter or the order cannot pull."""
     session = session_of(ctx)
     answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
     if protocol_of(answer.json.get("endpoint")) != "pull":

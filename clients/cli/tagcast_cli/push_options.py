@@ -146,7 +146,7 @@ class SecretOptions:
 
 @dataclass(frozen=True)
 class SubscriptionOptions:
-    """The options of a subscription. *settings* holds the settings that have no class of options."""
+    """The options of a subscription. *settings* holds all settings without a field of their own."""
 
     endpoint: EndpointOptions
     filter: FilterOptions

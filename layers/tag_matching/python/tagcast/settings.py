@@ -41,7 +41,7 @@ class ContentFormat(StrEnum):
 
 
 class Signature(StrEnum):
-    """The signatures of a push over HTTP. v1: by the subscription's secret; v1a: by the service's keys, too."""
+    """The signatures of a push over HTTP. v1: by the subscription's secret; v1a: also by its ed25519 keys."""
 
     V1 = "v1"
     V1A = "v1a"

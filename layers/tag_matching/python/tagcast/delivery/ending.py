@@ -31,8 +31,8 @@ def end_due(
 ) -> bool:
     """End a delivery in a backlog and delete its due row. Return whether it was pending there.
 
-    *known* is the row of the message, if the caller just read the delivery as pending. The function only deletes a
-    stale due row, whose delivery is not pending in the backlog. Raises ConditionLostError if nothing was written.
+    If the delivery was not pending there, its due row is stale and is deleted, and nothing ends. *known* is the row of
+    the message, if the caller just read the delivery as pending. Raises ConditionLostError if nothing was written.
     """
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)

@@ -98,7 +98,7 @@ class _AcceptedDraft:
 
 
 def check_draft(world: World, topic: Topic, draft: Draft, claim: Idempotency | None) -> Fault | None:
-    """Return the fault of a too large body; None if *topic* allows its size, or if *claim* was accepted before."""
+    """Return a fault if the body is larger than *topic* allows, unless an earlier request with *claim* was accepted."""
     if len(draft.body) <= topic.settings.body_bytes_max or (claim is not None and is_accepted(world, topic, claim)):
         return None
     return Fault(

@@ -193,8 +193,8 @@ def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
 def retained_count(world: World, topic: str) -> int:
     """Return how many live messages have pending deliveries after their first round, at most :data:`RETAINED_MAX`.
 
-    Reads at most :data:`PAGES_MAX` pages of rows. Rows of expired messages may be in front, until the sweep deletes
-    them.
+    At most :data:`PAGES_MAX` pages of rows are read, oldest first. So the number is too low if they are full of expired
+    messages, whose rows the sweep deletes later.
     """
     now, found = world.clock.now(), set[str]()
     after = first_id_at(now - RETENTION_S_MAX * 1000)

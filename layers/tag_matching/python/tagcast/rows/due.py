@@ -80,7 +80,7 @@ class PendingDelivery:
         return due_key(self.subscription_id, self.position, self.message_id)
 
     def planned(self, due_at: int) -> PendingDelivery:
-        """Return the delivery at its position in a backlog under INDEPENDENT_RETRY, where it is due at *due_at*."""
+        """Return the delivery with the position of the due time *due_at*, for a backlog under INDEPENDENT_RETRY."""
         return replace(self, position=position_at(due_at))
 
     @property
@@ -191,12 +191,12 @@ def appended_after(now: int) -> int:
 
 
 def due_put(due: PendingDelivery) -> Put:
-    """Return the write of a delivery that joins its backlog."""
+    """Return the write that adds a delivery to its backlog."""
     return Put(due.key, DUES.row_of(due))
 
 
 def due_change(known: PendingDelivery, changed: PendingDelivery) -> Put:
-    """Return the write of *changed* over *known*, unless another attempt was counted since the read."""
+    """Return the write that replaces *known* by *changed*. It fails if another attempt was counted since the read."""
     return Put(known.key, DUES.row_of(changed), {"attempts": known.attempts})
 
 
@@ -263,7 +263,7 @@ def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:
 
 
 def pulled_put(topic: str, message_id: str, ordinal: int, pulled: FailedPulls, expires_at: int) -> Put:
-    """Return the write of an entry's failed pulls."""
+    """Return the write that stores the failed pulls of an entry."""
     row = {**PULLED.row_of(pulled), "ttl": ttl_after(expires_at)}
     return Put(pulled_key(topic, message_id, ordinal), row)
 

@@ -61,7 +61,7 @@ def secrets_key(topic: str, name: str) -> Key:
 
 
 def exchange_key(until: int, topic: str, name: str) -> Key:
-    """Return the key that lists rotated secrets, the earliest *until* first."""
+    """Return the key of a subscription in the list of rotated secrets, which is sorted by *until*."""
     return Key(Table.REGISTRY, "EXCHANGED", f"{until:015d}#{topic}#{name}")
 
 
@@ -146,7 +146,7 @@ def watch_key(topic: str) -> Key:
 
 
 def waiting_key(topic: str) -> Key:
-    """Return the key of the waiting places of a topic's requests."""
+    """Return the key of the row with the places for a topic's waiting requests."""
     return Key(Table.MESSAGES, f"WAITING#{topic}", "WAITING")
 
 

@@ -26,7 +26,7 @@ def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
     joined = _append_messages(lane, message_ids)
     if not lane.state.is_asleep:
         return _update(joined, _same_length(lane), "appended", "joined")
-    # The sweep may only postpone the check of a sleeping lane: this time is early enough then, too.
+    # If the sweep has postponed the check since the read, this time is still early enough.
     wake_at = expires_at if lane.wake_at is None else min(lane.wake_at, expires_at)
     return _update(replace(joined, wake_at=wake_at), _same_length(lane), "appended", "joined", "wake_at")
 
@@ -39,9 +39,8 @@ def append_after(lane: Lane, appended: int) -> Update:
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
     """Return the write that adds messages to a lane.
 
-    The lane is claimed, or its next attempt is planned for the time when the messages are due, or earlier.
-
-    The write fails if a worker planned the next attempt without these messages.
+    Use this write if the lane is claimed, or if its next attempt is not later than the messages are due. The write
+    fails if a worker planned the next attempt without these messages.
     """
     joined = _append_messages(lane, message_ids)
     return _update(joined, _unplanned(lane), "appended", "joined")
@@ -166,7 +165,8 @@ def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
     """Return the lane without its head, and the write.
 
-    The next delivery is due now. A sleeping lane keeps its next check, and the claim of an attempt before its sleep.
+    The next delivery is due now. A sleeping lane keeps its next check. It also keeps a claim from before its
+    sleep, because that attempt may still run.
     """
     skipped, sets = replace(lane, generation=generation, planned_for=None), ["generation", "planned_for"]
     if not lane.state.is_asleep:

@@ -75,7 +75,10 @@ def _origin_in(row: Attributes) -> Origin:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of one delivery, written as a row after its first round, or before that round is stored."""
+    """The end of one delivery that has a row of its own, because the row of the round does not store it.
+
+    The delivery ended before or after the round was stored, or it ended undelivered in the round, with a history.
+    """
 
     origin: Origin
     ordinal: int
@@ -159,7 +162,7 @@ LATE = RowFormat(late_key, _late_row, _late_in)
 
 
 def accepted_put(row: MessageRow) -> Put:
-    """Return the write of an accepted message, unless its id exists."""
+    """Return the write that stores an accepted message. It fails if the id exists."""
     return MESSAGES.put(with_stored_body(row), *row.names, expect={"pk": ABSENT})
 
 

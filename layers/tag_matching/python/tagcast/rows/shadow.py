@@ -39,7 +39,7 @@ DIFFERENCES = (Comparison.ONLY_ACTIVE, Comparison.ONLY_SHADOW)
 class Shadow:
     """A candidate filter beside a subscription's active filter.
 
-    *shadow_version* is the topic's subscriptions version at the shadow's start. It is unique.
+    *shadow_version* is unique: the ``subscriptions_version`` of the topic just after the shadow was created.
     """
 
     topic: str

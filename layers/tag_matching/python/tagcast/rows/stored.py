@@ -218,7 +218,10 @@ def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
 
 
 def sections(store: Store, row: MessageRow, *, rounds_only: bool = False) -> list[MessageRow]:
-    """Return a message once for each of its sections; if *rounds_only*, without later ends."""
+    """Return all sections of a wide message, or a narrow message alone.
+
+    If *rounds_only*, the states of a wide message come from its rounds only, not from the rows of single deliveries.
+    """
     if not row.is_wide:
         return [_with_ends(store, row)]
     rows: list[list[Row]] = [[] for _ in row.bounds]

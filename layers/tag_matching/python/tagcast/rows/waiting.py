@@ -46,12 +46,12 @@ def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[Waiti
 
 
 def taking_update(place: WaitingPlace, until: int) -> Update:
-    """Return the write that reserves a place for a waiting request until *until*, unless another request has it."""
+    """Return the write that takes a free place until *until*. It fails if another request took it since the read."""
     changes = {place.attribute: until, "ttl": until // 1000 + KEPT_S}
     expect = {place.attribute: ABSENT if place.until is None else place.until}
     return Update(waiting_key(place.topic), changes, expect=expect)
 
 
 def leaving_update(place: WaitingPlace) -> Update:
-    """Return the write that frees a place, unless another request took it after it became free."""
+    """Return the write that frees a place. It fails if another request took the place after *until*."""
     return Update(waiting_key(place.topic), {}, remove=(place.attribute,), expect={place.attribute: place.until})

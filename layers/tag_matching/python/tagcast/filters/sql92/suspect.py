@@ -22,7 +22,10 @@ class Suspect:
 
     @classmethod
     def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: FullExpression) -> "Suspect":
-        """Return the suspect of an expression with its alternatives."""
+        """Return the suspect of an expression.
+
+        It has the terms; or *whole*, if the expression has several alternatives or a part without terms.
+        """
         if len(alternatives) > 1:
             return cls(owners, (), whole)
         terms: list[Term] = []
