@@ -52,6 +52,7 @@ NOT_USED: dict[tuple[str, str], str] = {
         "dynamodb:DeleteItem messagestable",
     ): "ends, last of all, what was retained for others",
     ("RelayFunctionRole", "sqs:SendMessage relayfailures"): "the source gives up after an hour",
+    ("RelayFunctionRole", "dynamodb:BatchGetItem messagestable"): "looks for ends of a wide message; the box notices",
     (
         "ArchiveFunctionRole",
         "s3:*",
