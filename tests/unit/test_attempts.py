@@ -51,9 +51,9 @@ def noise(dice: Random, length: int) -> str:
 )
 def test_a_response_is_shown_soon_whatever_it_repeats(piece: str) -> None:
     """A receiver chooses it, and what takes long holds up the pushes to others."""
-    began = time.process_time()
+    began = time.thread_time()
     response_text((piece * 4_096)[:4_096].encode())
-    assert time.process_time() - began < 0.2
+    assert time.thread_time() - began < 0.2
 
 
 def test_an_owed_delivery_tells_of_its_attempts(fake: FakeWorld) -> None:

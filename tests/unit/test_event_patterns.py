@@ -332,9 +332,9 @@ def test_what_would_take_long_fails_before_it_is_asked() -> None:
 def test_an_explanation_looks_values_up_like_the_evaluation() -> None:
     pattern = {"a": [f"x{n}" for n in range(900)], "$or": [{"b": [n]} for n in range(20)]}
     filter = compile_filter({"kind": "event_pattern", "pattern": pattern})
-    began = time.process_time()
+    began = time.thread_time()
     tree = filter.explain(message({"a": [f"y{n}" for n in range(9_000)] + ["x7"], "b": 3}))
-    assert time.process_time() - began < 2
+    assert time.thread_time() - began < 2
     assert tree.value is True
 
 

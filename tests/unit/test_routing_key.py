@@ -84,7 +84,7 @@ def test_the_memo_stays_bounded_and_right(keys_max: int, owners_max: int, monkey
 @pytest.mark.parametrize("unit", ["#.", "#.a.", "a.#.", "*.#."])
 def test_long_repetitive_patterns_do_not_explode(unit: str) -> None:
     pattern, key = unit * 1_000 + "z", "a." * 2_000 + "b"
-    started = time.process_time()
+    started = time.thread_time()
     assert not matches_key(pattern, key)
     assert bool(RoutingTrie([(pattern[:200], 1)]).match(key[:200])) is matches_key(pattern[:200], key[:200])
-    assert time.process_time() - started < 5
+    assert time.thread_time() - started < 5

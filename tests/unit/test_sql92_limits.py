@@ -68,19 +68,19 @@ HOSTILE = {
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_expression_is_slow_to_refuse_or_accept(name: str, dialect: str) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     with contextlib.suppress(FilterSyntaxError):
         compile_sql92(HOSTILE[name], dialect).explain({"a": "1"})
-    assert time.process_time() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @pytest.mark.parametrize("pattern", ["%a" * 8_000, "%a_" * 300 + "%b", "_%" * 4_000, "%" * 16_000 + "b"])
 def test_like_does_not_backtrack(pattern: str) -> None:
     compiled = compile_sql92(f"s LIKE '{pattern}'")
-    started = time.process_time()
+    started = time.thread_time()
     for _ in range(5):
         compiled.evaluate({"s": "a" * 1_024})
-    assert time.process_time() - started < 2
+    assert time.thread_time() - started < 2
 
 
 def test_the_explanation_of_deep_parts_does_not_repeat_their_text() -> None:
@@ -93,10 +93,10 @@ def test_the_explanation_of_deep_parts_does_not_repeat_their_text() -> None:
 
 def test_many_searches_with_any_character_between_share_one_reading_of_the_text() -> None:
     compiled = compile_sql92(" OR ".join(f"s LIKE '%_h_{number}%'" for number in range(700)))
-    started = time.process_time()
+    started = time.thread_time()
     for letter in "abcdefghijklmnopqrst":
         compiled.evaluate({"s": letter + "h" * 1_023})
-    assert time.process_time() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 @pytest.mark.parametrize("text", ["'); import os #", "__import__('os')", "\n def f():", "{p}", "k0", '"""'])
