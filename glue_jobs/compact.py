@@ -13,7 +13,6 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +103,7 @@ def first_arrival(day: str) -> str:
     >>> first_arrival("2026-12-01")
     '2026-11-30'
     """
-    return (date.fromisoformat(day) - timedelta(1)).isoformat()
+    return arguments.day_beside(day, -1)
 
 
 def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> list[ArrivalDay]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
-from tagcast.instant import rfc3339
+from tagcast.instant import DAY_MS, rfc3339
 
 from glue_jobs.auditing import audit_entries, history
 from glue_jobs.auditing.audit_entries import HOUR_MS
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered", "pending", "retries")
 NUMBERS = (*COUNTS, "blocked_ms")
-PERIODS = {"hour": HOUR_MS, "day": arguments.DAY_MS}
+PERIODS = {"hour": HOUR_MS, "day": DAY_MS}
 ROWS_MAX = 100
 """The report shows at most 100 rows by hour or day; the Parquet beside it has all."""
 

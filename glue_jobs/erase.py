@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.ids import accepted_at_of
-from tagcast.instant import rfc3339
+from tagcast.instant import DAY_MS, rfc3339
 from tagcast.topic_settings import RETENTION_S_MAX
 
 from glue_jobs import compact
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 MESSAGES_MAX = 100_000
 """An erasure has at most 100,000 messages, because their ids go to every worker."""
-RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
+RECEIPTS_GONE_MS = 5 * DAY_MS
 """A receipt's time to live ends three days after the expiry. DynamoDB deletes the receipt within about two more days.
 
 Five days after its expiry, a message has no pending deliveries, and no buffer contains it.
@@ -434,7 +434,7 @@ def _days_of(archive: Archive, selection: MessageSelection) -> list[str]:
     if not selection.message_ids:
         return days
     first = min(int(each) >> 22 for each in selection.message_ids)
-    return [day for day in days if arguments.moment(day) + arguments.DAY_MS > first]
+    return [day for day in days if arguments.moment(day) + DAY_MS > first]
 
 
 def _key(name: str, what: str) -> str:

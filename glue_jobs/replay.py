@@ -22,6 +22,7 @@ from tagcast.archive.record import RecordKind
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
+from tagcast.instant import DAY_MS
 
 from glue_jobs.io import arguments
 from glue_jobs.io.manifests import AT_ONCE
@@ -324,7 +325,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _holds(day: str, first_at: int, end_at: int) -> bool:
     at = arguments.moment(day)
-    return at < end_at and at + arguments.DAY_MS > first_at
+    return at < end_at and at + DAY_MS > first_at
 
 
 if __name__ == "__main__" and (code := main()):

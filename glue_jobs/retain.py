@@ -13,7 +13,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tagcast.archive.record import RecordKind
@@ -71,7 +71,7 @@ def list_pending_files(objects: Objects, day: str, aside: Collection[str], until
     days = json_of(objects.read(ledger_key(MESSAGES, day)))
     done = json_of(objects.read(done_key(day)))
     before, seen = done.get("until", {}), frozenset(done.get("files", ()))
-    following = [(date.fromisoformat(day) + timedelta(1)).isoformat()]
+    following = [arguments.day_beside(day, 1)]
 
     def is_pending(key: str) -> bool:
         last = before if key in seen else {}

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import compute, ipc, parquet
 from pyspark.sql.pandas.types import from_arrow_schema
 from tagcast.archive.record import RecordKind
+from tagcast.instant import DAY_MS
 
 from glue_jobs.compacting.lines import arrow_schema, read_file
 from glue_jobs.erasing.contents import MARKS, salts_of
@@ -35,7 +36,6 @@ SAMPLE_ROWS = 1 << 14
 COMPRESSION = "zstd"
 UNLIKE = ("record_id", "message_id", "body", "body_base64", "salt", "position")
 """Columns with almost unique texts. These columns and instants get no dictionary, which would save nothing."""
-DAY_MS = 86_400_000
 _CHUNK = pa.schema(
     [
         ("refused", pa.string()),

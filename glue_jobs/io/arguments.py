@@ -16,7 +16,6 @@ from tagcast import instant
 
 GLUES_OWN = "--JOB_NAME"
 """Glue adds its own arguments to those of the job, always including this one."""
-DAY_MS = 86_400_000
 DAYS_MAX, YEAR_MIN, YEAR_MAX = 36_500, 1970, 2999
 
 
@@ -61,6 +60,15 @@ class Window:
 def instant_of(day: date) -> int:
     """Return midnight (UTC) at the beginning of *day* in milliseconds since 1970."""
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+
+
+def day_beside(day: str, days: int) -> str:
+    """Return the day that is *days* after *day*.
+
+    >>> day_beside("2026-12-01", -1), day_beside("2026-12-31", 1)
+    ('2026-11-30', '2027-01-01')
+    """
+    return (date.fromisoformat(day) + timedelta(days)).isoformat()
 
 
 def now_ms() -> int:
@@ -164,7 +172,11 @@ def positive(text: str) -> float:
 
 def milliseconds(text: str) -> int:
     """Return a duration, at most a day. Raises ArgumentTypeError."""
-    return int(text) if re.fullmatch(r"[0-9]{1,8}", text) and int(text) <= DAY_MS else _refuse(text, "number of ms")
+    return (
+        int(text)
+        if re.fullmatch(r"[0-9]{1,8}", text) and int(text) <= instant.DAY_MS
+        else _refuse(text, "number of ms")
+    )
 
 
 def path_part(text: str) -> str:

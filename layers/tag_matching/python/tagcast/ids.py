@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+SUBSCRIPTION_ID = re.compile(r"[0-9]{20}\.[0-9]{1,10}")
+"""The form of a subscription id."""
 ID_SEQUENCE_BITS = 22
 """A message id is the acceptance time in milliseconds, followed by this many bits."""
 

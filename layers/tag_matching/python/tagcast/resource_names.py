@@ -75,7 +75,7 @@ def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
         if (found := form.fullmatch(text)) is not None and is_queue_name(found["name"]):
             parts = found.groupdict()
             region = parts.get("region") or parts.get("legacy") or parts.get("private")
-            region = _OLDEST_REGION if parts.get("oldest") else region
+            region = region or (_OLDEST_REGION if parts.get("oldest") else None)
             return ResourceName(found["name"], region, found["account"])
     return None
 

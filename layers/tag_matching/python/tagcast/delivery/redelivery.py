@@ -146,8 +146,8 @@ async def _independent_step(
     pending = [due for due, instant in zip(dues, at, strict=True) if instant <= now]
     if pending:
         return await retry(lease, subscription, pending, streak)
-    planned = [due.planned(instant) for due, instant in zip(dues, at, strict=True)]
-    if late := [(due, moved) for due, moved in zip(dues, planned, strict=True) if due.position < moved.position]:
+    moves = [(due, due.planned(instant)) for due, instant in zip(dues, at, strict=True)]
+    if late := [(due, moved) for due, moved in moves if due.position < moved.position]:
         for due, moved in late:
             await lease.write(*due_reschedule(due, moved), lease.check())
         return Drained.GOING_ON, streak

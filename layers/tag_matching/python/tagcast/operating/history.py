@@ -14,6 +14,7 @@ from typing import Any
 
 from tagcast.errors import CURSOR_FAULT, InvalidRequestError
 from tagcast.ids import accepted_at_of, first_id_at
+from tagcast.instant import DAY_MS
 from tagcast.model import Entry, EntryState, Subscription
 from tagcast.operating.messages import MessageState, MessageView, ViewsOfTopic
 from tagcast.ports import ArchivedFile, World
@@ -21,7 +22,6 @@ from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
 
-_DAY_MS = 86_400_000
 HISTORY_S_MAX = 3 * 86_400
 """Receipts stay three days after their message expires."""
 _FILE_MS = 300_000
@@ -240,9 +240,9 @@ class _Search:
     def _files(self, until: int) -> Iterator[ArchivedFile]:
         """Yield the files that arrived until *until*, newest first, back to those with records of *since*."""
         first = self.wanted.since - _FILE_MS
-        for day in range(min(until, self.world.clock.now()) // _DAY_MS, first // _DAY_MS - 1, -1):
+        for day in range(min(until, self.world.clock.now()) // DAY_MS, first // DAY_MS - 1, -1):
             if day not in self.files:
-                self.files[day] = self.world.message_archive.files(day * _DAY_MS)
+                self.files[day] = self.world.message_archive.files(day * DAY_MS)
             yield from (file for file in self.files[day] if file.arrived_at >= first)
 
     def _archived(self, file: ArchivedFile) -> list[str]:

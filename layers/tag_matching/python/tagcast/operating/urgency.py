@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import merge
 
 from tagcast.errors import CURSOR_FAULT, InvalidRequestError
-from tagcast.ids import accepted_at_of
+from tagcast.ids import SUBSCRIPTION_ID, accepted_at_of
 from tagcast.model import LaneState, Subscription
 from tagcast.operating.lanes import DueDelivery, due_delivery
 from tagcast.operating.subscription_names import subscription_name
@@ -23,7 +23,6 @@ from tagcast.rows.subscription import SUBSCRIPTIONS
 from tagcast.setting import NAME
 
 ANY_TIME = 1 << 53
-_SUBSCRIPTION_ID = re.compile(r"[0-9]{20}\.[0-9]{1,10}")
 Places = tuple[Lane | None, ...]
 """The last listed lane of each shard of the index; None before the first."""
 
@@ -120,7 +119,7 @@ def _read(cursor: str) -> Places:
 def _lane_at(shard: int, wake_at: int, topic: str, subscription_id: str) -> Lane:
     """Return a lane with only its place in the index. Raises ValueError if no lane of *shard* can have the place."""
     is_instant = type(wake_at) is int and 0 <= wake_at <= ANY_TIME
-    if not (is_instant and re.fullmatch(NAME.strip("^$"), topic) and _SUBSCRIPTION_ID.fullmatch(subscription_id)):
+    if not (is_instant and re.fullmatch(NAME, topic) and SUBSCRIPTION_ID.fullmatch(subscription_id)):
         raise ValueError("no place in the index")
     lane = Lane(topic, subscription_id, LaneState.BLOCKED, "", 0, 0, None, wake_at)
     if place_in_index(lane)["wake_shard"] != str(shard):

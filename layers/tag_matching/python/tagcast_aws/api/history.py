@@ -12,9 +12,9 @@ from tagcast.registry.subscriptions import get_subscription
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import DELIVERY_STATES, Instant
-from tagcast_aws.api.http.paging import PAGING, encode_cursor
+from tagcast_aws.api.http.paging import PAGING, encode_cursor, encoded_size
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.limits import NAME, PAGE_BYTES_MAX
 from tagcast_aws.api.messages import MessageAnswer, show_without_body
 

@@ -26,9 +26,9 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import AnyEntryState, Instant, one_of
 from tagcast_aws.api.http.authorization import covers
-from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
+from tagcast_aws.api.http.paging import PAGING, encode_cursor, encoded_size, page
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.http.webhooks import ShownAttributes
 from tagcast_aws.api.limits import ENTRY_NAME, PAGE_BYTES_MAX
 

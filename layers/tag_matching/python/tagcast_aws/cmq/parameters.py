@@ -14,7 +14,7 @@ from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.form import format_name
 from tagcast_aws.cmq.limits import INTEGER_DIGITS_MAX, TAG_LENGTH_MAX
 
-_NAME = re.compile(NAME.strip("^$"))
+_NAME = re.compile(NAME)
 _NAME_LENGTH_MAX = 64
 _INDEX = re.compile(r"0|[1-9][0-9]{0,3}")
 

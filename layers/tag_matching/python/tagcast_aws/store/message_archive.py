@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
+from tagcast.instant import DAY_MS
 from tagcast.ports import ArchivedFile
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 AWAY = "the archive does not answer; try again"
-DAY_MS = 86_400_000
 
 
 class S3MessageArchive:

@@ -1,9 +1,10 @@
-"""Pages of lists: the cursor in a request, and the answer with the next cursor."""
+"""Pages of lists: the cursor in a request, the answer with the next cursor, and the size of its items."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -40,3 +41,17 @@ def decode_cursor(text: str) -> str | None:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
+
+
+def json_text(value: Any) -> str:
+    """Return the JSON of an answer."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def encoded_size(value: Any) -> int:
+    r"""Return the maximum number of bytes of *value* in a function's answer, in which JSON is escaped as a string.
+
+    >>> encoded_size({"body": "\x01"}) == len(r'{\"body\":\"\\u0001\"}')
+    True
+    """
+    return len(json.dumps(json_text(value))) - 2

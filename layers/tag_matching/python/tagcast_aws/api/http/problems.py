@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +25,7 @@ from tagcast.strict_json import MalformedError
 from tagcast.tables import fitting
 
 from tagcast_aws.api.http.authorization import ForbiddenError
+from tagcast_aws.api.http.paging import encoded_size
 from tagcast_aws.api.limits import ERRORS_BYTES_MAX, FAULT_TEXT_LENGTH_MAX, FAULTS_MAX
 from tagcast_aws.store.conflicts import THROTTLED, codes_of
 
@@ -136,18 +136,13 @@ class Problem:
                 {"code": fault.code.value, "detail": _short(fault.detail), "pointer": f"#{_short(fault.pointer)}"}
                 for fault in self.faults
             ]
-            document["errors"] = next(fitting(errors, FAULTS_MAX, ERRORS_BYTES_MAX, _encoded_size))
+            document["errors"] = next(fitting(errors, FAULTS_MAX, ERRORS_BYTES_MAX, encoded_size))
         return document | dict(self.more)
 
 
 def _short(text: str) -> str:
     """Return a text that may quote a request, at a length that fits an answer."""
     return text if len(text) <= FAULT_TEXT_LENGTH_MAX else f"{text[:FAULT_TEXT_LENGTH_MAX]}…"
-
-
-def _encoded_size(error: Mapping[str, str]) -> int:
-    """Return the maximum number of bytes of an error in a function's answer, in which JSON is escaped as a string."""
-    return len(json.dumps(json.dumps(error)))
 
 
 def problem_of(error: Exception) -> Problem | None:

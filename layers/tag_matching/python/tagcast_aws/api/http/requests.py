@@ -47,9 +47,9 @@ _ENTITY_TAGS = re.compile(ENTITY_TAGS)
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"')
 _PATTERNS = {
     "message_id": (re.compile(MESSAGE_ID), "must be 20 decimal digits"),
-    "member_id": (re.compile(MEMBER_ID.strip("^$")), f"must match {MEMBER_ID}"),
+    "member_id": (re.compile(MEMBER_ID), f"must match {MEMBER_ID}"),
 }
-_NAME = re.compile(NAME.strip("^$"))
+_NAME = re.compile(NAME)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Request(Generic[B]):
         faults: list[Fault] = []
         limit = self.number("limit", 1, PAGE_MAX, PAGE_DEFAULT, faults)
         cursor = self.cursor(faults)
-        if place and cursor is not None and not re.fullmatch(place.strip("^$"), cursor):
+        if place and cursor is not None and not re.fullmatch(place, cursor):
             faults.append(CURSOR_FAULT)
         if faults:
             raise InvalidRequestError(tuple(faults))
@@ -113,7 +113,7 @@ class Request(Generic[B]):
         A value that does not match *pattern* adds a fault to *faults*.
         """
         text = self.query.get(name)
-        if text is not None and not re.fullmatch(pattern.strip("^$"), text):
+        if text is not None and not re.fullmatch(pattern, text):
             faults.append(Fault(f"must match {pattern}", f"/{name}", FaultCode.WRONG_FORMAT))
         return text
 
@@ -134,7 +134,7 @@ class Request(Generic[B]):
     def idempotency_key(self) -> str | None:
         """Return the Idempotency-Key, or None."""
         key = self.headers.get("idempotency-key")
-        if key is not None and not re.fullmatch(IDEMPOTENCY_KEY.strip("^$"), key):
+        if key is not None and not re.fullmatch(IDEMPOTENCY_KEY, key):
             raise MalformedError("Idempotency-Key must have 1-128 printable ASCII characters")
         return key
 

@@ -13,6 +13,7 @@ from tagcast.strict_json import parse
 
 from tagcast_aws.api.http.answer_headers import answer_headers, check_version, request_id_of
 from tagcast_aws.api.http.authorization import Rights, TokenScope, rights_of
+from tagcast_aws.api.http.paging import json_text
 from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal_problem, problem_of
 from tagcast_aws.api.http.requests import Request, checked_names, content_of, query_faults
 
@@ -158,7 +159,7 @@ def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:
 def _accepted(answer: Answer) -> dict[str, Any]:
     if answer.value is None:
         return _response(answer.status, answer.headers, "")
-    return _response(answer.status, {**answer.headers, "Content-Type": "application/json"}, _text(answer.value))
+    return _response(answer.status, {**answer.headers, "Content-Type": "application/json"}, json_text(answer.value))
 
 
 def _refused(problem: Problem, request_id: str) -> dict[str, Any]:
@@ -168,16 +169,3 @@ def _refused(problem: Problem, request_id: str) -> dict[str, Any]:
 
 def _response(status: int, headers: Mapping[str, str], body: str) -> dict[str, Any]:
     return {"statusCode": status, "body": body, "isBase64Encoded": False, "headers": dict(headers), "cookies": []}
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def encoded_size(value: Any) -> int:
-    r"""Return the maximum number of bytes of *value* in a function's answer, in which JSON is escaped as a string.
-
-    >>> encoded_size({"body": "\x01"}) == len(r'{\"body\":\"\\u0001\"}')
-    True
-    """
-    return len(json.dumps(_text(value))) - 2

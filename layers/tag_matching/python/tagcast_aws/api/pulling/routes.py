@@ -11,8 +11,9 @@ from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.pushing.content_formats import envelope
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.paging import encoded_size
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.http.webhooks import PushBody
 from tagcast_aws.api.limits import PULL_BYTES_ENOUGH, PULL_BYTES_MAX, PULLED_AROUND_BYTES_MAX
 from tagcast_aws.api.pulling.body import AckBody, ExtendBody, NackBody, PullBody

@@ -28,9 +28,9 @@ from tagcast.tables import fitting
 from tagcast_aws.api.filters import NewFilterBody
 from tagcast_aws.api.http.authorization import check_publishing
 from tagcast_aws.api.http.body import EmptyBody
-from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
+from tagcast_aws.api.http.paging import PAGING, encode_cursor, encoded_size, page
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.limits import NAME, PAGE_BYTES_MAX, PAGE_MAX
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target

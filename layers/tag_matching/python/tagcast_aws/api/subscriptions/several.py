@@ -16,9 +16,10 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.authorization import ForbiddenError, check_publishing
 from tagcast_aws.api.http.body import Body, one_by_one, read
+from tagcast_aws.api.http.paging import encoded_size
 from tagcast_aws.api.http.problems import invalid_problem, problem_of
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.answer import RefusedAnswer
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
