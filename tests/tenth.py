@@ -1,4 +1,4 @@
-"""Which part of many alike, as the planted bugs, `make test` takes: the commit chooses it, `make nightly` takes all."""
+"""The part of many similar tests that `make test` runs. The commit chooses it; `make nightly` runs all."""
 
 from __future__ import annotations
 

@@ -253,17 +253,21 @@ def test_a_listener_that_exits_gets_its_batch_again(api: PullingApi) -> None:
     assert [str(fault) for fault in consumer.faults] == ["the listener exited with enough; call shutdown instead"]
 
 
+class Exiting(list[Exception]):
+    """Faults of a consumer, whose *on_error* exits at each."""
+
+    def append(self, fault: Exception) -> None:
+        sys.exit(3)
+
+
 def test_a_consumer_goes_on_although_its_on_error_exits(api: PullingApi, caplog: pytest.LogCaptureFixture) -> None:
     made(api)
     api.accidents = [lambda request: None, status(400)]  # Of the first heartbeat and of the first pull.
-    with Client(URL, transport=api) as client:
-        consumer = Consumer(client, "workers", replace(OPTIONS, heartbeat_seconds=30), lambda fault: sys.exit(3))
-        consumer.subscribe("TopicTest", "TagA || TagB")
-        consumer.register_message_listener(lambda messages: None)
-        with consumer:
-            assert wait_until(lambda: not api.accidents)
-            api.put("TopicTest", "a")
-            assert wait_until(lambda: api.done() == ["a"], 10)
+    options = replace(OPTIONS, heartbeat_seconds=30)
+    with Running(api, lambda messages: None, options, faults=Exiting()):
+        assert wait_until(lambda: not api.accidents)
+        api.put("TopicTest", "a")
+        assert wait_until(lambda: api.done() == ["a"], 10)
     assert "on_error exited with 3; call shutdown instead" in caplog.text
 
 

@@ -9,11 +9,13 @@ import pytest
 from tagcast.model import Batching, ContentFormat, Endpoint, FilterType, Ordering, Protocol, Strategy, TopicSettings
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows.keys import topic_key
 from tagcast.verification import VerificationResult
 from tagcast_aws.cmq.desk import _ACTIONS
 from tagcast_aws.cmq.errors import CmqFault
 
 from tests.cmq.asking import Asking
+from tests.fakes.raced_store import before_the_next_transaction
 from tests.fakes.world import FAIL
 
 SUBSCRIBED = {"subscriptionName": "s", "protocol": "http", "endpoint": "http://example.test/push?a=1"}
@@ -48,8 +50,7 @@ def test_receivers_of_cmq_are_asked_only_where_the_deployment_says_so() -> None:
 
 def test_a_subscription_of_a_full_topic_still_exists() -> None:
     asking = subscribed(with_topic())
-    [(key, row)] = [(key, row) for key, row in asking.fake.store.rows.items() if "subscription_count" in row]
-    asking.fake.store.rows[key] = {**row, "subscription_count": 500}
+    asking.fake.store.rows[topic_key("t")]["subscription_count"] = 500
     again = {"topicName": "t", "protocol": "http", "endpoint": "http://example.test/s"}
 
     assert asking.pair("Subscribe", subscriptionName="s", **again) == CmqFault.SUBSCRIPTION_EXISTS.pair
@@ -269,15 +270,12 @@ def test_what_nobody_would_receive_is_refused_and_not_stored() -> None:
 
 def test_a_change_that_others_overtake_is_made_of_what_they_left() -> None:
     asking = subscribed(with_topic(), filterTag__1="apple")
-    transact = asking.fake.store.transact
 
-    def overtaken(writes: Any) -> None:
-        asking.fake.store.transact = transact  # type: ignore[method-assign]
+    def overtake() -> None:
         known = get_subscription(asking.fake.world, "t", "s").settings
         subscriptions.put_subscription(asking.fake.world, "t", "s", type(known)(**{**_fields(known), "timeout_s": 3}))
-        transact(writes)
 
-    asking.fake.store.transact = overtaken  # type: ignore[method-assign]
+    before_the_next_transaction(asking.fake.store, overtake)
     assert asking.pair("SetSubscriptionAttributes", topicName="t", subscriptionName="s", filterTag__1="imac") == (0, 0)
 
     settings = get_subscription(asking.fake.world, "t", "s").settings

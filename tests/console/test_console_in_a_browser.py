@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
@@ -33,6 +33,7 @@ pytestmark = pytest.mark.e2e
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 BYTES_MAX = 300_000
 PATIENCE_MS = 20_000
+T = TypeVar("T")
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -102,12 +103,17 @@ def window(opened: tuple[Browser, str, Scene, Client]) -> Iterator[Window]:
     assert window.complaints == []
 
 
+def part_of(shown: list[T], halves: int) -> list[T]:
+    """Return the half that the commit chooses, or both."""
+    return shown if halves == 2 else shown[of_this_commit() % 2 :: 2]
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("halves", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_every_page_passes_axe_fits_and_asks_nobody_else(window: Window, halves: int) -> None:
     """Axe sees half of the pages, in turns wide and light or narrow and dark; every night it sees all both ways."""
     page, shown = window.page, list({**pages(window.scene), **others(window.scene)}.values())
-    for number, path in enumerate(shown if halves == 2 else shown[of_this_commit() % 2 :: 2]):
+    for number, path in enumerate(part_of(shown, halves)):
         window.loaded = 0
         page.emulate_media(color_scheme="light")
         page.set_viewport_size({"width": 1_600, "height": 900})
@@ -348,7 +354,7 @@ def test_no_page_is_wider_than_its_window_with_the_widest_data_that_the_limits_a
     widest = widest_played(window.api, failing)
     found = []
     shown = list({**pages(window.scene), **others(window.scene), **widest.pages}.items())
-    for name, path in shown if halves == 2 else shown[of_this_commit() % 2 :: 2]:
+    for name, path in part_of(shown, halves):
         page = window.open(path)
         settle(page)
         for width in WIDTHS:

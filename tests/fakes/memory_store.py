@@ -79,7 +79,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.rows: dict[Key, dict[str, Any]] = {}
         self.writes = 0
-        self.rows_read = 0
+        self.rows_read = self.most_rows_at_once = 0
         self.kept_page = SEARCH_PAGE
 
     def get(self, key: Key) -> Row | None:
@@ -107,6 +107,7 @@ class MemoryStore:
             key=lambda key: key.sk,
         )[:limit]
         self.rows_read += len(found)
+        self.most_rows_at_once = max(self.most_rows_at_once, len(found))
         return [dict(self.rows[key]) for key in found]
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Writes of a store before which something happens, as if another process had been faster, and throttled writes."""
+"""Stores in which another process is faster, an SDK repeats its writes, or the table throttles them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import pytest
 from tagcast.errors import TableThrottledError
 from tagcast.ports import Key, Write
 
@@ -34,6 +35,34 @@ class RacedStore(MemoryStore):
         super().transact(writes)
 
 
+class RepeatingStore(MemoryStore):
+    """Makes every single write twice, as the SDK does after a lost answer. A transaction has a token and is made once.
+
+    *meanwhile* happens between the two.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def write(self, write: Write) -> None:
+        super().write(write)
+        self.meanwhile()
+        super().write(write)
+
+
+def before_the_next_transaction(store: MemoryStore, meanwhile: Callable[[], object]) -> None:
+    """Call *meanwhile* once, before the next transaction."""
+    transact = store.transact
+
+    def beaten(writes: Sequence[Write]) -> None:
+        store.transact = transact  # type: ignore[method-assign]
+        meanwhile()
+        transact(writes)
+
+    store.transact = beaten  # type: ignore[method-assign]
+
+
 @contextmanager
 def throttled(store: MemoryStore, is_throttled: Callable[[Key], bool] = lambda key: True) -> Iterator[list[Write]]:
     """Throttle the writes of certain rows, and list these writes."""
@@ -45,8 +74,6 @@ def throttled(store: MemoryStore, is_throttled: Callable[[Key], bool] = lambda k
             raise TableThrottledError
         known(writes)
 
-    store.transact = transact  # type: ignore[method-assign]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "transact", transact)
         yield refused
-    finally:
-        store.transact = known  # type: ignore[method-assign]

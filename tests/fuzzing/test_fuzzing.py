@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzzing.scenario import OPERATIONS, Scenario
 
-SCENARIOS, STEPS = 50, 12
+STEPS = 12
 """Hypothesis also draws constants of the loaded modules, so workers play different scenarios."""
 
 
-def test_made_up_requests_are_answered_as_the_document_says_and_leave_no_garbage() -> None:
+@pytest.mark.parametrize(("scenarios", "share"), [(50, 1 / 3), pytest.param(100, 1 / 2, marks=pytest.mark.nightly)])
+def test_made_up_requests_are_answered_as_the_document_says_and_leave_no_garbage(scenarios: int, share: float) -> None:
     asked: dict[tuple[str, int], int] = {}
 
     @settings(
-        max_examples=SCENARIOS,
+        max_examples=scenarios,
         derandomize=True,
         database=None,
         phases=[Phase.generate],
@@ -28,4 +30,4 @@ def test_made_up_requests_are_answered_as_the_document_says_and_leave_no_garbage
     play()
 
     successful = {name for name, status in asked if status < 300}
-    assert len(successful) > len(OPERATIONS) / 3, (asked, successful)
+    assert len(successful) > len(OPERATIONS) * share, (asked, successful)

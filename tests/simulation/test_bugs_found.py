@@ -20,6 +20,7 @@ from tagcast.rows.message import MessageRow
 from tagcast.rows.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import RepeatingStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -52,20 +53,6 @@ class RacingStore(MemoryStore):
         if act is not None:
             act()
         super().transact(writes)
-
-
-class RepeatingStore(MemoryStore):
-    """Sends puts of messages and lanes twice, as an SDK does whose connection broke after the first time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.meanwhile: Callable[[], object] = lambda: None
-
-    def write(self, write: Write) -> None:
-        super().write(write)
-        if isinstance(write, Put) and write.key.pk.startswith(("MSG#", "LANES#")):
-            self.meanwhile()
-            super().write(write)
 
 
 def lane_if_any(fake: FakeWorld, name: str) -> Lane | None:

@@ -17,22 +17,24 @@ from tests.simulation.ledger import TERMINAL
 from tests.simulation.plan import FAULTS, Aim, Plan, draw_plan
 from tests.simulation.shrink import shrink
 
-SEEDS = 75
+NIGHTLY = pytest.mark.nightly
 
 
-def test_every_promise_holds_under_faults() -> None:
-    tally = campaign(1_000, SEEDS, 2)
+@pytest.mark.parametrize("seeds", [75, pytest.param(150, marks=NIGHTLY)])
+def test_every_promise_holds_under_faults(seeds: int) -> None:
+    tally = campaign(1_000, seeds, 2)
 
     assert not tally.broken, "\n".join(tally.lines())
-    assert tally.runs == SEEDS
+    assert tally.runs == seeds
     assert set(tally.entries) == TERMINAL | {"unmatched"}
     assert set(tally.accidents) == FAULTS.keys()
 
 
-def test_every_promise_holds_while_strategies_change() -> None:
-    broken = [History(draw_plan(seed, Aim(changing=0.6))).run().broken for seed in range(10)]
+@pytest.mark.parametrize("seeds", [10, pytest.param(30, marks=NIGHTLY)])
+def test_every_promise_holds_while_strategies_change(seeds: int) -> None:
+    broken = [History(draw_plan(seed, Aim(changing=0.6))).run().broken for seed in range(seeds)]
 
-    assert broken == [None] * 10
+    assert broken == [None] * seeds
 
 
 @pytest.mark.parametrize("seed", [3_025_468, 3_413_622])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -151,7 +151,11 @@ def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(wo
     world.deliver()
     subscriptions.delete_subscription(world.world, "test1", "g")
     tasks = list(world.workflow.tasks)
-    with suppress(UnavailableError), unavailable(world.store) if is_read else throttled(world.store, is_end):
+
+    def is_end(key: Key) -> bool:
+        return key.sk.startswith("END#")
+
+    with pytest.raises(UnavailableError), unavailable(world.store) if is_read else throttled(world.store, is_end):
         world.run_workflows(world.clock.instant + 600_000)
 
     world.clock.sleep(PAUSE_S)
@@ -161,10 +165,6 @@ def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(wo
     states = {message_view(world.world, "test1", each).subscribers["g"].state.value for each in ids}
     assert states == {"cancelled"}
     assert not world.group_queues.queues
-
-
-def is_end(key: Key) -> bool:
-    return key.sk.startswith("END#")
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def wide(stored: FakeWorld) -> Iterator[FakeWorld]:
 
 
 def restart(fake: FakeWorld) -> None:
-    fake.world = replace(fake.world, memory=Memory())
+    fake.world = replace(fake.world, store=fake.store, memory=Memory())
     fake.store.rows_read = 0
 
 
@@ -140,27 +140,17 @@ def test_a_publish_is_answered_after_some_seconds_of_reading_and_in_the_end_it_i
     assert refused == 2
 
 
-def test_queues_and_versions_are_looked_up_without_all_rows_in_memory(
-    wide: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wide, "world", replace(wide.world, store=wide.store))
+def test_queues_and_versions_are_looked_up_without_all_rows_in_memory(wide: FakeWorld) -> None:
     group = GroupQueue.of(wide.group("z", topic="wide"))
     changed = [wide.subscribe(f"subscriber-{number:06d}", topic="wide") for number in range(ALONE_MAX + 1)]
     wide.group_queues.make(replace(group, subscription_id=changed[0].subscription_id))
     last = 2 + ROWS_AT_ONCE // ALONE_MAX
     for one, version in product(changed, range(2, last + 1)):
         wide.store.write(version_put(replace(one, version=version), version))
-    query, parts = wide.store.query, list[int]()
-
-    def query_and_count(*asked: Any, **bounds: Any) -> list[Row]:
-        rows = query(*asked, **bounds)
-        parts.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(wide.store, "query", query_and_count)
+    wide.store.most_rows_at_once = 0
 
     assert asyncio.run(remove_orphans(wide.world)) == 1
     assert set(wide.group_queues.every()) == {group}
     found = versions_in_force(wide.world, "wide", last, {one.ordinal for one in changed})
     assert [each.version for each in found.values()] == [last] * len(changed)
-    assert max(parts) == ROWS_AT_ONCE
+    assert wide.store.most_rows_at_once == ROWS_AT_ONCE

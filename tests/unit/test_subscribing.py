@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from tagcast.verification import VerificationResult
 
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import TRANSACTION_MAX
+from tests.fakes.raced_store import before_the_next_transaction
 from tests.fakes.world import FakeWorld
 
 SETTINGS = SubscriptionSettings(
@@ -55,17 +56,6 @@ def names(fake: FakeWorld) -> set[str]:
 
 def kinds(results: Sequence[Result]) -> list[type]:
     return [type(each) for each in results]
-
-
-def before_the_next_transaction(fake: FakeWorld, meanwhile: Callable[[], object]) -> None:
-    transact = fake.store.transact
-
-    def beaten(writes: Sequence[Write]) -> None:
-        fake.store.transact = transact  # type: ignore[method-assign]
-        meanwhile()
-        transact(writes)
-
-    fake.store.transact = beaten  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("known", [(), ("S1", "S7")])
@@ -120,7 +110,7 @@ def test_whoever_read_the_topic_before_sees_all_of_them(fake: FakeWorld) -> None
 
 
 def test_who_loses_to_another_administrator_puts_all_of_them_beside_hers(fake: FakeWorld) -> None:
-    before_the_next_transaction(fake, lambda: put(fake, named("B", "C")))
+    before_the_next_transaction(fake.store, lambda: put(fake, named("B", "C")))
 
     results = put(fake, named("A", "B"))
 

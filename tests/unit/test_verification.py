@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +11,12 @@ from tagcast.errors import InvalidRequestError, TableThrottledError
 from tagcast.model import Endpoint, EntryState, Protocol, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes, messages
 from tagcast.operating.verification import needs_verification, put_all_verified, put_verified, verify
-from tagcast.ports import Write
 from tagcast.registry import subscriptions
 from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest
 from tagcast.settings import UNVERIFIED
 from tagcast.verification import Verification, VerificationResult
 
-from tests.fakes.raced_store import throttled
+from tests.fakes.raced_store import before_the_next_transaction, throttled
 from tests.fakes.world import FAIL, FakeWorld
 
 URL, OTHER = "https://a.test/hook", "https://b.test/hook"
@@ -95,14 +94,7 @@ def test_a_round_that_read_the_subscription_before_it_was_verified_does_not_let_
     refused(fake)
     fake.publish("1")
     fake.verifier.consents[URL] = VerificationResult()
-    appending = fake.store.transact
-
-    def verified_just_before(writes: object) -> None:
-        fake.store.transact = appending  # type: ignore[method-assign]
-        verify(fake.world, "test1", "A")
-        appending(writes)  # type: ignore[arg-type]
-
-    fake.store.transact = verified_just_before  # type: ignore[method-assign]
+    before_the_next_transaction(fake.store, lambda: verify(fake.world, "test1", "A"))
     fake.deliver()
     fake.run_workflows(until=fake.clock.instant + 1)
 
@@ -197,14 +189,7 @@ def test_a_put_that_keeps_the_endpoint_keeps_a_verification_that_succeeded_meanw
 ) -> None:
     chosen = refused(fake, timeout_s=3).settings
     fake.verifier.consents[URL] = VerificationResult(per_second=2.0)
-    writing = fake.store.transact
-
-    def verified_just_before(writes: Sequence[Write]) -> None:
-        fake.store.transact = writing  # type: ignore[method-assign]
-        verify(fake.world, "test1", "A")
-        writing(writes)
-
-    fake.store.transact = verified_just_before  # type: ignore[method-assign]
+    before_the_next_transaction(fake.store, lambda: verify(fake.world, "test1", "A"))
     if one:
         put(fake, chosen)
     else:

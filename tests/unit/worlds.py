@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from tagcast.model import Entry
 from tagcast.operating import messages
 from tagcast.ports import Row, Table
@@ -64,8 +65,6 @@ def changing(fake: FakeWorld) -> Iterator[None]:
             fake.subscribe(f"later-{len(rows)}", "none")
         return rows
 
-    fake.store.query = query_and_change  # type: ignore[method-assign]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fake.store, "query", query_and_change)
         yield
-    finally:
-        fake.store.query = query  # type: ignore[method-assign]

@@ -226,7 +226,7 @@ class LaneChecks:
         is_emptied = lane.get("state") == "removed" and is_group(self.ledger.owner(ordinal_in(sid)))
         mine = lane.get("generation") == generation and (claimed or lane.get("claim") == worker.claim)
         for key, old, new in changes:
-            # What is taken or told there in vain changes no delivery; a claim of a key is that of a dead letter.
+            # These rows change no delivery: permits of a rate, answers of hosts, idempotency keys of dead letters.
             if key.pk.startswith(("RATE#", "HOSTS", "IDEM#")):
                 continue
             if key.pk.startswith("MSG#") and is_emptied:  # Who got it from the queue of a removed group cancels it.

@@ -19,7 +19,7 @@ from tagcast_aws.endpoints.guard import Guard
 from functions.manage import app as manage
 from functions.publish import app as publish
 from tests.fakes.handlers import answered
-from tests.fakes.raced_store import throttled
+from tests.fakes.raced_store import before_the_next_transaction, throttled
 from tests.fakes.world import FakeWorld
 
 ROOT = Path(__file__).parents[3]
@@ -133,9 +133,6 @@ def test_a_topic_that_cannot_take_events_is_refused(api: Client) -> None:
         assert refused.pointers == ["#/events_topic"]
 
 
-ROTATION = {"secret": "generate"}
-
-
 @pytest.mark.parametrize("tag", ['"1"', "*"])
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
@@ -148,7 +145,7 @@ ROTATION = {"secret": "generate"}
         ("PATCH", "/topics/orders/subscriptions/none", {}, 404),
         ("DELETE", "/topics/orders/subscriptions/none", None, 404),
         ("PUT", "/topics/orders/subscriptions/none/filter", {"filter": None}, 404),
-        ("POST", "/topics/orders/subscriptions/none/secret/rotate", ROTATION, 404),
+        ("POST", "/topics/orders/subscriptions/none/secret/rotate", {"secret": "generate"}, 404),
     ],
 )
 def test_what_does_not_exist_fails_if_match_only_where_a_put_would_create_it(
@@ -221,27 +218,14 @@ def test_a_header_that_a_patch_gives_twice_is_refused(api: Client) -> None:
 
 
 def test_two_who_change_another_setting_of_a_topic_at_once_both_succeed(api: Client) -> None:
-    original = api.fakes.store.transact
-
-    def beside(writes: Any) -> None:
-        api.fakes.store.transact = original  # type: ignore[method-assign]
-        api("PATCH", "/topics/orders", {"retention_seconds": 60})
-        original(writes)
-
-    api.fakes.store.transact = beside  # type: ignore[method-assign]
+    before_the_next_transaction(api.fakes.store, lambda: api("PATCH", "/topics/orders", {"retention_seconds": 60}))
     shown = api("PATCH", "/topics/orders", {"max_message_bytes": 9}).json
     assert (shown["retention_seconds"], shown["max_message_bytes"]) == (60, 9)
 
 
 def test_a_topic_that_changes_after_the_check_of_its_version_is_not_deleted(api: Client) -> None:
-    tag, original = api("GET", "/topics/orders").headers["ETag"], api.fakes.store.transact
-
-    def beside(writes: Any) -> None:
-        api.fakes.store.transact = original  # type: ignore[method-assign]
-        api("PATCH", "/topics/orders", {"retention_seconds": 60})
-        original(writes)
-
-    api.fakes.store.transact = beside  # type: ignore[method-assign]
+    tag = api("GET", "/topics/orders").headers["ETag"]
+    before_the_next_transaction(api.fakes.store, lambda: api("PATCH", "/topics/orders", {"retention_seconds": 60}))
     assert api("DELETE", "/topics/orders", if_match=tag).status == 412
     assert api("DELETE", "/topics/orders").status == 204
 
@@ -590,8 +574,8 @@ def test_a_refused_endpoint_points_to_the_field_that_it_has(api: Client, endpoin
         def refusal(self, endpoint: object) -> str:
             return "is not allowed"
 
-    other = {"protocol": "https", "url": "https://example.com/"}
-    other = {"protocol": "lambda", "function": "f"} if "url" in endpoint else other
+    lambdas, webhook = {"protocol": "lambda", "function": "f"}, {"protocol": "https", "url": "https://example.com/"}
+    other = lambdas if "url" in endpoint else webhook
     api("PUT", S, {"endpoint": other})
     api.fakes.world = replace(api.fakes.world, guard=Closed())
     assert api("PUT", S, {"endpoint": endpoint}).pointers == [pointer]
@@ -605,8 +589,11 @@ def test_every_answer_about_one_group_has_its_queue_and_its_warnings(api: Client
     api("PUT", S + "/shadow", {"filter": None})
 
     for method, path, body in (
-        *(("POST", "/shadow/promote", {}), ("PUT", "/filter", {"filter": None}), ("PATCH", "", {"filter": None})),
-        *(("PUT", "", group), ("GET", "", None)),
+        ("POST", "/shadow/promote", {}),
+        ("PUT", "/filter", {"filter": None}),
+        ("PATCH", "", {"filter": None}),
+        ("PUT", "", group),
+        ("GET", "", None),
     ):
         shown = api(method, S + path, body).json
         assert (shown["lane"]["queued"], len(shown["warnings"])) == (0, 1), path

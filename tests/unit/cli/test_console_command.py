@@ -39,13 +39,13 @@ def test_with_a_token_it_lets_in_only_who_has_its_key(api: FakeApi) -> None:
 
 
 def refusal(*words: str) -> tuple[int, str]:
-    """The exit code and the words of a console that does not start."""
+    """Return the exit code and the error output of a console that does not start."""
     command = [sys.executable, "-m", "tagcast_cli.app", *words]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     return ended.returncode, " ".join(ended.stderr.split())
 
 
-def test_a_console_that_cannot_start_names_the_option_to_change() -> None:
+def test_a_console_that_cannot_start_says_why() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert refusal("console", "--port", port) == (

@@ -106,11 +106,11 @@ def test_listening_ends_when_nobody_reads_its_lines(words: tuple[str, ...]) -> N
     with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE) as listening:
         os.close(writer)
         url = f"http://127.0.0.1:{port}/"
-        assert wait_until(lambda: answers(url))
-        os.close(reader)
-        with pytest.raises(urllib3.exceptions.HTTPError):  # So it comes again.
-            push_to(url, "A", "1")
         try:
+            assert wait_until(lambda: answers(url))
+            os.close(reader)
+            with pytest.raises(urllib3.exceptions.HTTPError):  # So it comes again.
+                push_to(url, "A", "1")
             assert listening.wait(10) == 1
         finally:
             listening.kill()

@@ -101,10 +101,17 @@ def test_a_page_of_another_origin_is_refused(origin: str, status: int) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 def test_a_compressed_body_reaches_the_function_as_it_is(encoding: str) -> None:
+    bodies = list[str]()
+
+    async def keep(function: str, event: bytes) -> Invocation:
+        bodies.append(json.loads(event)["body"])
+        return await echo(function, event)
+
     def play(call: Call) -> None:
         assert call("/topics/t", **{"content-encoding": encoding})[0] == 200
 
-    with_front(play)
+    with_front(play, invoke=keep)
+    assert bodies == ["{}"]
 
 
 @pytest.mark.parametrize(
