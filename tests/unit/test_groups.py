@@ -129,6 +129,20 @@ def test_what_a_removed_group_had_pulled_in_vain_says_how_often_and_when_last(wo
     assert entry.last_attempt_at > pulled_at
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_a_member_holds_when_its_group_is_deleted_is_cancelled(world: FakeWorld, ordered: bool) -> None:
+    world.group("g", ordered=ordered)
+    ids = world.publish(*(f"{number}" for number in range(25)))
+    world.deliver()
+    answered(world.world, "POST", "/topics/test1/subscriptions/g/pull", '{"visibility_timeout_seconds": 3600}')
+    subscriptions.delete_subscription(world.world, "test1", "g")
+    world.run_workflows(world.clock.instant + 4_200_000)
+
+    states = {message_view(world.world, "test1", each).subscribers["g"].state.value for each in ids}
+    assert states == {"cancelled"}
+    assert not world.group_queues.queues
+
+
 def test_what_a_paused_group_was_owed_is_cancelled_wherever_it_lies(world: FakeWorld) -> None:
     world.group("g")
     world.publish("in the queue")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tagcast.delivery.ending import end_alone, slices_of
-from tagcast.delivery.lease import ENDED_AT_ONCE, LaneLease
+from tagcast.delivery.lease import ENDED_AT_ONCE, Drained, LaneLease
 from tagcast.errors import UnavailableError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
@@ -18,10 +18,9 @@ from tagcast.rows.due import PendingDelivery, last_pull
 CANCELLED_AT_ONCE = 33
 """At most 33 deliveries of a deleted subscription are read together: one request reads three rows for each."""
 WAIT_S, VISIBILITY_TIMEOUT_S = 1, 20
-"""Long polling asks all servers of a group's queue.
-
-After a fault the next worker comes 30 s later. Entries that are still hidden then would disappear with the queue.
-"""
+"""Long polling asks all servers of a group's queue. After a fault the next worker comes 30 s later."""
+HELD_S = 600
+"""The worker returns every 10 minutes while members hold messages of a deleted group."""
 
 
 async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
@@ -42,12 +41,9 @@ async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
             await lease.end_delivery(due, due.entry(EntryState.CANCELLED))
 
 
-async def empty_queue(lease: LaneLease, queue: GroupQueue) -> bool:
-    """Cancel some deliveries in the queue of a deleted group. Return True when the queue is empty and deleted.
-
-    Messages that members are processing disappear with the queue; the search expires them later.
-    """
-    run, queues = lease.world.executor.run, lease.world.group_queues
+async def empty_queue(lease: LaneLease, queue: GroupQueue) -> Drained:
+    """Cancel some deliveries in the queue of a deleted group. Return DONE when the queue is empty and deleted."""
+    world, run, queues = lease.world, lease.world.executor.run, lease.world.group_queues
     received = await run(
         partial(queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, visibility_timeout_s=VISIBILITY_TIMEOUT_S)
     )
@@ -55,9 +51,12 @@ async def empty_queue(lease: LaneLease, queue: GroupQueue) -> bool:
         await _cancel(lease, queue, each)
     if received:
         await run(partial(queues.delete, queue, [each.receipt for each in received]))
-        return False
+        return Drained.GOING_ON
+    if (await run(partial(queues.counts, queue))).has_any:
+        await lease.reschedule(world.clock.now() + round(HELD_S * 1000 / world.time_scale))
+        return Drained.WAITING
     await run(partial(queues.remove, queue))
-    return True
+    return Drained.DONE
 
 
 async def _cancel(lease: LaneLease, queue: GroupQueue, received: ReceivedEntry) -> None:

@@ -114,8 +114,9 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
     appended = await lease.verify()
     dues = await _front(lease, subscription, streak)
     if not dues:
-        if lease.lane.queue is not None and not await empty_queue(lease, lease.lane.queue):
-            return Drained.GOING_ON, streak
+        emptied = Drained.DONE if lease.lane.queue is None else await empty_queue(lease, lease.lane.queue)
+        if emptied is not Drained.DONE:
+            return emptied, streak
         await lease.finish(appended)
         return Drained.DONE, streak
     if subscription is not None and any(due.unjudged for due in dues) and not judging_s(subscription):
