@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tagcast.archive.record import RecordKind
 from tagcast.errors import ReplacedError, UnavailableError
 from tagcast.model import RetryPolicy, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
+from tagcast.outcome import NOT_OPENED
 from tagcast.ports import Key, Table, World
 from tagcast.pushing import engine
 from tagcast.registry import shadows, subscriptions
@@ -18,7 +20,8 @@ from tagcast.rows.sealed import SECRETS
 from tagcast.sealing.secrets import OPENED_S, OpenedSecrets, open_secrets
 from tagcast.settings import Signature
 
-from tests.fakes.world import FakeWorld
+from tests.fakes.stream import FakeStream
+from tests.fakes.world import FAIL, FakeWorld
 
 SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
 ROW, OWN_ROW = subscription_key("test1", "A"), secrets_key("test1", "A")
@@ -113,20 +116,35 @@ def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_count
     assert message_view(fake.world, "test1", message_id).subscribers["A"].attempts == 1
 
 
+@pytest.mark.parametrize("has_failed", [False, True])
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_however_long_a_secret_cannot_be_read_it_is_tried_every_ten_seconds(
-    fake: FakeWorld, strategy: Strategy
+def test_however_long_a_secret_cannot_be_read_it_is_tried_every_ten_seconds_and_counts_as_nothing(
+    fake: FakeWorld, strategy: Strategy, has_failed: bool
 ) -> None:
-    settings = replace(settings_of(fake), retry=RetryPolicy(strategy, 3))
+    settings = replace(settings_of(fake), retry=RetryPolicy(strategy, 100))
     made, _ = subscriptions.put_subscription(fake.world, "test1", "A", settings)
-    fake.vault.broken = True
+    fake.vault.broken = not has_failed
+    fake.pusher.behaviours["A"] = lambda push: FAIL
     fake.publish("1")
     fake.deliver()
     fake.run_workflows(fake.clock.instant + 600_000)
+    before, stream = stored.dues(fake.store, made.subscription_id), FakeStream(fake)
 
-    lane = stored.lane(fake.store, "test1", made.subscription_id)
+    fake.vault.broken = True
+    fake.world.memory.of(OpenedSecrets).clear()
+    fake.clock.sleep(600)
+    fake.sweep()
+    fake.run_workflows(fake.clock.instant + 600_000)
+
+    lane, [due] = stored.lane(fake.store, "test1", made.subscription_id), stored.dues(fake.store, made.subscription_id)
     assert lane is not None
     assert (lane.next_attempt_at or 0) <= fake.clock.instant + engine.PUT_OFF_S * 1000
+    assert due.last_outcome == NOT_OPENED
+    assert [(each.attempts, each.last_attempt_at, each.history) for each in before] == [
+        (due.attempts, due.last_attempt_at, due.history)
+    ]
+    told = [each.fields["attempts"] for each in stream.records() if each.kind is RecordKind.DELIVERIES]
+    assert not any(told)
 
 
 def test_a_push_never_mixes_the_url_of_one_version_with_the_secrets_of_another(

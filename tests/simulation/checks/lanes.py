@@ -20,8 +20,8 @@ WAITS = ("circuit", "rate", "unverified")
 """What a due row says that waits for no answer of its receiver."""
 NO_ANSWER = ("no answer", "an answer that does not end", "2xx, then a reset")
 """What a receiver does that says nothing of the message."""
-NOT_TAKEN, NOT_TAKEN_MS = "the group's queue did not take it", 10_000
-"""What it says of trouble between the service and a group's queue, which counts no attempt; and so long it waits."""
+NOT_TAKEN = "the group's queue did not take it"
+"""What it says of trouble between the service and a group's queue, which counts no attempt."""
 
 
 def _attributes() -> dict[tuple[str, str], list[frozenset[str]]]:
@@ -209,10 +209,8 @@ class LaneChecks:
         """Check that a due row remembers its last attempts; one that got through is not among them."""
         known = DUES.value_of(row)
         last = known.attempts
-        numbers = [past.number for past in known.history if past.outcome != NOT_TAKEN]
+        numbers = [past.number for past in known.history]
         expected = list(range(max(1, last - REMEMBERED_MAX + 1), last + 1))
-        if len(known.history) == REMEMBERED_MAX > len(numbers):
-            expected = expected[len(expected) - len(numbers) :]
         if numbers != expected:
             self.ledger.fail("attempts are remembered", f"{message_id} had {last} attempts and remembers {numbers}")
 
@@ -257,7 +255,7 @@ class LaneChecks:
                 ledger.fail("7 life", f"{message_id} #{ordinal} waits beyond its expiry")
             return
         if row.get("last_outcome") == NOT_TAKEN:
-            if lane["next_attempt_at"] != min(row["last_attempt_at"] + NOT_TAKEN_MS, row["expires_at"]):
+            if lane["next_attempt_at"] != row["not_before"] or row["not_before"] > row["expires_at"]:
                 ledger.fail("attempts and gaps", f"{message_id} #{ordinal} was not taken and is planned {lane}")
             return
         if replies and replies[-1].gone and row.get("last_outcome") == "http 410":
@@ -307,6 +305,6 @@ def _says_why_it_waits(old: Row, new: Row) -> bool:
     if new.get("last_outcome") in WAITS:
         free.add("last_outcome")
     if new.get("last_outcome") == NOT_TAKEN:
-        free |= {"last_outcome", "last_attempt_at", "history"}
+        free |= {"last_outcome", "not_before"}
     kept = (old.keys() | new.keys()) - free
     return new.get("unjudged") in (None, old.get("unjudged")) and all(old.get(name) == new.get(name) for name in kept)

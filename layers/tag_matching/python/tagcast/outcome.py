@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+NOT_OPENED = "the signing secret cannot be read"
+"""The reason of a delivery that the service did not attempt, because its secrets or seeds cannot be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

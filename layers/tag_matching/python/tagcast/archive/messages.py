@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from tagcast.archive.record import Field, KeepsBody, Record, RecordKind, RowChange, record, split_columns
 from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
 from tagcast.model import Draft, EntryState, LaneState
+from tagcast.outcome import NOT_OPENED
 from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, End, Late, Origin
@@ -174,14 +175,16 @@ def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
 def of_due(change: RowChange) -> Iterator[Record]:
     """Yield a delivery when it joins a backlog, after each failed attempt, and when the time to live removes its row.
 
-    The end of a delivery is archived from the rows of its message, not from this row.
+    The end of a delivery is archived from the rows of its message, not from this row. A delivery that moves because its
+    secrets cannot be read has no new attempt.
     """
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)
     assert due is not None
     if change.after is None and not change.removed_by_ttl:
         return
-    if change.after is not None and before is not None and before.attempts == due.attempts:
+    is_known = before.attempts == due.attempts if before else due.attempts > 0 and due.last_outcome == NOT_OPENED
+    if change.after is not None and is_known:
         return
     removed_by = change.remover if change.after is None else None
     yield _waiting(change, due, removed_by)

@@ -21,7 +21,6 @@ from tagcast.model import LaneState, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.engine import (
-    NOT_OPENED,
     Failure,
     Hold,
     Run,
@@ -119,7 +118,7 @@ def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pendin
 
 def _is_in_doubt(due: PendingDelivery) -> bool:
     """Return whether a delivery waits for its circuit, or its last push got no HTTP response."""
-    pushed = [past for past in due.history if past.outcome not in (FILTER_ERROR, NOT_OPENED)]
+    pushed = [past for past in due.history if past.outcome != FILTER_ERROR]
     return due.last_outcome == CIRCUIT or (bool(pushed) and pushed[-1].status is None)
 
 

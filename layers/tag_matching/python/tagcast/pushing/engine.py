@@ -31,6 +31,7 @@ from tagcast.model import (
     Strategy,
     Subscription,
 )
+from tagcast.outcome import NOT_OPENED
 from tagcast.ports import Clock, GroupQueue, QueueEntry, World
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.push_slots import CLOCK_STEP_S, SLOTS, BytesInFlight, Priority, PushSlots, Slot
@@ -60,7 +61,7 @@ class Failure:
 
     @property
     def not_before(self) -> int | None:
-        """The receiver's Retry-After as an instant, or None. The delivery is not retried earlier."""
+        """The instant of the receiver's Retry-After, or until which the service puts the delivery off; or None."""
         return None if self.outcome.retry_after_s is None else self.next_attempt_at
 
 
@@ -134,7 +135,7 @@ def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
     """
     now = world.clock.now()
     again_at = min(now + round(PUT_OFF_S * 1000 / world.time_scale), message.expires_at)
-    return Failure(Outcome(False, detail), again_at, PastAttempt(made, now, 0, detail))
+    return Failure(Outcome(False, detail, retry_after_s=PUT_OFF_S), again_at, PastAttempt(made, now, 0, detail))
 
 
 async def attempt(
@@ -568,7 +569,6 @@ class _Sender:
 JUDGED_AT_ONCE = 100
 """A filter function gets at most 100 messages in a call (docs/filters.md)."""
 NOT_TAKEN = "the group's queue did not take it"
-NOT_OPENED = "the signing secret cannot be read"
 
 
 async def attempt_run(world: World, run: Run) -> RunResult:

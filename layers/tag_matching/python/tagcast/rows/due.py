@@ -102,15 +102,14 @@ class PendingDelivery:
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
     def failed(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
-        """Return the row after another failed attempt. *not_before* is the receiver's Retry-After."""
-        return replace(
-            self,
-            attempts=past.number,
-            last_attempt_at=past.ended_at,
-            last_outcome=past.outcome,
-            history=(*self.history, past),
-            not_before=not_before,
-        )
+        """Return the row after another failed attempt. *not_before* is the receiver's Retry-After.
+
+        If *past* is no new attempt, the service put the delivery off until *not_before*.
+        """
+        waits = replace(self, last_outcome=past.outcome, not_before=not_before)
+        if past.number == self.attempts:
+            return waits
+        return replace(waits, attempts=past.number, last_attempt_at=past.ended_at, history=(*self.history, past))
 
     def as_last_seen(self, entry: Entry) -> Entry:
         """Return *entry* with the earlier attempts in its history.
