@@ -23,11 +23,11 @@ SPAN_MAX = 20
 def let_expire(world: World, subscription: Subscription) -> None:
     """Set the expiry of the filter version with 20 newer versions, so that it outlives all receipts that use it.
 
-    Each change sets the expiry of one version and reads no history. So a filter may change any number of times.
+    Each change reads no history, so a filter may change any number of times. It also repeats the write of the change
+    before, which may have been throttled.
     """
-    version = subscription.version - VERSIONS_KEPT
-    if version > 0:
-        ttl = world.clock.now() // 1000 + TOMBSTONE_S
+    newest, ttl = subscription.version - VERSIONS_KEPT, world.clock.now() // 1000 + TOMBSTONE_S
+    for version in range(max(1, newest - 1), newest + 1):
         with suppress(ConditionLostError):
             world.store.write(version_expiry(subscription.topic, subscription.ordinal, version, ttl))
 
