@@ -142,11 +142,17 @@ def test_lanes_of_many_subscriptions_are_read_at_once_and_long_backlogs_counted_
     assert (view(fake).backlog, view(fake).has_more) == (COUNTED_MAX, True)
 
 
-def test_pausing_again_changes_nothing(fake: FakeWorld) -> None:
-    lanes.pause(fake.world, "test1", "A")
+@pytest.mark.parametrize("state", [LaneState.PAUSED, LaneState.SUSPENDED])
+def test_pausing_a_sleeping_lane_changes_nothing(fake: FakeWorld, state: LaneState) -> None:
+    if state is LaneState.PAUSED:
+        lanes.pause(fake.world, "test1", "A")
+    else:
+        fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
+        fake.publish("1")
+        fake.deliver()
     before = lane_if_any(fake)
 
-    assert lanes.pause(fake.world, "test1", "A").state is LaneState.PAUSED
+    assert lanes.pause(fake.world, "test1", "A").state is state
 
     assert lane_if_any(fake) == before
 

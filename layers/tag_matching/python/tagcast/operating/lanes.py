@@ -134,7 +134,7 @@ def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
 
 
 def pause(world: World, topic: str, name: str) -> LaneView:
-    """Stop all attempts of the subscription. Its pending deliveries wait, and still expire.
+    """Stop all attempts of the subscription. Its pending deliveries wait, and still expire. A sleeping lane stays.
 
     The next sweep finds the earliest expiry. This call does not, because a long backlog could change before the write.
     """
@@ -148,7 +148,7 @@ def pause(world: World, topic: str, name: str) -> LaneView:
             paused = Lane(topic, sid, LaneState.PAUSED, generation, 0, 0, None, None)
             # A transaction executes once even if the SDK repeats it, when a resume may have come in between.
             world.store.transact((lane_transitions.lane_put(paused),))
-        elif lane.state is not LaneState.PAUSED:
+        elif not lane.state.is_asleep:
             world.store.write(lane_transitions.pause(lane, generation, now))
         return lane_view(world, subscription)
 

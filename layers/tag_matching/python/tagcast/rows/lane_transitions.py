@@ -317,7 +317,7 @@ TRANSITIONS = (
     Transition("look at it later", "sweep", _ASLEEP, _SAME, lambda lane: wake_next(lane, 1)),
     Transition("look at it later, whatever joined", "sweep", _ASLEEP, _SAME, lambda lane: postpone(lane, 1)),
     Transition("pause", "manage", _ACTIVE, _PAUSED, lane_put),
-    Transition("pause", "manage", _AWAKE | _SUSPENDED, _PAUSED, lambda lane: pause(lane, "2", 1)),
+    Transition("pause", "manage", _AWAKE, _PAUSED, lambda lane: pause(lane, "2", 1)),
     Transition("resume", "manage", _ASLEEP, _AWAKE, lambda lane: resume(lane, "2", LaneState.BLOCKED, 1)[1]),
     Transition("resume, nothing is pending", "manage", _ASLEEP, _ACTIVE, activate),
     Transition("retry now", "manage", _AWAKE, _SAME, lambda lane: retry_now(lane, "2", 1)[1]),
