@@ -518,6 +518,17 @@ def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_
     assert fake.sweep().expired == 25
 
 
+def test_retained_messages_of_a_longer_retention_hide_no_shorter_lives(fake: FakeWorld) -> None:
+    fake.topic(retention_s=86_400)
+    blocked(fake, *map(str, range(expiry.RETAINED_PAGE * (expiry.QUIET_PAGES_MAX - 1))))
+    fake.topic(retention_s=60)
+    fake.publish("short")
+    fake.deliver()
+    fake.clock.sleep(60 + expiry.LEFT_S)
+
+    assert fake.sweep().expired == 1
+
+
 @pytest.mark.parametrize(
     ("scale", "open_s", "over_s"), [(1.0, 900, 3_600), (4.0, 225, 900), (30.0, 180, 120), (90.0, 180, 60)]
 )

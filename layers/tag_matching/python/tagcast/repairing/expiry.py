@@ -169,15 +169,16 @@ async def expire_retained(world: World, after: str, ends: float) -> tuple[int, s
 
 
 async def _expire_list(world: World, ends: float, topic: str) -> int:
-    expired, after = 0, ""
+    expired, after, quiet = 0, "", 0
     ends = min(ends, world.clock.monotonic() + TOPIC_S)
     over_at = world.clock.now() - round(LEFT_S * 1000 / min(world.time_scale, 5.0))
-    while world.clock.monotonic() < ends:
+    while world.clock.monotonic() < ends and quiet < QUIET_PAGES_MAX:
         read = partial(stored.retained_rows, world.store, topic, after=after, limit=RETAINED_PAGE)
         page = await world.executor.run(read)
         over = [(each.message_id, each.section) for each in map(RETAINED.value_of, page) if each.expires_at <= over_at]
         expired += await expire_messages(world, topic, over) if over else 0
-        if not over or len(page) < RETAINED_PAGE:
+        quiet = 0 if over else quiet + 1
+        if len(page) < RETAINED_PAGE:
             break
         after = stored.place(page[-1])
     return expired
