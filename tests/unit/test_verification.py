@@ -44,9 +44,10 @@ def entry(fake: FakeWorld, message_id: str) -> tuple[EntryState, int, str | None
     return found.state, found.attempts, found.last_outcome
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
 @pytest.mark.parametrize("strategy", Strategy)
 def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does(
-    fake: FakeWorld, strategy: Strategy
+    fake: FakeWorld, strategy: Strategy, is_paused: bool
 ) -> None:
     made = refused(fake)
     put(fake, replace(made.settings, retry=replace(made.settings.retry, strategy=strategy)))
@@ -58,7 +59,10 @@ def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does
     assert [each.last_outcome for each in lanes.backlog(fake.world, "test1", "A", 10, None).items] == [UNVERIFIED] * 3
 
     fake.verifier.consents[URL] = VerificationResult()
+    if is_paused:
+        lanes.pause(fake.world, "test1", "A")
     assert verify(fake.world, "test1", "A").settings.unverified is None
+    lanes.resume(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + WAITING_MS)
 
     assert fake.pusher.received["A"] == ["1", "2", "3"]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from tagcast.errors import CURSOR_FAULT, ConflictError, InvalidRequestError, NotFoundError, TagcastError
 from tagcast.ids import accepted_at_of
 from tagcast.model import LaneState
-from tagcast.operating.lanes import CHANGED_WITHIN_S, UNVERIFIED, LaneView, pause, resume, retry_now, skip_head
+from tagcast.operating.lanes import CHANGED_WITHIN_S, VERIFY_FIRST, LaneView, pause, resume, retry_now, skip_head
 from tagcast.operating.urgency import UrgentLane, find_lane, urgent_lanes
 from tagcast.ports import World
 from tagcast.registry.subscribing import check_time
@@ -94,7 +94,7 @@ def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
         case LaneChange.RETRY if state.is_asleep:
             return f"the lane is {state}; resume it first"
         case LaneChange.RETRY if lane.unverified is not None:
-            return UNVERIFIED
+            return VERIFY_FIRST
         case LaneChange.RETRY if state is LaneState.ACTIVE:
             return "the lane is active; it has nothing to retry"
         case LaneChange.PAUSE if state.is_asleep:

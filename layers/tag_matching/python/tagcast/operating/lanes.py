@@ -20,8 +20,9 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
+from tagcast.settings import UNVERIFIED
 
-UNVERIFIED = "the endpoint is unverified; verify it first (POST .../verify)"
+VERIFY_FIRST = "the endpoint is unverified; verify it first (POST .../verify)"
 CHANGED_WITHIN_S = 10.0
 """A request changes no further lane after 10 s, because one change may take seconds under contention."""
 COUNTED_MAX = 1_000
@@ -179,10 +180,11 @@ def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingD
     now = world.clock.now()
     lost = head and head.attempts and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
     state, planned_at = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED, lane.next_attempt_at
+    is_held = head is not None and head.last_outcome == UNVERIFIED
     if subscription.settings.is_independent:
         state = LaneState.RETRYING
-        # Messages that joined meanwhile are due now; the worker plans the others.
-        planned_at = planned_at if lane.is_claimed else None
+    if (is_held or subscription.settings.is_independent) and not lane.is_claimed:
+        planned_at = None  # The worker plans deliveries that are due later or held.
     due_at = max(now, planned_at or 0)
     resumed, write = lane_transitions.resume(lane, world.dice.unique_id(now), state, due_at)
     world.store.write(write)
@@ -201,7 +203,7 @@ def _retry(world: World, topic: str, name: str) -> Subscription:
     def attempt() -> Subscription:
         subscription = get_subscription(world, topic, name)
         if subscription.settings.unverified is not None:
-            raise ConflictError(UNVERIFIED)
+            raise ConflictError(VERIFY_FIRST)
         lane = _unless_removed(_lane(world, subscription), name)
         if lane is not None:
             _plan_for_now(world, subscription, lane)
