@@ -290,7 +290,7 @@ def _command(
 
 def pause(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """Pause a subscription. Its deliveries wait until `resume`, and still expire."""
-    _command(ctx, topic, subscription, "pause", lambda lane: f"{subscription} on {topic} is paused.")
+    _command(ctx, topic, subscription, "pause", lambda lane: f"{subscription} on {topic} is {lane.get('state')}.")
 
 
 def resume(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
