@@ -488,6 +488,18 @@ def test_a_pull_waits_for_its_first_message_only(world: FakeWorld) -> None:
     assert world.clock.instant == begun
 
 
+def test_what_a_throttled_table_does_not_note_is_not_handed_over_again(world: FakeWorld) -> None:
+    lanes.pause(world.world, "test1", "g")
+    published(world, "a", "b")
+    lanes.resume(world.world, "test1", "g")
+    tries = iter((True, True, True))
+    with throttled(world.store, lambda key: key.sk.startswith("ENQUEUED#") and next(tries, False)) as refused:
+        world.run_workflows(world.clock.instant + MINUTE)
+
+    assert len(refused) == 3
+    assert world.group_queues.sent == 2
+
+
 def test_a_paused_group_gives_nothing_and_keeps_its_order(world: FakeWorld) -> None:
     published(world, "a")
     lanes.pause(world.world, "test1", "g")

@@ -17,7 +17,7 @@ from tagcast.model import Entry
 from tagcast.ports import Store, Write
 from tagcast.rows import stored
 from tagcast.rows.due import PendingDelivery, due_delete_as_read
-from tagcast.rows.log import completion, end_writes, enqueued_put, may_be_listed
+from tagcast.rows.log import completion, end_writes, may_be_listed
 from tagcast.rows.message import MessageRow
 
 _T = TypeVar("_T")
@@ -43,15 +43,6 @@ def end_due(
             return False
     write_all(store, (*gone, *end_writes(row, {ordinal: entry})))
     return True
-
-
-def enqueue_due(store: Store, row: MessageRow, due: PendingDelivery, *beside: Write) -> None:
-    """Remove a delivery from its backlog and mark it as handed over: its group's queue already has it.
-
-    Raises ConditionLostError.
-    """
-    ordinal = ordinal_of(due.subscription_id)
-    write_all(store, (due_delete_as_read(due), *beside, enqueued_put(row, ordinal)))
 
 
 def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool:

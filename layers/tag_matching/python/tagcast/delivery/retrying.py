@@ -12,7 +12,7 @@ from functools import partial
 
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.dead_letter import publish_dead_letter_after_run
-from tagcast.delivery.ending import enqueue_due, slices_of
+from tagcast.delivery.ending import slices_of
 from tagcast.delivery.lease import ENDED_AT_ONCE, Drained, LaneLease, StaleWorkerError, continue_as_new
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.filters.function_filter import FILTER_ERROR
@@ -33,8 +33,9 @@ from tagcast.pushing.engine import (
 from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.retry import probe_delay_s
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import PendingDelivery, due_change, due_delete, due_reschedule
+from tagcast.rows.due import PendingDelivery, due_change, due_delete, due_delete_as_read, due_reschedule
 from tagcast.rows.host import host_of
+from tagcast.rows.log import enqueued_put
 from tagcast.rows.message import MessageRow
 
 
@@ -216,8 +217,8 @@ class _Outcomes:
         result, lease = self.result, self.lease
         for message_id, each in self.pending.items():
             if message_id in result.enqueued:
-                enqueue = partial(enqueue_due, lease.world.store, each.row, each.due, lease.check())
-                await lease.world.executor.run(enqueue)
+                handed = enqueued_put(each.row, ordinal_of(each.due.subscription_id))
+                await lease.write(due_delete_as_read(each.due), lease.check(), handed)
         waiting = result.judged - result.ended.keys() - result.failures.keys() - result.enqueued
         for message_id, each in self.pending.items():
             if message_id in waiting:
