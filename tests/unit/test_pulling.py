@@ -22,7 +22,7 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.repairing.expiry import expire_messages
 from tagcast.rows import stored
 from tagcast.rows.due import PendingDelivery, due_put, position
-from tagcast.rows.keys import pulled_key, retained_key
+from tagcast.rows.keys import end_key, pulled_key, retained_key
 from tagcast.rows.lane_transitions import join
 from tagcast.rows.message import MessageRow
 from tagcast.tables import Put
@@ -839,17 +839,30 @@ def test_a_queue_that_fails_after_its_first_messages_costs_these_no_attempt(
     world.telemetry.faults.clear()
 
 
-def test_a_message_that_cannot_be_handed_out_keeps_those_before_it_from_no_member(world: FakeWorld) -> None:
-    ids = published(world, "a", "b", "c")
+def test_a_failed_pull_that_cannot_be_noted_keeps_no_message_from_a_member(world: FakeWorld) -> None:
+    ids = published(world, "a", "b")
     pull(world, visibility_timeout_seconds=10)
     world.clock.sleep(10)
 
     with throttled(world.store, lambda key: key == pulled_key("test1", ids[1], 0)):
+        messages = pull(world)
+        assert said(world, "nack", *messages) == ["returned"] * 2
+
+    assert bodies(messages) == bodies(pull(world)) == ["a", "b"]
+
+
+def test_a_message_that_cannot_be_handed_out_keeps_those_before_it_from_no_member(world: FakeWorld) -> None:
+    ids = published(world, "a")
+    world.topic(retention_s=60)
+    ids += published(world, "expired")
+    world.clock.sleep(60)
+
+    with throttled(world.store, lambda key: key == end_key("test1", ids[1], 0)):
         first = pull(world, visibility_timeout_seconds=10)
         world.clock.sleep(10)
         said(world, "ack", *pull(world, max_messages=1, visibility_timeout_seconds=10))
         world.clock.sleep(10)
-        assert asked(world, "pull", visibility_timeout_seconds=10)[0] == 429
+        assert asked(world, "pull", visibility_timeout_seconds=10)[0] == 503
 
     assert (bodies(first), entry(world, ids[0])[0]) == (["a"], "delivered")
     assert [what for what, _ in world.telemetry.faults] == ["the rest of a pull"]

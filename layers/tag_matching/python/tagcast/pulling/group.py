@@ -7,7 +7,7 @@ from math import ceil
 
 from tagcast.delivery.dead_letter import publish_dead_letter
 from tagcast.delivery.ending import TRIES_MAX, end_alone
-from tagcast.errors import ConflictError, UnavailableError
+from tagcast.errors import ConflictError, TableThrottledError, UnavailableError
 from tagcast.model import Entry, EntryState, Message, Subscription
 from tagcast.ports import GroupQueue, QueueCounts, World
 from tagcast.registry.subscriptions import get_subscription
@@ -68,6 +68,7 @@ def end_after_pull(world: World, group: Subscription, row: MessageRow, state: En
 
 
 def keep_failure(world: World, group: Subscription, message: Message, pulls: int, outcome: str) -> None:
-    """Record *pulls* failed pulls, for display while the entry is pending."""
+    """Record *pulls* failed pulls, for display while the entry is pending. A throttled write is omitted."""
     pulled = FailedPulls(pulls, world.clock.now(), outcome)
-    world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))
+    with suppress(TableThrottledError):
+        world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))
