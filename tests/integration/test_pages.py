@@ -20,6 +20,7 @@ from tagcast_aws import wiring
 from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 from tagcast_aws.store.attributes import to_attribute
 from tagcast_aws.store.dynamodb import DynamoStore
+from tagcast_cli.doctor import Deployment, check_alarms
 from tagcast_cli.job_run import bucket_of
 
 from glue_jobs.io.objects import BucketObjects
@@ -32,6 +33,7 @@ LISTING = {
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
     # tests/integration/test_message_archive.py has three pages of files.
     "layers/tag_matching/python/tagcast_aws/store/message_archive.py",
+    "clients/cli/tagcast_cli/doctor.py",
     "clients/cli/tagcast_cli/job_run.py",
     # tests/unit/cli/test_smoke_aws.py has five objects on three pages.
     "clients/cli/tagcast_cli/smoke_aws.py",
@@ -149,6 +151,18 @@ def test_the_archive_of_an_address_is_found_on_a_later_page_of_stacks() -> None:
         stub.add_response("describe_stacks", {"Stacks": [stack("a")], "NextToken": "2"}, {})
         stub.add_response("describe_stacks", {"Stacks": [stack("b")]}, {"NextToken": "2"})
         assert bucket_of(cloudformation, f"{url}/") == "archive-b"
+        stub.assert_no_pending_responses()
+
+
+def test_doctor_tells_alarms_of_all_pages_but_those_of_another_stack() -> None:
+    cloudwatch = client("cloudwatch")
+    asked = {"AlarmNamePrefix": "shop-", "StateValue": "ALARM"}
+    with Stubber(cloudwatch) as stub:
+        ringing = [{"AlarmName": "shop-eu-WorkFailures-1a"}, {"AlarmName": "shop-CmqErrors-YcHO1fVv"}]
+        stub.add_response("describe_alarms", {"MetricAlarms": ringing, "NextToken": "2"}, asked)
+        stub.add_response("describe_alarms", {"MetricAlarms": [{"AlarmName": "shop-WorkFailures-1A"}]})
+        of = Deployment("shop", SimpleNamespace(client=lambda service: cloudwatch), lambda url: (200, {}))
+        assert [each.check for each in check_alarms(of)] == ["shop-CmqErrors-YcHO1fVv", "shop-WorkFailures-1A"]
         stub.assert_no_pending_responses()
 
 

@@ -206,9 +206,11 @@ def check_archive(of: Deployment) -> Iterator[Finding]:
 
 
 def check_alarms(of: Deployment) -> Iterator[Finding]:
-    """Check that no alarm of the stack is in the alarm state."""
-    asked = {"AlarmNamePrefix": f"{of.stack}-", "StateValue": "ALARM"}
-    ringing = of.client("cloudwatch").describe_alarms(**asked)["MetricAlarms"]
+    """Check that no alarm of the stack is in the alarm state. The name of another stack may begin with its name."""
+    listing = of.client("cloudwatch").get_paginator("describe_alarms")
+    pages = listing.paginate(AlarmNamePrefix=f"{of.stack}-", StateValue="ALARM")
+    own = re.compile(rf"{of.stack}-[A-Za-z0-9]+-[A-Za-z0-9]+")
+    ringing = [each for page in pages for each in page["MetricAlarms"] if own.fullmatch(each["AlarmName"])]
     for alarm in ringing:
         yield Finding(alarm["AlarmName"], State.WARNING, str(alarm.get("AlarmDescription") or "The alarm is active."))
     if not ringing:
