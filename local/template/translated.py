@@ -26,6 +26,7 @@ NOT_HERE = (
     "AWS::Athena::NamedQuery",
     "AWS::Glue::Trigger",
     "AWS::Glue::Workflow",
+    "AWS::Lambda::EventInvokeConfig",
     "AWS::Lambda::Url",
     "AWS::SSM::Parameter",
 )

@@ -136,6 +136,8 @@ FREE: dict[str, str] = {
     "AWS::KMS::Key": "Description KeyPolicy",
     "AWS::KinesisFirehose::DeliveryStream": "DeliveryStreamEncryptionConfigurationInput DeliveryStreamName "
     "DeliveryStreamType",
+    "AWS::Lambda::EventInvokeConfig": "DestinationConfig FunctionName MaximumEventAgeInSeconds MaximumRetryAttempts "
+    "Qualifier",
     "AWS::Lambda::EventSourceMapping": "BisectBatchOnFunctionError DestinationConfig EventSourceArn FilterCriteria "
     "FunctionName FunctionResponseTypes MaximumBatchingWindowInSeconds MaximumRecordAgeInSeconds MaximumRetryAttempts "
     "StartingPosition",

@@ -18,7 +18,12 @@ from tests.aws.timeline import Timeline
 
 UNITS_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 TRIES_AGAIN_MS = (60_000, 120_000)
-"""An asynchronous invocation is tried twice more (lambda/latest/dg/invocation-async-error-handling.html)."""
+"""The waits before an asynchronous invocation that failed is tried again, twice unless the function says otherwise.
+
+One that was refused for lack of concurrency is tried again for its whole age, after 1 s, 2 s … 5 minutes
+(lambda/latest/dg/invocation-async-error-handling.html).
+"""
+REFUSED_MS, REFUSED_MS_MAX, AGE_S_MAX = 1_000, 300_000, 6 * 3_600
 _DELIVERY_MS = (100, 1_000)
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
@@ -31,6 +36,10 @@ class Schedules:
         self._chance = Random(f"schedules {seed}")
         self.skips: Callable[[], bool] = lambda: False
         """Says whether one event of a schedule never comes."""
+        self._again = {
+            given["FunctionName"]: (given["MaximumRetryAttempts"], given["MaximumEventAgeInSeconds"])
+            for _, given in stack.of_type("AWS::Lambda::EventInvokeConfig")
+        }
         by_arn = {function.arn: function for function in functions.by_id.values()}
         self._rates = [
             (self._rate_ms(properties["ScheduleExpression"]), by_arn[target["Arn"]])
@@ -52,13 +61,19 @@ class Schedules:
 
     def _tick(self, period_ms: int, function: Function) -> None:
         if not self.skips():
-            self._send(function, 0)
+            self._send(function, self._timeline.now)
         self._timeline.after(period_ms, lambda: self._tick(period_ms, function))
 
-    def _send(self, function: Function, failures: int) -> None:
+    def _send(self, function: Function, sent_at: int, failures: int = 0, refusals: int = 0) -> None:
+        tries_max, age_s_max = self._again.get(function.name, (len(TRIES_AGAIN_MS), AGE_S_MAX))
+
         def then(ended: Ended) -> None:
-            if ended.error is not None and failures < len(TRIES_AGAIN_MS):
-                self._timeline.after(TRIES_AGAIN_MS[failures], lambda: self._send(function, failures + 1))
+            if ended.error == "TooManyRequestsException":
+                wait_ms = min(REFUSED_MS_MAX, REFUSED_MS << min(refusals, 10))
+                if self._timeline.now + wait_ms <= sent_at + 1000 * age_s_max:
+                    self._timeline.after(wait_ms, lambda: self._send(function, sent_at, failures, refusals + 1))
+            elif ended.error is not None and failures < tries_max:
+                self._timeline.after(TRIES_AGAIN_MS[failures], lambda: self._send(function, sent_at, failures + 1))
 
         self._functions.start(function, self._event(), then, label="schedule")
 

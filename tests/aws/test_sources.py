@@ -192,3 +192,19 @@ def test_starts_above_the_rate_of_the_account_are_throttled() -> None:
 
     with pytest.raises(ClientError, match="Throttling"):
         stage.states.start_execution(stateMachineArn=arn, name="one more", input="{}")
+
+
+def test_sweeps_that_were_refused_or_failed_do_not_pile_up() -> None:
+    minute, hour = 60_000, 3_600_000
+
+    def handler(stage: Stage, event: Any) -> None:
+        stage.tell("sweep")
+        if stage.timeline.now < EPOCH + 2 * hour:
+            raise ValueError("a fault of the table")
+
+    stage = Stage("SweepFunction", handler)
+    stage.deployment.functions.weather.throttles = lambda function: stage.timeline.now < EPOCH + hour  # type: ignore[method-assign]
+    assert len(stage.play(hour)) == 0
+    assert len(stage.play(hour + 5 * minute)) <= 2
+    failed = len(stage.told)
+    assert len(stage.play(2 * hour)) - failed == 11
