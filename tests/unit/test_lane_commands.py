@@ -131,14 +131,14 @@ def test_lanes_of_many_subscriptions_are_read_at_once_and_long_backlogs_counted_
         fake.store.rows[fresh] = {**due, "sk": fresh.sk}
     both = [subscriptions.get_subscription(fake.world, "test1", name) for name in "AB"]
 
-    blocked, active = lanes.lane_views(fake.world, both)
+    blocked, active = lanes.lane_views(fake.world, "test1", both)
 
     assert active == LaneView(LaneState.ACTIVE, 0, None)
     assert (blocked.state, blocked.backlog, blocked.has_more) == (LaneState.BLOCKED, COUNTED_MAX, False)
     more = type(key)(key.table, key.pk, f"{'9' * 20}#1")
     fake.store.rows[more] = {**due, "sk": more.sk}
-    assert lanes.lane_views(fake.world, both)[0].backlog == COUNTED_MAX
-    assert lanes.lane_views(fake.world, both)[0].has_more
+    assert lanes.lane_views(fake.world, "test1", both)[0].backlog == COUNTED_MAX
+    assert lanes.lane_views(fake.world, "test1", both)[0].has_more
     assert (view(fake).backlog, view(fake).has_more) == (COUNTED_MAX, True)
 
 

@@ -11,21 +11,24 @@ from typing import Any
 
 import pytest
 from tagcast.errors import ConditionLostError
+from tagcast.ids import topic_id_of
 from tagcast.model import EntryState, Ordering, Outcome, Strategy
 from tagcast.operating import lanes
-from tagcast.ports import Key, Put, QueueEntry, Row, SearchPage, Table, Write
+from tagcast.ports import GroupQueue, Key, Put, QueueEntry, Row, SearchPage, Table, Write
 from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import Arrival, list_unsent, relay
 from tagcast.repairing.sweep import SweepResult, sweep
 from tagcast.rows.keys import message_key
+from tagcast.rows.lane import LANES
 from tagcast.rows.message import MESSAGES
+from tagcast.rows.stored import ROWS_AT_ONCE
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
-from tests.unit.worlds import blocked, entry, row_of
+from tests.unit.worlds import blocked, entry, lane, row_of
 
 GONE = Outcome(False, "http 410", gone=True)
 BUDGET_S = 10.0
@@ -194,6 +197,22 @@ def test_what_stands_too_far_behind_in_a_backlog_is_left_to_its_lane(
 
     assert [entry(fake, message_id).state for message_id in ids] == [EntryState.EXPIRED] * 2
     assert not [key for key in fake.store.rows if key.pk.startswith("DUE#")]
+
+
+def test_the_sweep_reads_a_part_of_the_lanes_of_a_large_topic_at_a_time(fake: FakeWorld, store: SlowStore) -> None:
+    [message_id] = blocked(fake, "1")
+    group = GroupQueue.of(fake.group("G"))
+    fake.group_queues.make(replace(group, subscription_id=lane(fake).subscription_id))
+    for number in range(2 * ROWS_AT_ONCE):
+        other = replace(lane(fake), subscription_id=f"{topic_id_of(group.subscription_id)}.{number + 10}", wake_at=None)
+        store.write(LANES.put(other, "test1", other.subscription_id))
+    fake.clock.sleep(300 + expiry.LEFT_S)
+    store.most_rows_at_once = 0
+
+    assert fake.sweep().expired == 1
+    assert entry(fake, message_id).state is EntryState.EXPIRED
+    assert set(fake.group_queues.every()) == {group}
+    assert store.most_rows_at_once == ROWS_AT_ONCE
 
 
 def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dynamodb_takes(

@@ -91,9 +91,9 @@ def lane_view(world: World, subscription: Subscription) -> LaneView:
     return _view(world, subscription, _lane(world, subscription))
 
 
-def lane_views(world: World, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
-    """Return the lanes of at most 100 *subscriptions*."""
-    known = stored.lanes_of(world.store, subscriptions)
+def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
+    """Return the lanes of *subscriptions* of a topic."""
+    known = stored.lanes_of(world.store, topic, (each.subscription_id for each in subscriptions))
     return tuple(_view(world, each, known.get(each.subscription_id)) for each in subscriptions)
 
 

@@ -19,7 +19,7 @@ from tagcast.delivery.ending import complete, end_due, end_many
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState, Subscription
-from tagcast.ports import Row, World, Write
+from tagcast.ports import World, Write
 from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
 from tagcast.rows.due import DUES, FailedPulls, PendingDelivery
@@ -191,8 +191,7 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     rounds are over. Then a pending delivery that is not handed over has a lane and a due row until it ends. If the lane
     or the due row is missing, no attempts can be lost.
     """
-    lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
-    lanes = dict(await each(world, "a lane", lane_rows, at_once(_owner)))
+    lanes = await world.executor.run(partial(_lanes, world, topic))
     rows = await _messages(world, topic, messages)
     pending = set[int]().union(*(row.map.pending for row in rows)) & lanes.keys()
     dues: dict[tuple[int, str], PendingDelivery | None] = {}
@@ -205,9 +204,9 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     return sum(await each(world, "a message", rows, lambda row: world.executor.run(partial(settle, row))))
 
 
-def _owner(row: Row) -> tuple[int, str]:
-    sid = stored.place(row)
-    return ordinal_of(sid), sid
+def _lanes(world: World, topic: str) -> dict[int, str]:
+    """Return the subscription ids of the lanes that are not active, by ordinal."""
+    return {ordinal_of(each): each for each in stored.lane_ids(world.store, topic)}
 
 
 async def _dues(

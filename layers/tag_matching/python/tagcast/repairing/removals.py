@@ -95,12 +95,13 @@ def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[
         return queues
     owner = read_topic(world, topic)
     groups = {GroupQueue.of(each) for each in stored.every_subscription(world.store, topic) if each.settings.is_group}
-    lanes = stored.lanes(world.store, topic)  # Read after the subscriptions: a deleted one has a tombstone by now.
+    alone = [each for each in queues if each not in groups]
+    # Read after the subscriptions: a deleted one has a tombstone by now.
+    lanes = stored.lanes_of(world.store, topic, {each.subscription_id for each in alone})
     return [
         queue
-        for queue in queues
-        if queue not in groups
-        and ordinal_of(queue.subscription_id) < owner.next_ordinal
+        for queue in alone
+        if ordinal_of(queue.subscription_id) < owner.next_ordinal
         and not ((lane := lanes.get(queue.subscription_id)) and lane.state is LaneState.REMOVED and lane.wake_at)
     ]
 

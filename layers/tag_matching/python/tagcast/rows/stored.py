@@ -242,19 +242,19 @@ def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[R
 
 def lanes(store: Store, topic: str) -> dict[str, Lane]:
     """Return the lanes of a topic that are not active, by subscription id."""
-    return {each.subscription_id: each for each in map(LANES.value_of, lane_rows(store, topic))}
+    rows = store.query(Table.MESSAGES, keys.lane_key(topic, "").pk)
+    return {each.subscription_id: each for each in map(LANES.value_of, rows)}
 
 
-def lanes_of(store: Store, subscriptions: Sequence[Subscription]) -> dict[str, Lane]:
-    """Return the lanes of at most 100 subscriptions, by subscription id; active ones are left out."""
-    wanted = [keys.lane_key(each.topic, each.subscription_id) for each in subscriptions]
-    found = map(LANES.value_of, store.get_many(wanted).values())
+def lanes_of(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str, Lane]:
+    """Return the lanes of these subscriptions, by subscription id; active ones are left out."""
+    found = map(LANES.value_of, _all(store, [keys.lane_key(topic, each) for each in subscription_ids]).values())
     return {each.subscription_id: each for each in found}
 
 
-def lane_rows(store: Store, topic: str) -> list[Row]:
-    """Return the rows of a topic's lanes."""
-    return store.query(Table.MESSAGES, keys.lane_key(topic, "").pk)
+def lane_ids(store: Store, topic: str) -> Iterator[str]:
+    """Yield the ids of the subscriptions whose lanes are not active, read in parts. An id begins with a digit."""
+    return map(place, _in_parts(store, keys.lane_key(topic, ""), keys.lane_key(topic, ":")))
 
 
 def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[PendingDelivery]:

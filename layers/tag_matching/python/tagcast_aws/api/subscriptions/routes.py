@@ -129,7 +129,7 @@ def answer_subscription(world: World, request: Request[None]) -> Answer:
 def answer_subscriptions(world: World, request: Request[None]) -> Answer:
     """Answer with a page of subscriptions, each with its lane."""
     found = list_subscriptions(world, request.topic, *request.page(NAME))
-    lanes, keys = lane_views(world, found.items), public_keys(world, found.items)
+    lanes, keys = lane_views(world, request.topic, found.items), public_keys(world, found.items)
     items = [show_subscription(item, its, lane) for item, its, lane in zip(found.items, keys, lanes, strict=True)]
     shown, cursor = _that_fit(items, [item.name for item in found.items], found.cursor)
     return Answer(200, page("subscriptions", shown, encode_cursor(cursor)))
