@@ -480,6 +480,24 @@ def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the
     assert fake.pusher.received["A"] == ["1"]
 
 
+def test_a_page_of_the_search_with_more_work_than_a_sweep_has_time_for_is_looked_at_again(
+    fake: FakeWorld, store: SlowStore
+) -> None:
+    fake.group("G")
+    for _ in range(10):
+        fake.publish(*map(str, range(100)))
+    fake.deliver()
+    fake.clock.sleep(300 + search.OVER_S + 1)
+
+    expired = sweeps = 0
+    while expired < 1_000:
+        swept, took_s = timed_sweep(fake, store)
+        assert took_s <= BUDGET_S + 3
+        assert swept.expired > 0
+        expired, sweeps = expired + swept.expired, sweeps + 1
+    assert sweeps > 1
+
+
 def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
     fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

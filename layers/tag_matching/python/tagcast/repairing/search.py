@@ -9,7 +9,7 @@ the rows of a pending message have no time to live.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -36,11 +36,11 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
     Returns the number of messages sent to the queue again, the number of expired entries, and the progress.
     """
     now, sent, expired = world.clock.now(), 0, 0
-    scale = world.time_scale
+    scale, began_at = world.time_scale, known.began_at
     if known.cursor is None:
-        if known.began_at is not None and now < known.began_at + round(EVERY_S * 1000 / scale):
+        if began_at is not None and now < began_at + round(EVERY_S * 1000 / scale):
             return 0, 0, known
-        known = Pass(None, now)
+        began_at = now
     while world.clock.monotonic() < ends:
         read = partial(
             world.store.search,
@@ -52,8 +52,12 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
         whole = await each(world, "a message found", found.rows, at_once(found_message))
         lost = [one for part in await each(world, "a message found", whole, partial(_parts, world)) for one in part]
         sent += await _send_again(world, sending, [message for message in lost if message.is_open])
-        expired += await _expire(world, [message for message in lost if not message.is_open])
-        known = replace(known, cursor=found.cursor)
+        over = [message for message in lost if not message.is_open]
+        for topic, part in _batches(over):
+            if world.clock.monotonic() >= ends:
+                return sent, expired, known  # The next sweep reads this page again.
+            expired += sum(await each(world, "messages found", [part], partial(expire_messages, world, topic)))
+        known = Pass(found.cursor, began_at)
         if found.cursor is None:
             break
     return sent, expired, known
@@ -95,11 +99,9 @@ async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMe
     return len(entries) - len(lost)
 
 
-async def _expire(world: World, messages: Sequence[FoundMessage]) -> int:
-    expired = 0
+def _batches(messages: Sequence[FoundMessage]) -> Iterator[tuple[str, list[tuple[str, int | None]]]]:
+    """Yield the messages and sections of each topic, at most 50 at a time."""
     for topic, group in groupby(sorted(messages), key=lambda message: message.topic):
         ids = [(message.message_id, message.section) for message in group]
         for start in range(0, len(ids), RETAINED_PAGE):
-            part = ids[start : start + RETAINED_PAGE]
-            expired += sum(await each(world, "messages found", [part], partial(expire_messages, world, topic)))
-    return expired
+            yield topic, ids[start : start + RETAINED_PAGE]
