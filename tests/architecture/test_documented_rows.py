@@ -39,7 +39,7 @@ from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.members import leave
 from tagcast.registry.registering import register
 from tagcast.registry.rotation import rotate_secret
-from tagcast.repairing.relay import Arrival, relay
+from tagcast.repairing.relay import relay
 from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.keys import end_key, message_key, round_key
 from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
@@ -219,7 +219,7 @@ def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
     [unsent] = fake.publish_unqueued("4")
     fake.queue.broken = True
     halves = MESSAGES.value_of(store.rows[message_key("test1", unsent)])
-    relay(fake.world, [Arrival("1", halves), Arrival("2", replace(halves, in_order=halves.map.matched))])
+    relay(fake.world, [halves, replace(halves, in_order=halves.map.matched)])
     fake.sweep()
     fake.queue.broken = False
 
@@ -245,9 +245,9 @@ def widen_all(fake: FakeWorld, store: WatchedStore) -> None:
     [unsent] = fake.publish_unqueued("1", topic="wide")
     row = MESSAGES.value_of(store.rows[message_key("wide", unsent)])
     fake.queue.broken = True
-    relay(fake.world, [Arrival("1", row)])
+    relay(fake.world, [row])
     fake.queue.broken = False
-    relay(fake.world, [Arrival("1", row)])
+    relay(fake.world, [row])
     fake.deliver()
     origin, ended = Origin.of(row), {3: Entry(EntryState.EXPIRED), 4: Entry(EntryState.DELIVERED, 1, 6)}
     for its_round, partial in ((Round.of(5, ended, {2}), 0), (None, 1)):

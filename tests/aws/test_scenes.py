@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tagcast.model import Ordering
+from tagcast.registry import subscriptions
 
+from tests.aws.faults import Outages
+from tests.aws.network import Connection, Request
 from tests.aws.quiet import quiet
-from tests.aws.scenes import OneTopic, TwoTopics, among_hanging, serve
+from tests.aws.scenes import BACKOFF, OneTopic, Receiver, Scene, TwoTopics, among_hanging, serve
 
 COLD_S = 1.5
 """While others hang, a process more has to start."""
@@ -97,3 +101,30 @@ def test_who_answers_late_holds_up_nobody_and_gets_each_message_once_in_its_orde
     if ordering is Ordering.TOPIC:
         assert asked_for["late1"] == sorted(asked_for["late1"])
     assert not topic.scene.left_over()
+
+
+class Failing(Receiver):
+    """A listener that answers every push with 500."""
+
+    def asked(self, request: Request, connection: Connection) -> None:
+        connection.send(b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n")
+
+
+def test_an_outage_of_the_workflow_delays_no_dead_letter() -> None:
+    outages = Outages()
+    scene = Scene(1, outages)
+    for topic in ("letters", "t"):
+        scene.topic(topic)
+    scene.subscribe("letters", "A")
+    scene.subscribe("t", "blocked", hangs=True, timeout_s=1, filter={"kind": "tags", "tags": ["b"]})
+    scene.subscribe("t", "dead", filter={"kind": "tags", "tags": ["d"]})
+    scene.deployment.network.listen("t-dead.example", Failing(scene.timeline, hangs=False))
+    known = subscriptions.get_subscription(scene.world, "t", "dead").settings
+    once = replace(known, retry=replace(BACKOFF, max_retries=0), dead_letter_topic="letters")
+    subscriptions.put_subscription(scene.world, "t", "dead", once)
+    outages.add("stepfunctions", scene.timeline.now, scene.timeline.now + 3_600_000)
+    scene.publish("t", "a lane without a worker", tags=["b"])
+    for _ in range(6):
+        scene.publish("t", "a dead letter", tags=["d"])
+        scene.play(30)
+    assert len(scene.receivers["letters/A"].answered_at) == 6

@@ -20,10 +20,11 @@ import boto3
 from tagcast.delivery.publishing import publish
 from tagcast.model import Draft
 from tagcast.ports import World
-from tagcast.repairing.relay import Arrival, relay
+from tagcast.repairing.relay import relay
 from tagcast.rows.claim import Accepted
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES as MESSAGE_ROWS
+from tagcast.rows.message import MessageRow
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
 
@@ -107,11 +108,11 @@ class Meter:
         return {name: self.budgeted[name] / MESSAGES for name in BUDGETS}
 
 
-def arrival_of(world: World, message_id: str) -> Arrival:
+def arrival_of(world: World, message_id: str) -> MessageRow:
     """The message as the relay reads it from the stream, which costs no call."""
     row = world.store.get(message_key("test1", message_id))
     assert row is not None
-    return Arrival(message_id, MESSAGE_ROWS.value_of(row))
+    return MESSAGE_ROWS.value_of(row)
 
 
 def measure(at_once: int) -> Meter:
@@ -135,7 +136,7 @@ def measure(at_once: int) -> Meter:
             meter.phase = "setup"
             arrivals = [arrival_of(world, one.message_id) for one in accepted]
             meter.phase = "relay"
-            assert relay(world, arrivals) == ()
+            relay(world, arrivals)
             meter.phase = "poll"
             taken = sqs.receive_message(
                 QueueUrl=moto.queue_url, MaxNumberOfMessages=BATCH, MessageSystemAttributeNames=["All"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from tagcast.delivery.publishing import publish
 from tagcast.model import Draft
-from tagcast.repairing.relay import Arrival, EndArrival, relay
+from tagcast.repairing.relay import EndArrival, relay
 from tagcast.rows import stored
 
 from functions.fan_out import app as fan_out
@@ -57,7 +57,7 @@ def measure(at_once: int | None, *, ordered: bool = False) -> Meter:
         if at_once is not None:
             assert _pulled_and_acknowledged(world, meter, at_once) == MESSAGES
             meter.phase = "relay"
-            assert relay(world, [Arrival(each, EndArrival("test1", each)) for each in ids]) == ()
+            relay(world, [EndArrival("test1", each) for each in ids])
         meter.phase = "setup"
         assert not any(row.has_body for row in stored.messages(world.store, "test1", ids).values())
     return meter

@@ -34,7 +34,7 @@ from tagcast.model import (
 from tagcast.ports import Row, Table
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.directory import kept_directory_of, read_topic
-from tagcast.repairing.relay import Arrival, EndArrival, relay
+from tagcast.repairing.relay import EndArrival, relay
 from tagcast.rows.keys import topic_key
 from tagcast.rows.subscription import subscription_put
 
@@ -148,7 +148,7 @@ def deliver(fake: FakeWorld, message_id: str) -> float:
         for entry in fake.queue.entries:
             async with PushSlots(fake.clock) as slots:
                 assert await fan_out(fake.world, "wide", [entry], slots) == ()
-            let_go_s += cpu_s(lambda: relay(fake.world, [Arrival("", EndArrival("wide", message_id))]))
+            let_go_s += cpu_s(lambda: relay(fake.world, [EndArrival("wide", message_id)]))
 
     asyncio.run(serve())
     return let_go_s

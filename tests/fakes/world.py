@@ -37,7 +37,7 @@ from tagcast.model import (
 from tagcast.ports import ArchivedFile, QueueEntry, World
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
-from tagcast.repairing.relay import Arrival, EndArrival, relay
+from tagcast.repairing.relay import EndArrival, relay
 from tagcast.repairing.sweep import SweepResult, sweep
 from tagcast.rows.message import MESSAGES
 from tagcast.tables import Key
@@ -492,7 +492,8 @@ class FakeWorld:
         fresh = [MESSAGES.value_of(letters[key]) for key in letters.keys() - self.relayed]
         self.relayed |= letters.keys()
         if fresh:
-            relay(self.world, [Arrival("", row) for row in sorted(fresh, key=lambda row: row.message.message_id)])
+            ordered = sorted(fresh, key=lambda row: row.message.message_id)
+            relay(self.world, ordered)
 
     def deliver(self) -> None:
         """Let fan-out take everything in the queue, ten at a time, after the relay's dead letters and events."""
@@ -521,7 +522,7 @@ class FakeWorld:
     def relay_ends(self) -> None:
         """Let the relay hear of every message of which something is pending or ended, as the table's stream would."""
         pending = [row for key, row in self.store.rows.items() if key.sk == "MSG" and row["pending"]]
-        relay(self.world, [Arrival("", EndArrival(str(row["topic"]), str(row["message_id"]))) for row in pending])
+        relay(self.world, [EndArrival(str(row["topic"]), str(row["message_id"])) for row in pending])
 
     def sweep(self, budget_s: float = 200.0) -> SweepResult:
         return asyncio.run(sweep(self.world, budget_s))

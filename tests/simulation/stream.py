@@ -47,7 +47,7 @@ class Stream:
 
 
 class Shard:
-    """One shard: one batch at a time, repeated from the first record that failed."""
+    """One shard: one batch at a time, repeated if it failed."""
 
     def __init__(self, history: History, unsaid: Unsaid) -> None:
         self._history, self._unsaid = history, unsaid
@@ -87,25 +87,17 @@ class Shard:
         event = {"Records": [record for record, _ in batch]}
 
         def then(worker: Worker) -> None:
-            failed = self._first_failed(worker, event["Records"])
-            done = batch if failed is None else batch[:failed]
+            done = batch if worker.fault is None else []
             self._sent += [record for record, _ in done]
             again = [(record, at) for record, at in batch[len(done) :] if history.now - at <= AGE_MAX_MS]
             self.gave_up |= len(again) < len(batch) - len(done)
             self.waiting[: len(batch)] = again
             self._most = 100 if worker.fault is None else max(1, len(batch) // 2)
-            self._failures = self._failures + 1 if again and not done else bool(again)
+            self._failures = self._failures + 1 if again else 0
             pause_ms = round(self._unsaid.pause_ms(self._failures)) if again else 0
             history.at(history.now + history.turns.choice((20, 200)) + pause_ms, self._relay)
 
         history.spawn("relay", f"{len(batch)} records", lambda worker: relay_app.handle(event, history.world()), then)
-
-    def _first_failed(self, worker: Worker, records: list[dict[str, Any]]) -> int | None:
-        if worker.fault is not None:
-            return 0
-        named = {failure["itemIdentifier"] for failure in worker.answer["batchItemFailures"]}
-        places = [place for place, record in enumerate(records) if record["dynamodb"]["SequenceNumber"] in named]
-        return min(places, default=None)
 
 
 def _image(row: Row) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tagcast.errors import UnavailableError
 from tagcast.model import Draft, Ordering, Outcome, Push, Strategy
 from tagcast.ports import QueueEntry
 from tagcast.queues import PACK_MAX, Audience, entry_text
-from tagcast.repairing.relay import Arrival, relay
+from tagcast.repairing.relay import relay
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES
 
@@ -44,7 +44,7 @@ def relayed(fake: FakeWorld, *message_ids: str) -> list[QueueEntry]:
     fake.queue.entries = []
     for message_id in message_ids:
         row = fake.store.rows[message_key("test1", message_id)]
-        relay(fake.world, [Arrival(message_id, MESSAGES.value_of(row))])
+        relay(fake.world, [MESSAGES.value_of(row)])
     return fake.queue.entries
 
 

@@ -10,7 +10,7 @@ from tagcast.errors import UnavailableError
 from tagcast.model import Draft, Ordering, Strategy
 from tagcast.ports import QueueEntry
 from tagcast.repairing import search
-from tagcast.repairing.relay import Arrival, relay
+from tagcast.repairing.relay import relay
 from tagcast.rows.claim import Accepted
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES
@@ -59,7 +59,7 @@ def repaired(fake: FakeWorld, message_id: str) -> None:
     """Let the relay see the message's first record, however late."""
     row = fake.store.get(message_key("test1", message_id))
     assert row is not None
-    relay(fake.world, [Arrival("1", MESSAGES.value_of(row))])
+    relay(fake.world, [MESSAGES.value_of(row)])
     fake.deliver()
 
 
@@ -206,7 +206,7 @@ def test_relay_and_search_send_again_into_the_same_order(mixed: FakeWorld, queue
     assert row is not None
     queue.entries.clear()
 
-    relay(mixed.world, [Arrival("1", MESSAGES.value_of(row))])
+    relay(mixed.world, [MESSAGES.value_of(row)])
     [by_relay] = queue.entries
     queue.entries.clear()
     mixed.clock.sleep(search.OPEN_S + 1)
@@ -223,7 +223,7 @@ def test_a_row_of_the_release_before_has_the_order_of_its_topic(mixed: FakeWorld
     assert row is not None
     queue.entries.clear()
 
-    relay(mixed.world, [Arrival("1", MESSAGES.value_of({name: row[name] for name in row if name != "unordered"}))])
+    relay(mixed.world, [MESSAGES.value_of({name: row[name] for name in row if name != "unordered"})])
 
     assert queue.entries == [QueueEntry("test1", accepted.message_id, in_order)]
 

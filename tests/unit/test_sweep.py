@@ -17,7 +17,7 @@ from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, Key, Put, QueueEntry, Row, SearchPage, Table, Write
 from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
-from tagcast.repairing.relay import Arrival, list_unsent, relay
+from tagcast.repairing.relay import list_unsent, relay
 from tagcast.repairing.sweep import SweepResult, sweep
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES
@@ -293,7 +293,7 @@ def test_an_unreadable_row_stops_nothing_else(
     sent = fake.publish_unqueued("1", "2", topic="unsent")
     fake.queue.broken = True
     for message_id in sent:
-        relay(fake.world, [Arrival("s", MESSAGES.value_of(fake.store.rows[message_key("unsent", message_id)]))])
+        relay(fake.world, [MESSAGES.value_of(fake.store.rows[message_key("unsent", message_id)])])
     fake.queue.broken = False
     suspend(fake, "gone", 5)
     lose_lanes(fake, "ab")

@@ -28,14 +28,6 @@ PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """A stream record that may need a repair: a written message or lane, or an end."""
-
-    record_id: str
-    value: MessageRow | Lane | EndArrival
-
-
-@dataclass(frozen=True, slots=True)
 class EndArrival:
     """An ended delivery, or the closed round of a section: the message may be complete."""
 
@@ -43,33 +35,33 @@ class EndArrival:
     message_id: str
 
 
-def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
-    """Repeat the sends and starts of *arrivals*; return the ids of failed records.
+Arrival = MessageRow | Lane | EndArrival
+"""A stream record that may need a repair: a written message or lane, or an end."""
+
+
+def relay(world: World, arrivals: Sequence[Arrival]) -> None:
+    """Repeat the sends and starts of *arrivals*, and complete messages.
 
     Entries that the queue does not accept are listed for the sweep, so that an outage of hours loses nothing and delays
     no lane. If an entry cannot be listed, raises the store's error, so that the batch is redelivered. Messages are sent
-    first: completions are not urgent, but only the relay sends dead letters and events.
+    first, because only the relay sends dead letters and events. After a failed start the other lanes are left to the
+    sweep, so that an outage of the workflow delays no message.
     """
-    failed: list[str] = []
     expiries: dict[QueueEntry, int] = {}
     ordering_of = orderings(world)
-    for arrival in arrivals:
-        match arrival.value:
-            case MessageRow() as row:
-                if row.map.waiting or row.packs:
-                    expiries |= dict.fromkeys(entries_of(ordering_of(row.message.topic), row), row.message.expires_at)
-            case Lane() as lane:
-                named = (lane.topic, lane.subscription_id, lane.generation)
-                if not (lane.state.is_asleep or world.workflow.start(*named)):
-                    failed.append(arrival.record_id)
+    for row in arrivals:
+        if isinstance(row, MessageRow) and (row.map.waiting or row.packs):
+            expiries |= dict.fromkeys(entries_of(ordering_of(row.message.topic), row), row.message.expires_at)
     for entry in world.queue.send(tuple(expiries)) if expiries else ():
         list_unsent(world, entry, expiries[entry])
-    for ended in {arrival.value: None for arrival in arrivals if isinstance(arrival.value, EndArrival)}:
+    for lane in (one for one in arrivals if isinstance(one, Lane) and not one.state.is_asleep):
+        if not world.workflow.start(lane.topic, lane.subscription_id, lane.generation):
+            break
+    for ended in dict.fromkeys(one for one in arrivals if isinstance(one, EndArrival)):
         try:
             complete(world.store, ended.topic, ended.message_id)
         except UNREADABLE as fault:
             world.telemetry.failed("the completion of a message", fault)
-    return tuple(failed)
 
 
 def orderings(world: World) -> Callable[[str], Ordering]:

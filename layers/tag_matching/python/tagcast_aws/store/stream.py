@@ -27,14 +27,13 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
     if image is None:
         return None
     row = _row(image)
-    sequence = str(change["SequenceNumber"])
     match kind_of(row):
         case RowKind.MESSAGE if record["eventName"] == "INSERT":
-            return Arrival(sequence, MESSAGES.value_of(row))
+            return MESSAGES.value_of(row)
         case RowKind.LANE if is_new_generation(_row(change.get("OldImage", {})), row):
-            return Arrival(sequence, LANES.value_of(row))
+            return LANES.value_of(row)
         case RowKind.END | RowKind.ROUND:
-            return Arrival(sequence, EndArrival(text(row, "topic"), text(row, "message_id")))
+            return EndArrival(text(row, "topic"), text(row, "message_id"))
     return None
 
 
