@@ -228,7 +228,7 @@ class BucketObjects:
 
 S3A_NAMES = ("endpoint", "endpoint.region", "access.key", "secret.key", "session.token")
 """Settings of Hadoop's S3A for an S3 endpoint and its credentials. Jobs on AWS need none of these settings."""
-_AMAZONS = re.compile(r"(^|[./])amazonaws\.com(\.cn)?(:\d+)?/?$")
+_AMAZONS = re.compile(r"(^|[./])amazonaws\.(com(\.cn)?|eu)(:\d+)?/?$")
 
 
 def own_endpoint(endpoint: str | None) -> str | None:
@@ -236,7 +236,7 @@ def own_endpoint(endpoint: str | None) -> str | None:
 
     Spark (SparkHadoopUtil, since 3.2) sets ``s3.amazonaws.com`` if neither endpoint nor region is configured.
 
-    >>> own_endpoint("s3.amazonaws.com"), own_endpoint("https://s3.eu-west-1.amazonaws.com"), own_endpoint(None)
+    >>> own_endpoint("s3.amazonaws.com"), own_endpoint("https://s3.eusc-de-east-1.amazonaws.eu"), own_endpoint(None)
     (None, None, None)
     >>> own_endpoint("http://127.0.0.1:5000"), own_endpoint("minio:9000")
     ('http://127.0.0.1:5000', 'https://minio:9000')

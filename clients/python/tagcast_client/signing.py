@@ -12,9 +12,10 @@ import httpx
 
 from tagcast_client.errors import SigningError
 
-_EXECUTE_API = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
+_DOMAIN = r"amazonaws\.(?:com(?:\.cn)?|eu)"
+_EXECUTE_API = re.compile(rf"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?{_DOMAIN}$")
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws$")
-_AWS = re.compile(rf"\.amazonaws\.com(?:\.cn)?$|{_FUNCTION_URL.pattern}")
+_AWS = re.compile(rf"\.{_DOMAIN}$|{_FUNCTION_URL.pattern}")
 _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
 """The signed headers. Proxies may change other headers."""
 
@@ -22,10 +23,8 @@ _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
 def is_aws(url: str) -> bool:
     """Return whether requests to this URL are signed by default.
 
-    >>> is_aws("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
-    True
-    >>> is_aws("https://abc.lambda-url.eu-west-1.on.aws/")
-    True
+    >>> is_aws("https://abc.execute-api.eu-west-1.amazonaws.com/prod"), is_aws("https://abc.lambda-url.eu-west-1.on.aws/")
+    (True, True)
     >>> is_aws("http://127.0.0.1:8080"), is_aws("https://amazonaws.com.example.org")
     (False, False)
     """
@@ -35,8 +34,8 @@ def is_aws(url: str) -> bool:
 def region_of(url: str) -> str | None:
     """Return the AWS region in the host name of an API or a function, or None if it has no region.
 
-    >>> region_of("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
-    'eu-west-1'
+    >>> region_of("https://abc.execute-api.eusc-de-east-1.amazonaws.eu/prod")
+    'eusc-de-east-1'
     """
     host = urlsplit(url).hostname or ""
     found = _EXECUTE_API.search(host) or _FUNCTION_URL.search(host)
