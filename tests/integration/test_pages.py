@@ -21,7 +21,7 @@ from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 from tagcast_aws.store.attributes import to_attribute
 from tagcast_aws.store.dynamodb import DynamoStore
 from tagcast_cli.doctor import Deployment, check_alarms
-from tagcast_cli.job_run import bucket_of
+from tagcast_cli.job_run import Archive, Days, audit_arguments
 
 from glue_jobs.io.objects import BucketObjects
 from local.sources.sources import _lanes
@@ -139,18 +139,25 @@ def test_a_stack_that_starts_again_finds_waiting_lanes_on_more_than_a_page() -> 
         stub.assert_no_pending_responses()
 
 
-def test_the_archive_of_an_address_is_found_on_a_later_page_of_stacks() -> None:
+def test_the_archive_of_an_address_is_found_on_a_later_page_of_stacks_with_its_time_scale(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cloudformation, url = client("cloudformation"), "https://b.execute-api.eu-west-1.amazonaws.com"
 
     def stack(name: str) -> dict[str, Any]:
         outputs = {"Url": url.replace("/b.", f"/{name}."), "ArchiveBucketName": f"archive-{name}"}
         told = [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()]
-        return {"StackName": name, "CreationTime": "2026-05-01", "StackStatus": "CREATE_COMPLETE", "Outputs": told}
+        scale = [{"ParameterKey": "TimeScale", "ParameterValue": "10"}]
+        status = {"StackName": name, "CreationTime": "2026-05-01", "StackStatus": "CREATE_COMPLETE"}
+        return {**status, "Outputs": told, "Parameters": scale}
 
     with Stubber(cloudformation) as stub:
         stub.add_response("describe_stacks", {"Stacks": [stack("a")], "NextToken": "2"}, {})
         stub.add_response("describe_stacks", {"Stacks": [stack("b")]}, {"NextToken": "2"})
-        assert bucket_of(cloudformation, f"{url}/") == "archive-b"
+        monkeypatch.setattr(boto3, "Session", lambda **_: SimpleNamespace(client=lambda service: cloudformation))
+        archive = Archive.of_deployment(f"{url}/", None, None)
+        assert archive.uri == "s3://archive-b"
+        assert audit_arguments(archive, Days.of(None, None), None, None)[-2:] == ["--time-scale", "10"]
         stub.assert_no_pending_responses()
 
 

@@ -109,12 +109,13 @@ class Archive:
 
         try:
             session = boto3.Session(profile_name=profile, region_name=region or region_of(url))
-            bucket = bucket_of(session.client("cloudformation"), url)
+            stack = stack_at(session.client("cloudformation"), url)
         except (BotoCoreError, ClientError) as fault:
             raise JobError(f"cannot find the archive of {url} with CloudFormation: {fault}") from None
-        if bucket is None:
+        if stack is None:
             raise JobError(f"no stack of this account has the API {url}; give the archive with --archive s3://BUCKET")
-        return cls(f"s3://{bucket}", profile_environment(profile))
+        uri, time_scale = f"s3://{stack['ArchiveBucketName']}", float(stack["TimeScale"])
+        return cls(uri, profile_environment(profile), time_scale=time_scale)
 
     def fetch(self, uri: str) -> Path:
         """Return the local path of a report. A report in S3 is downloaded into the folder of reports.
@@ -140,13 +141,14 @@ class Archive:
         return target
 
 
-def bucket_of(cloudformation: Any, url: str) -> str | None:
-    """Return the archive bucket of the stack whose API is at *url*; None if there is no such stack."""
+def stack_at(cloudformation: Any, url: str) -> dict[str, str] | None:
+    """Return the parameters and outputs of the stack whose API is at *url*; None if there is no such stack."""
     for page in cloudformation.get_paginator("describe_stacks").paginate():
         for stack in page["Stacks"]:
-            told = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+            told = {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])}
+            told |= {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
             if told.get("Url", "").rstrip("/") == url.rstrip("/"):
-                return told.get("ArchiveBucketName")
+                return told
     return None
 
 
@@ -380,12 +382,12 @@ def audit_arguments(
 ) -> list[str]:
     """Return the command-line arguments of an audit job.
 
-    The archive is complete until *as_of* (None: an hour ago). For a local archive the job also gets the time scale by
-    which the local stack shortened the waits.
+    The archive is complete until *as_of* (None: an hour ago). The job also gets the time scale by which the stack
+    shortened the waits.
     """
     arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
     arguments += option("--property", property)
-    return arguments + (["--time-scale", f"{place.time_scale:g}"] if place.is_local else [])
+    return arguments + (["--time-scale", f"{place.time_scale:g}"] if place.time_scale != 1 else [])
 
 
 def backtest_arguments(
