@@ -51,7 +51,7 @@ def test_a_secret_is_read_again_when_it_is_too_old() -> None:
     secret = CachedSecret(secrets, "tagcast/cmq-keys", clock, Log().logger)
 
     told = []
-    for pause_s, age_s_max in ((0, 50), (50, 50), (1, 50), (4, 50), (6, 5)):
+    for pause_s, age_s_max in ((0, 50), (49, 50), (1, 50), (4, 50), (6, 5)):
         clock.sleep(pause_s)
         told.append(secret.text(age_s_max))
 
@@ -70,6 +70,18 @@ def test_a_secret_is_as_old_as_the_question_for_it() -> None:
     secret = CachedSecret(Slow("first", "second"), "n", clock, Log().logger)
 
     assert (secret.text(3), secret.text(3)) == ("first", "second")
+
+
+@pytest.mark.parametrize("stopped", ["monotonic", "now"])
+def test_a_process_that_was_frozen_reads_the_secret_again(stopped: str) -> None:
+    clock = FakeClock()
+    secret = CachedSecret(Secrets("with a key", "with the key revoked"), "n", clock, Log().logger)
+    assert secret.text(50) == "with a key"
+    still = getattr(clock, stopped)()
+    setattr(clock, stopped, lambda: still)
+    clock.sleep(3_600)
+
+    assert secret.text(50) == "with the key revoked"
 
 
 @pytest.mark.parametrize("code", ["ResourceNotFoundException", "AccessDeniedException"])

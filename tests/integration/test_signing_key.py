@@ -82,7 +82,8 @@ def test_while_the_seed_is_exchanged_both_sign_and_afterwards_the_new_one_alone(
     assert len(signer.sign(BILLING, b"content")) == 1
 
 
-def test_the_seeds_are_read_again_after_a_while_and_keys_kept_unless_they_changed() -> None:
+@pytest.mark.parametrize("stopped", ["", "monotonic", "now"])
+def test_the_seeds_are_read_again_after_a_while_and_keys_kept_unless_they_changed(stopped: str) -> None:
     clock = FakeClock()
     client = ScriptedClient([FIRST, NO_FORMER, FIRST, NO_FORMER])
     signer = Ed25519Signer(lambda: client, "arn:signing-key", clock)
@@ -90,6 +91,9 @@ def test_the_seeds_are_read_again_after_a_while_and_keys_kept_unless_they_change
     clock.sleep(SIGNING_KEY_KEPT_S - 1)
     assert (signer.is_ready, signer.public_keys(BILLING), len(client.requests)) == (True, before, 2)
 
+    if stopped:  # The process is frozen meanwhile.
+        still = getattr(clock, stopped)()
+        setattr(clock, stopped, lambda: still)
     clock.sleep(1)
 
     assert not signer.is_ready

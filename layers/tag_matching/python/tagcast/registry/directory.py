@@ -16,7 +16,7 @@ from tagcast.filters.compiled import FilterValue
 from tagcast.filters.index.changed_index import Index, with_changes
 from tagcast.filters.index.topic_index import Matched, TopicIndex
 from tagcast.model import Message, Subscription, Topic
-from tagcast.ports import World
+from tagcast.ports import Clock, World
 from tagcast.registry import kept_subscriptions, reading
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN, index_of
 from tagcast.registry.kept_subscriptions import KEPT_MIN, StoredSubscriptions
@@ -38,17 +38,14 @@ class Look:
     at: int = 0
 
     @classmethod
-    def of(cls, world: World) -> Look:
-        """Return the current time as the beginning of a read; if topics are not cached, return NEVER."""
-        return cls(world.clock.monotonic(), world.clock.now()) if world.topic_known_s else NEVER
+    def of(cls, clock: Clock) -> Look:
+        """Return the current time as the beginning of a read."""
+        return cls(clock.monotonic(), clock.now())
 
-    def still_counts(self, world: World) -> bool:
-        """Return whether the read is recent on both clocks, because one clock may stop while the process is frozen."""
-        known_s = world.topic_known_s
-        if not known_s:
-            return False
-        since_ms = world.clock.now() - self.at
-        return world.clock.monotonic() - self.monotonic_s < known_s and 0 <= since_ms < known_s * 1000
+    def is_recent(self, clock: Clock, seconds: float) -> bool:
+        """Return whether the read is so recent on both clocks. One clock may stop while the process is frozen."""
+        since_ms = clock.now() - self.at
+        return clock.monotonic() - self.monotonic_s < seconds and 0 <= since_ms < seconds * 1000
 
 
 NEVER = Look()
@@ -133,7 +130,7 @@ def publishing_directory(world: World, name: str) -> Directory:
     A deployment that allows copies acknowledges a change of the topic only when the old version is no longer in use.
     """
     known = world.memory.of(Directories).get(name)
-    if known is not None and known.look.still_counts(world):
+    if known is not None and known.look.is_recent(world.clock, world.topic_known_s):
         return known
     return kept_directory_of(world, name, world.clock.monotonic() + reading.READ_FOR_S / world.time_scale)
 
@@ -173,7 +170,7 @@ def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | No
 
 def _directory_of(world: World, name: str, until_s: float | None = None) -> Directory:
     """Return the topic; with *until_s*, use and update the copy stored beside the table."""
-    look = Look.of(world)
+    look = Look.of(world.clock) if world.topic_known_s else NEVER
     topic = read_topic(world, name)
     directories = world.memory.of(Directories)
     known = directories.get(name)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
 from tagcast.ports import Clock
+from tagcast.registry.directory import NEVER, Look
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
@@ -25,19 +25,17 @@ class CachedSecret:
         self._clock = clock
         self._logger = logger
         self._text: str | None = None
-        self._read_at_s = -math.inf
+        self._look = NEVER
 
     def text(self, age_s_max: float) -> str | None:
-        """Return the secret, read at most *age_s_max* seconds ago; None if the secret did not exist."""
-        if self._clock.monotonic() - self._read_at_s > age_s_max:
-            return self.read_now()
-        return self._text
+        """Return the secret, read less than *age_s_max* seconds ago; None if the secret did not exist."""
+        return self._text if self._look.is_recent(self._clock, age_s_max) else self.read_now()
 
     def read_now(self) -> str | None:
         """Return the current secret, or None if it does not exist."""
-        began_s = self._clock.monotonic()
+        look = Look.of(self._clock)
         self._text = self._read()
-        self._read_at_s = began_s
+        self._look = look
         return self._text
 
     def _read(self) -> str | None:
