@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.errors import ConflictError, NotFoundError
-from tagcast.model import EntryState, LaneState, Outcome, Strategy
+from tagcast.model import EntryState, LaneState, Outcome, RetryPolicy, Strategy
 from tagcast.operating import lanes, messages
 from tagcast.operating.lanes import COUNTED_MAX, DueDelivery, LaneView
 from tagcast.ports import World
@@ -17,6 +17,7 @@ from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
+from tagcast.rows.stored import ROWS_AT_ONCE
 
 from tests.fakes.world import FAIL, FakeWorld
 from tests.unit.worlds import changing, lane, lane_if_any
@@ -388,3 +389,22 @@ def test_a_410_of_a_redelivery_suspends_and_a_resume_attempts_it_again(fake: Fak
 
     assert messages.message_view(fake.world, "test1", message_id).subscribers["A"].attempts == 3
     assert fake.pusher.received["A"] == ["1"]
+
+
+def test_a_batch_and_a_retry_of_a_topic_with_very_many_blocked_lanes_read_few_at_a_time(fake: FakeWorld) -> None:
+    fake.subscribe("B")
+    fake.subscribe("A", retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3))
+    [first] = block(fake, "1")
+    for number in range(2 * ROWS_AT_ONCE):
+        other = f"00000000000000000000.{number + 10}"  # Before the lane of A.
+        fake.store.write(LANES.put(replace(lane(fake), subscription_id=other), "test1", other))
+    fake.store.most_rows_at_once = fake.store.rows_read = 0
+
+    [second] = fake.publish("2")
+    fake.deliver()
+
+    assert fake.store.rows_read < 1.1 * ROWS_AT_ONCE
+    assert fake.pusher.received == {"B": ["1", "2"]}
+    assert [each.message_id for each in lanes.backlog(fake.world, "test1", "A", 10, None).items] == [first, second]
+    assert lanes.retry_topic(fake.world, "test1") == ("A",)
+    assert fake.store.most_rows_at_once == ROWS_AT_ONCE

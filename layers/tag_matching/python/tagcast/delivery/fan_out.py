@@ -150,7 +150,6 @@ class _SlicedBatch:
         for row in this.rows.values():
             if row.map.waiting:
                 world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
-        this.begin()
         works = [this.deliver_all(self.group)] if this.rounds else []
         self.ahead = None
         works += [self._read_ahead(following)] if following else []
@@ -173,9 +172,13 @@ class _SlicedBatch:
             directory = await run(partial(kept_directory_of, world, topic))
         except NotFoundError:
             directory = None
-        lanes = await run(partial(stored.lanes, world.store, topic))
         addressed = {each: row.of(audiences[each]) for each, row in rows.items()}
-        return Slice(world, topic, self.slots, rows, addressed, lanes, directory, section, round_at)
+        this = Slice(world, topic, self.slots, rows, addressed, directory, section, round_at)
+        waiting = set[int]().union(*(row.map.pending & addressed[each] for each, row in rows.items()))
+        ids = {each: subscription_id(this.topic_id, each) for each in waiting}
+        lanes = await run(partial(stored.lanes, world.store, topic, ids.values()))
+        this.begin({each: lanes.get(sid) for each, sid in ids.items()})
+        return this
 
     async def _read_ahead(self, message_ids: Sequence[str]) -> None:
         world = self.world
@@ -216,7 +219,6 @@ class Slice:
     slots: PushSlots
     rows: Mapping[str, MessageRow]
     addressed: Mapping[str, frozenset[int]]
-    lanes: Mapping[str, Lane]
     directory: Directory | None
     section: int | None
     round_at: int
@@ -233,10 +235,9 @@ class Slice:
         """The id of the topic; empty after its deletion."""
         return "" if self.directory is None else self.directory.topic.topic_id
 
-    def begin(self) -> None:
-        """Begin the round of every subscription with a pending delivery in this slice."""
-        for each in set[int]().union(*(row.map.pending & self.addressed[name] for name, row in self.rows.items())):
-            lane = self.lanes.get(subscription_id(self.topic_id, each))
+    def begin(self, lanes: Mapping[int, Lane | None]) -> None:
+        """Begin the round of every subscription with a pending delivery in this slice, which has one of *lanes*."""
+        for each, lane in lanes.items():
             subscription = None if self.directory is None else self.directory.by_ordinal.get(each)
             is_independent = subscription is not None and subscription.settings.is_independent
             rows = self._rows_for(each, self.rows)

@@ -19,7 +19,7 @@ from tagcast.registry.directory import read_topic, subscription_at
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
-from tagcast.rows.lane import Lane
+from tagcast.rows.lane import LANES, Lane
 from tagcast.settings import UNVERIFIED
 
 VERIFY_FIRST = "the endpoint is unverified; verify it first (POST .../verify)"
@@ -229,11 +229,9 @@ def retry_topic(world: World, topic: str) -> tuple[str, ...]:
     """
     read_topic(world, topic)
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
-    lanes = sorted(stored.lanes(world.store, topic).values(), key=lambda lane: lane.generation)
+    lanes = map(LANES.value_of, stored.lane_rows(world.store, topic))
     retried = []
-    for lane in lanes:
-        if lane.state is not LaneState.BLOCKED:
-            continue
+    for lane in sorted((each for each in lanes if each.state is LaneState.BLOCKED), key=lambda lane: lane.generation):
         if world.clock.monotonic() >= until_s:
             break
         found = subscription_at(world, topic, ordinal_of(lane.subscription_id))

@@ -206,7 +206,7 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
 
 def _lanes(world: World, topic: str) -> dict[int, str]:
     """Return the subscription ids of the lanes that are not active, by ordinal."""
-    return {ordinal_of(each): each for each in stored.lane_ids(world.store, topic)}
+    return {ordinal_of(each): each for each in map(stored.place, stored.lane_rows(world.store, topic))}
 
 
 async def _dues(

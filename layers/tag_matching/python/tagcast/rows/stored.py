@@ -240,9 +240,14 @@ def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[R
     return list(store.get_many([keys.message_key(topic, message_id) for message_id in message_ids]).values())
 
 
-def lanes(store: Store, topic: str) -> dict[str, Lane]:
-    """Return the lanes of a topic that are not active, by subscription id."""
-    rows = store.query(Table.MESSAGES, keys.lane_key(topic, "").pk)
+def lanes(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str, Lane]:
+    """Return the lanes of these and perhaps other subscriptions, by subscription id; active ones are left out.
+
+    A query costs less than a read for each, unless many lanes of the topic are not active.
+    """
+    rows = store.query(Table.MESSAGES, keys.lane_key(topic, "").pk, limit=ROWS_AT_ONCE)
+    if len(rows) == ROWS_AT_ONCE:
+        return lanes_of(store, topic, subscription_ids)
     return {each.subscription_id: each for each in map(LANES.value_of, rows)}
 
 
@@ -252,9 +257,9 @@ def lanes_of(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[
     return {each.subscription_id: each for each in found}
 
 
-def lane_ids(store: Store, topic: str) -> Iterator[str]:
-    """Yield the ids of the subscriptions whose lanes are not active, read in parts. An id begins with a digit."""
-    return map(place, _in_parts(store, keys.lane_key(topic, ""), keys.lane_key(topic, ":")))
+def lane_rows(store: Store, topic: str) -> Iterator[Row]:
+    """Yield the rows of all lanes of a topic, read in parts. A key begins with a digit."""
+    return _in_parts(store, keys.lane_key(topic, ""), keys.lane_key(topic, ":"))
 
 
 def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[PendingDelivery]:
