@@ -160,7 +160,8 @@ class _Reader:
         tries = (0 if first else failures) + 1
         age_ms = source.timeline.now - source.stream.instant_of(self._shard, rest[0]["dynamodb"]["SequenceNumber"])
         too_old = rules.age_max_s >= 0 and age_ms > 1000 * rules.age_max_s
-        if ended.error == "TooManyRequestsException":
+        refused = ended.error == "TooManyRequestsException"
+        if refused and not too_old:
             self._pending.insert(0, (rest, failures))
         elif too_old or 0 <= rules.attempts_max < tries:
             source.note_failure(self._shard, rest, tries, "RecordAgeExceeded" if too_old else "RetryAttemptsExhausted")

@@ -102,6 +102,18 @@ def test_an_error_halves_the_batch_and_a_poisoned_record_goes_to_the_failures_al
     ]
 
 
+def test_records_that_wait_too_long_for_concurrency_are_given_up_too() -> None:
+    stage = Stage("RelayFunction", lambda stage, event: stage.tell(names_in(event)))
+    stage.deployment.functions.weather.throttles = lambda function: stage.timeline.now < EPOCH + 5_400_000  # type: ignore[method-assign]
+    stage.put("MSG#1")
+    stage.play(4_000_000)
+    stage.put("MSG#2")
+
+    assert stage.play(7_200_000) == [["MSG#2"]]
+    [note] = [json.loads(message.body) for message in stage.deployment.queues["RelayFailures"].messages()]
+    assert note["requestContext"]["condition"] == "RecordAgeExceeded"
+
+
 def test_a_group_of_the_queue_is_served_by_one_batch_at_a_time() -> None:
     def handler(stage: Stage, event: Any) -> Any:
         stage.tell(("begins", bodies_in(event)))
