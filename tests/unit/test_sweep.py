@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -525,6 +526,26 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
     assert fake.sweep(BUDGET_S).sent == 0
     assert looked[4] is None
     assert fake.pusher.received["A"] == list("0123456")
+
+
+def test_a_page_that_the_search_cannot_read_costs_no_page_before_it(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
+    fake.subscribe("A", topic="day")
+    fake.publish_unqueued(*map(str, range(7)), topic="day")
+    fake.clock.sleep(search.OPEN_S + 1)
+    asked = count(1)
+    whole = MemoryStore.search
+
+    def throttled(self: MemoryStore, **bounds: Any) -> SearchPage:
+        if next(asked) % 2 == 0:
+            raise ConnectionError
+        return whole(self, **bounds)
+
+    monkeypatch.setattr(MemoryStore, "search", throttled)
+    assert [fake.sweep().sent for _ in range(4)] == [2, 2, 2, 1]
 
 
 def test_topics_are_read_a_page_at_a_time(fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,8 +48,10 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
             over_before=now - round(OVER_S * 1000 / min(scale, 60.0)),
             cursor=known.cursor,
         )
-        found = await world.executor.run(read)
-        whole = await each(world, "a message found", found.rows, at_once(found_message))
+        page = await each(world, "a page of the search", [read], world.executor.run)
+        if not page:
+            break
+        whole = await each(world, "a message found", page[0].rows, at_once(found_message))
         lost = [one for part in await each(world, "a message found", whole, partial(_parts, world)) for one in part]
         sent += await _send_again(world, sending, [message for message in lost if message.is_open])
         over = [message for message in lost if not message.is_open]
@@ -57,8 +59,8 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
             if world.clock.monotonic() >= ends:
                 return sent, expired, known  # The next sweep reads this page again.
             expired += sum(await each(world, "messages found", [part], partial(expire_messages, world, topic)))
-        known = Pass(found.cursor, began_at)
-        if found.cursor is None:
+        known = Pass(page[0].cursor, began_at)
+        if known.cursor is None:
             break
     return sent, expired, known
 
