@@ -13,12 +13,13 @@ from tagcast_aws.dispatch.event_bus import EventBridgeBus
 from tests.fakes.log import Log
 from tests.integration.scripted import ScriptedClient, refusal
 
+WORKFLOW = "arn:aws:states:eu-west-1:123456789012:stateMachine:shop-redelivery"
 JOINED = MembershipChange("orders", "workers", Client("10.0.0.1@7", "1.4"), MemberChange.JOINED, 2)
 
 
 def told(*answers: Any) -> tuple[ScriptedClient, Log]:
     client, log = ScriptedClient(list(answers)), Log()
-    EventBridgeBus(lambda: client, log.logger).announce(JOINED)
+    EventBridgeBus(lambda: client, WORKFLOW, log.logger).announce(JOINED)
     return client, log
 
 
@@ -40,11 +41,14 @@ def test_a_change_is_one_event_of_the_default_bus() -> None:
 
 def test_an_event_of_a_topic_has_its_type_as_detail_type_and_its_data_as_detail() -> None:
     client, data = ScriptedClient([{"FailedEntryCount": 0, "Entries": [{"EventId": "1"}]}]), {"topic": "orders"}
-    EventBridgeBus(lambda: client, Log().logger).tell({"type": "tagcast.lane.blocked", "id": "7", "data": data})
+    EventBridgeBus(lambda: client, WORKFLOW, Log().logger).tell(
+        {"type": "tagcast.lane.blocked", "id": "7", "data": data}
+    )
 
     [(_, request)] = client.asked
     [entry] = request["Entries"]
     assert (entry["Source"], entry["DetailType"]) == ("tagcast", "tagcast.lane.blocked")
+    assert entry["Resources"] == [WORKFLOW], "another stack of the account has the same bus"
     assert json.loads(entry["Detail"]) == {"topic": "orders", "id": "7"}
 
 

@@ -178,7 +178,7 @@ def compose(ground: Dependencies) -> World:
         pusher=EndpointPusher(around, ground.make_loop),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         message_archive=S3MessageArchive(lambda: client("s3"), settings.archive_bucket),
-        event_bus=EventBridgeBus(lambda: client("events"), logger()),
+        event_bus=EventBridgeBus(lambda: client("events"), settings.state_machine_arn, logger()),
         filter_functions=LambdaFilterFunctions(around),
         guard=_guard(ground, settings),
         verification=Verification(verifier, settings.verification_optional, settings.cmq_verification),

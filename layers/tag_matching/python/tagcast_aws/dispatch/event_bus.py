@@ -17,10 +17,14 @@ SOURCE, MEMBERSHIP_CHANGED = "tagcast", "Group Membership Changed"
 
 
 class EventBridgeBus:
-    """The port ``EventBus``. Its client is created on first use; most processes never need it."""
+    """The port ``EventBus``. Its client is created on first use; most processes never need it.
 
-    def __init__(self, make_client: Callable[[], Any], logger: Logger) -> None:
+    Each event names *workflow*, the ARN of the deployment's workflow: all deployments of an account share the bus.
+    """
+
+    def __init__(self, make_client: Callable[[], Any], workflow: str, logger: Logger) -> None:
         self._make_client = make_client
+        self._workflow = workflow
         self._logger = logger
 
     def announce(self, change: MembershipChange) -> None:
@@ -32,7 +36,8 @@ class EventBridgeBus:
         self._put(event["type"], {**cast("Mapping[str, object]", event["data"]), "id": event["id"]})
 
     def _put(self, detail_type: object, detail: Mapping[str, object]) -> None:
-        entry: Any = {"Source": SOURCE, "DetailType": detail_type, "Detail": json.dumps(detail)}
+        event = {"Source": SOURCE, "DetailType": detail_type, "Detail": json.dumps(detail)}
+        entry: Any = {**event, "Resources": [self._workflow]}
         try:
             answer = self._make_client().put_events(Entries=[entry])
         except (ClientError, BotoCoreError) as error:
