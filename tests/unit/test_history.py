@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -236,6 +237,17 @@ def test_a_page_ends_in_time_and_the_next_goes_on(fakes: FakeWorld, monkeypatch:
     monkeypatch.setattr(fakes.message_archive, "lines", slow)
     assert len(ids(asked(fakes))) < 6
     assert walked(fakes, 100) == sent[::-1]
+
+
+def test_a_message_that_was_archived_late_is_no_fault_after_its_erasure(fakes: FakeWorld) -> None:
+    sent = [publish(fakes, "t") for _ in range(2)]
+    archive(fakes)
+    [(_, lines)] = fakes.message_archive.came.values()
+    erased = {name: value for name, value in json.loads(lines[0]).items() if name not in ("tags", "body")}
+    lines[0] = json.dumps(erased, separators=(",", ":")).encode()
+
+    assert ids(asked(fakes)) == sent[::-1]
+    assert ids(asked(fakes, tag="t")) == sent[1:]
 
 
 def test_a_receipt_that_is_gone_is_left_out(fakes: FakeWorld) -> None:

@@ -54,7 +54,7 @@ class HistoryFilter:
         """Return whether an archive record may match. The message's receipt then decides."""
         return (
             fields["topic"] == topic
-            and self._fits(fields["accepted_at"], fields["tags"], fields.get("properties") or {})
+            and self._fits(fields["accepted_at"], fields.get("tags") or (), fields.get("properties") or {})
             and (self.subscription is None or self._may_have(self.subscription, fields))
         )
 
