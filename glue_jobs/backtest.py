@@ -221,7 +221,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = "\n".join(row.value for row in rows)
         candidates = _checked(_parser(), "--filters", lambda: filter_sets.read_filters(text))
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS,))
-    messages = archive.records(RecordKind.MESSAGES, window.days()).where(sql.col("topic") == given.topic)
+    # A replay was for one subscription, and no other filter saw it.
+    is_seen = (sql.col("topic") == given.topic) & sql.col("replay_of").isNull()
+    messages = archive.records(RecordKind.MESSAGES, window.days()).where(is_seen)
     messages = _with_what_is_read(messages.withColumn("hour", hour_of("accepted_at")), candidates)
     told, hours = count_all(messages, candidates)
     result: dict[str, Any] = {

@@ -65,10 +65,11 @@ def api() -> Iterator[Api]:
 
 
 def story() -> dict[str, list[Record]]:
-    """Five messages for an eager subscription, one of which it got at the second attempt, and one that it lost."""
+    """Five messages for an eager subscription, which got one at the second attempt and lost one, and a replay."""
     bodies = ["first", "", "drei €", "four"]
     some = [message(n, at=NOON + n * 1000, body=text, body_bytes=len(text)) for n, text in enumerate(bodies)]
     lost = message(9, at=NOON + 9000, tags=["pear"], properties={"price": "3"})
+    again = message(10, at=NOON + 500_000, matched=(), replay_of=lost["message_id"])
     done = [
         end(some[0], round_at=NOON + 10),
         end(some[1], round_at=NOON + 1010),
@@ -79,7 +80,7 @@ def story() -> dict[str, list[Record]]:
     end_of_it = end(lost, state="discarded", attempts=4, after_ms=300_000, outcome="http 500")
     lanes = [lane("fruit", NOON + 2000), lane("fruit", NOON + 310_000, "active", "blocked")]
     return {
-        "messages": [*some, lost],
+        "messages": [*some, lost, again],
         "deliveries": [*done, *held, wait(lost, position=2), *failed, end_of_it],
         "subscriptions": subscribed("fruit"),
         "lanes": lanes,
@@ -100,7 +101,7 @@ def test_the_report_tells_what_went_wrong_in_one_page_without_the_net_and_lists_
     assert delivery_report.main(["--archive", filled.uri, *WINDOW, "--by", "day"]) == 0
     summary = told()
     names = ("accepted", "matched", "delivered", "discarded", "pending", "retries")
-    assert [summary[name] for name in names] == [5, 5, 4, 1, 0, 4]
+    assert [summary[name] for name in names] == [6, 5, 4, 1, 0, 4]
     assert summary["blocked_ms"] == 308_000
     page = filled.text(summary["html"].removeprefix("s3://archive/"))
     assert "1 delivery of 1 subscription was given up; 80 % were delivered" in page
