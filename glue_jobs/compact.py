@@ -28,7 +28,7 @@ from glue_jobs.io.manifests import GenerationSummary, Manifest
 from glue_jobs.io.objects import Objects, RacedError, Stored, json_of, until_won
 from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
-from glue_jobs.io.session import open_session, suit
+from glue_jobs.io.session import BATCH, RECORDS_AT_ONCE, open_session, suit
 from glue_jobs.io.storage import Archive, finish, tell
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ TASK_BYTES = 32 * 1024 * 1024
 RAW_WEIGHT = 8
 """Parsing a raw byte costs as much as reading eight bytes of Parquet, so Spark is tuned for eight bytes."""
 SAMPLED = 10_000
-BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 CHUNKS_AT_ONCE = 16
 KEPT_MS = 20 * 3_600_000
 """Replaced files stay for 20 hours, because readers may have them open. The next night's run deletes them."""
@@ -279,7 +278,7 @@ class _Reading:
         try:
             return merged.collect()
         finally:
-            session.conf.unset(BATCH)
+            session.conf.set(BATCH, RECORDS_AT_ONCE)
 
     def _sample(self, chunks: DataFrame) -> list[tuple[str, str, int]]:
         """Return day, first id and number of records of some chunks, if a day is too large for one file."""

@@ -108,6 +108,8 @@ TINY_BYTES_MAX = 2 * 1024 * 1024
 PARTITION_BYTES = 16 * 1024 * 1024
 """A shuffle task processes 16 MiB of compressed records: about 100 MiB of rows."""
 PARTITIONS = "spark.sql.shuffle.partitions"
+BATCH, RECORDS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch", 500
+"""A batch of the largest bodies has 175 MiB. Spark's default of 10,000 records is too much for an Arrow column."""
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -182,6 +184,7 @@ def open_session(given: argparse.Namespace) -> SparkSession:
             builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set(BATCH, RECORDS_AT_ONCE)
     # With adaptive execution, nested cached plans can deadlock (Spark 3.5.6).
     session.conf.set("spark.sql.optimizer.canChangeCachedPlanOutputPartitioning", "false")
     if is_here:

@@ -13,10 +13,12 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
+from tagcast.model import BODY_BYTES_MAX
 
 from glue_jobs import compact
 from glue_jobs.compacting import runs
 from glue_jobs.io import manifests
+from glue_jobs.io.session import BATCH
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, end, message
@@ -67,6 +69,8 @@ def test_corrupt_lines_are_set_aside_with_their_file_and_number(
     # A rebuild knows the days of a file that it could read now.
     [rebuilt] = compact.list_arrived(Archive.at(spark, bucket.uri).objects, RecordKind.MESSAGES, [DAY])
     assert rebuilt.compacted == {key: [DAY], early: ["2026-11-19", DAY], plain: [DAY]}
+    # An Arrow column has at most 2 GiB and grows by doubling: it has room for a batch of the largest bodies.
+    assert int(spark.conf.get(BATCH) or 0) * BODY_BYTES_MAX * 4 / 3 < 1 << 30
 
 
 def test_a_truncated_file_fails_the_job_and_is_named(spark: SparkSession, bucket: Bucket, told: Told) -> None:
