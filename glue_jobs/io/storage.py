@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tagcast.archive.record import RecordKind
 
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
+LITERAL = {"__globPaths__": "false"}
+"""The option of Spark's reader with which a path is no pattern, whatever the name of the archive's folder."""
 
 
 def tell(text: str) -> None:
@@ -120,7 +122,7 @@ class Archive:
         """Return the lines of raw files, with their file: (line, file)."""
         if not keys:
             return self.spark.createDataFrame([], "line string, file string")
-        found = self.spark.read.option("lineSep", "\n").text([self.uri(key) for key in keys])
+        found = self.spark.read.options(**LITERAL, lineSep="\n").text([self.uri(key) for key in keys])
         return found.select(sql.col("value").alias("line"), sql.col("_metadata.file_path").alias("file"))
 
     def curated_days(self, kind: RecordKind, days: Collection[str] | None = None) -> list[str]:
@@ -136,7 +138,8 @@ class Archive:
         """Return the records in the files of the manifests *found*."""
         schema = schemas.SCHEMAS[kind]
         files = [self.uri(key) for each in found for key in each.files]
-        return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
+        reader = self.spark.read.options(**LITERAL).schema(schema)
+        return reader.parquet(*files) if files else self.spark.createDataFrame([], schema)
 
     def write_generation(self, rows: DataFrame, kind: RecordKind, generation: str) -> dict[str, dict[str, int]]:
         """Write *rows* by their column ``dt`` as a new generation; return the files of each day with their bytes."""

@@ -184,7 +184,7 @@ def test_duckdb_reads_a_day_through_its_manifest_as_the_document_says(spark: Spa
     assert sorted(found) == [("delivered", 2), ("expired", 1)]
 
 
-@pytest.mark.parametrize("name", ["my archive", "jürgen", "50%20"])
+@pytest.mark.parametrize("name", ["my archive", "jürgen", "50%20", "shop[1]{a,b}*"])
 def test_a_folder_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
     bucket = Bucket(str(tmp_path / name))
     bucket.put("messages", DAY, [message(1), "damaged"])
