@@ -211,10 +211,12 @@ class BucketObjects:
     def purge(self, prefix: str) -> int:
         """Delete all but the latest versions, and every delete marker."""
         pages = self.client.get_paginator("list_object_versions").paginate(Bucket=self.bucket, Prefix=prefix)
-        former = []
+        versions, markers = list[Any](), list[Any]()
         for page in pages:
-            found = [each for each in page.get("Versions", ()) if not each["IsLatest"]] + page.get("DeleteMarkers", [])
-            former += [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
+            versions += [each for each in page.get("Versions", ()) if not each["IsLatest"]]
+            markers += page.get("DeleteMarkers", [])
+        # Without its marker, a deleted object would be there again.
+        former = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in (*versions, *markers)]
         self._delete(former)
         return len(former)
 

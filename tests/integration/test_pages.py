@@ -80,9 +80,9 @@ def test_every_queue_of_more_than_a_page_is_listed() -> None:
 def test_every_object_and_every_former_version_of_more_than_a_page_is_listed() -> None:
     s3 = client("s3")
     objects = BucketObjects(s3, "archive")
-    now, former = (
-        {"Key": "r/a", "VersionId": "2", "IsLatest": True},
-        {"Key": "r/a", "VersionId": "1", "IsLatest": False},
+    now, *former = (
+        {"Key": key, "VersionId": version, "IsLatest": version == "2"}
+        for key, version in (("r/a", "2"), ("r/a", "1"), ("r/b", "1"))
     )
     with Stubber(s3) as stub:
         asked = {"Bucket": "archive", "Prefix": "r/"}
@@ -94,14 +94,15 @@ def test_every_object_and_every_former_version_of_more_than_a_page_is_listed() -
             )
         assert objects.sizes("r/") == {"r/a": 7, "r/b": 7, "r/c": 7}
 
-        more = {"IsTruncated": True, "NextKeyMarker": "r/a", "NextVersionIdMarker": "2"}
-        stub.add_response("list_object_versions", {"Versions": [now], **more}, asked)
+        more = {"IsTruncated": True, "NextKeyMarker": "r/b", "NextVersionIdMarker": "3"}
         marker = {"DeleteMarkers": [{"Key": "r/b", "VersionId": "3", "IsLatest": True}]}
-        second = asked | {"KeyMarker": "r/a", "VersionIdMarker": "2"}
-        stub.add_response("list_object_versions", {"Versions": [former], **marker, "IsTruncated": False}, second)
-        gone = [{"Key": "r/a", "VersionId": "1"}, {"Key": "r/b", "VersionId": "3"}]
+        stub.add_response("list_object_versions", {"Versions": [now, former[0]], **marker, **more}, asked)
+        second = asked | {"KeyMarker": "r/b", "VersionIdMarker": "3"}
+        stub.add_response("list_object_versions", {"Versions": former[1:], "IsTruncated": False}, second)
+        # The marker of r/b goes last: without it, the version before would be the latest.
+        gone = [{"Key": key, "VersionId": version} for key, version in (("r/a", "1"), ("r/b", "1"), ("r/b", "3"))]
         stub.add_response("delete_objects", {}, {"Bucket": "archive", "Delete": {"Objects": gone, "Quiet": True}})
-        assert objects.purge("r/") == 2
+        assert objects.purge("r/") == 3
         stub.assert_no_pending_responses()
 
 
