@@ -12,7 +12,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -64,27 +63,7 @@ KINDS = {
 """Every kind of violation, with the promise that it breaks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
-    """The curated records that an audit reads. The topic is added to each delivery."""
-
-    messages: DataFrame
-    deliveries: DataFrame
-    subscriptions: DataFrame
-    lanes: DataFrame
-
-
-def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
-    """Return the window's messages and deliveries, and all settings and lanes: older settings may still apply."""
-    subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
-    topics = history.topics_by_id(subscriptions, lanes)
-    messages = archive.records(RecordKind.MESSAGES, window.days())
-    deliveries = history.with_topic(archive.records(RecordKind.DELIVERIES, window.days()), topics)
-    tables = (messages, deliveries, subscriptions, lanes)
-    return Records(*(table if topic is None else table.where(sql.col("topic") == topic) for table in tables))
-
-
-def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
+def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
     """Return all violations, and the counts for the certificate."""
     policies = materialise(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
@@ -117,43 +96,36 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
         audit_order.find_out_of_order(backlog, closed, terms),
         audit_order.find_overtaken(entries, hours, terms),
     ]
-    usual = told_apart.agg(sql.sum("usual")).collect()[0][0] or 0
-    counts = {"messages": records.messages.count(), **audit_entries.counts(entries, usual, terms)}
-    told = (
-        verdicts.where(sql.col("kind").isin(*audit_matching.COUNTED)).groupBy("kind").agg(sql.sum("number").alias("n"))
-    )
-    by_kind = {row.kind: int(row.n) for row in told.collect()}
-    counts |= {kind: by_kind.get(kind, 0) for kind in audit_matching.COUNTED}
     # Messages are joined once with each late entry, so that a row is an entry.
-    [told_late] = late.agg(sql.count("*").alias("n"), sql.count("verdict").alias("judged")).collect()
-    counts["late_entries"], counts["late_unjudged"] = told_late.n, told_late.n - told_late.judged
-    counts["failed_attempts"] = attempts.count()
-    counts["gaps"], counts["gaps_judged"] = gaps.count(), judged_gaps.count()
-    counts["backlog_of_ordered_lanes"] = backlog.count()
+    counted = {"late_entries": late, "late_unjudged": late.where("verdict is null"), "failed_attempts": attempts}
+    counted |= {"gaps": gaps, "gaps_judged": judged_gaps, "backlog_of_ordered_lanes": backlog}
+    told = verdicts.where(sql.col("kind").isin(*audit_matching.COUNTED)).select("kind", "number")
+    told = told.union(told_apart.select(sql.lit("usual"), "usual"))
+    for name, table in counted.items():
+        told = told.union(table.select(sql.lit(name), sql.lit(1)))
+    sums = {row.kind: int(row.n or 0) for row in told.groupBy("kind").agg(sql.sum("number").alias("n")).collect()}
+    counts = audit_entries.counts(entries, sums.get("usual", 0), terms)
+    counts |= {name: sums.get(name, 0) for name in (*audit_matching.COUNTED, *counted)}
     counts |= audit_order.disorder(records.deliveries, ordered)
     return reduce(lambda one, other: one.unionByName(other), parts), counts
 
 
 def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, int, str]]:
     """Return kind, day, number and Merkle root of every partition of the window."""
-    found: list[tuple[str, str, int, str]] = []
-    for kind in RecordKind:
-        found += merkle.day_roots(archive.records(kind, window.days()), kind)
-    return sorted(found)
+    leaves = (merkle.leaves_of(archive.records(kind, window.days()), kind) for kind in RecordKind)
+    return merkle.day_roots(reduce(lambda one, other: one.union(other), leaves))
 
 
-def erasures(archive: Archive, window: arguments.Window, topic: str | None) -> list[dict[str, object]]:
-    """Return each erasure of the window's messages: its name, number of messages, requester and times."""
-    messages = archive.records(RecordKind.MESSAGES, window.days()).where("erasure is not null")
-    if topic is not None:
-        messages = messages.where(sql.col("topic") == topic)
+def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str, object]]]:
+    """Return the number of *messages*, and each erasure of some: its name, number of messages, requester and times."""
+    numbers = {row.erasure: row["count"] for row in messages.groupBy("erasure").count().collect()}
     found = []
-    for row in messages.groupBy("erasure").count().orderBy("erasure").collect():
-        stored = archive.read_text("erasures", row.erasure, "record.json")
+    for erasure in sorted(filter(None, numbers)):
+        stored = archive.read_text("erasures", erasure, "record.json")
         record = {} if stored is None else json.loads(stored)
         asked = {name: record.get(name) for name in ("asked_by", "asked_at", "done_at")}
-        found.append({"erasure": row.erasure, "messages": row["count"], **asked})
-    return found
+        found.append({"erasure": erasure, "messages": numbers[erasure], **asked})
+    return sum(numbers.values()), found
 
 
 def certify(
@@ -164,8 +136,10 @@ def certify(
     With a *subject*, the certificate is only about the subject's messages. All messages are audited nevertheless,
     because a violation of order may involve other messages. With a *subject* or a *topic*, the tables stay unchanged.
     """
-    records = read(archive, window, topic)
+    records = history.read(archive, window, topic)
     found, counts = violations(records, terms)
+    number, erased = erasures(archive, records.messages)
+    counts = {"messages": number, **counts}
     found = materialise(found if subject is None else subject.only(found, records.messages))
     counted = _with_days(found, window).groupBy("kind", "dt").count().collect()
     by_kind: Counter[str] = Counter()
@@ -187,7 +161,7 @@ def certify(
         "by_kind": {kind: by_kind.get(kind, 0) for kind in KINDS},
         "counts": counts,
         "listed": listed,
-        "erasures": erasures(archive, window, topic),
+        "erasures": erased,
         "merkle_root": merkle.root_of([root for _, _, _, root in partitions]),
         "partitions": [dict(zip(("kind", "dt", "records", "root"), each, strict=True)) for each in partitions],
     }

@@ -50,33 +50,27 @@ class Tables:
     names: DataFrame
 
 
-def report(
-    messages: DataFrame,
-    deliveries: DataFrame,
-    subscriptions: DataFrame,
-    lanes: DataFrame,
-    window: arguments.Window,
-    as_of: int,
-) -> Tables:
-    """Return the tables of the report until *as_of*; *deliveries* must have their topics."""
-    entries = audit_entries.entries(messages, deliveries)
+def report(records: history.Records, window: arguments.Window, as_of: int) -> Tables:
+    """Return the tables of the report until *as_of*."""
+    entries = audit_entries.entries(records.messages, records.deliveries)
     outcomes = materialise(measures.outcomes(entries))
-    closed = history.closed_intervals(lanes, removal_ends=True)
+    closed = history.closed_intervals(records.lanes, removal_ends=True)
     blocked = materialise(measures.blocked_ms(closed, window.first_at, min(window.end_at, as_of)))
-    accepted = materialise(measures.count_accepted(messages))
-    names = materialise(measures.subscription_names(subscriptions))
+    accepted = materialise(measures.count_accepted(records.messages))
+    failed = materialise(measures.count_failures(records.deliveries))
+    names = materialise(measures.subscription_names(records.subscriptions))
     hours = (
         measures.quantiles(outcomes).join(blocked, list(PAIR_HOUR), "full").join(accepted, ["topic", "hour"], "left")
     )
-    hours = hours.join(measures.failures(deliveries, *PAIR_HOUR), list(PAIR_HOUR), "left")
+    hours = hours.join(measures.failures(failed, *PAIR_HOUR), list(PAIR_HOUR), "left")
     hours = hours.join(sql.broadcast(names), list(LANE), "left").fillna(0, [*NUMBERS, "accepted", "unmatched"])
     hours = materialise(hours)
     totals = outcomes.groupBy(*LANE).agg(*(sql.sum(name).alias(name) for name in COUNTS))
     waits = blocked.groupBy(*LANE).agg(sql.sum("blocked_ms").alias("blocked_ms"))
     whole = totals.join(waits, list(LANE), "full").join(measures.quantiles_by(outcomes, *LANE), list(LANE), "left")
-    whole = whole.join(measures.failures(deliveries, *LANE), list(LANE), "left")
+    whole = whole.join(measures.failures(failed, *LANE), list(LANE), "left")
     whole = whole.join(sql.broadcast(names), list(LANE), "left").fillna(0, list(NUMBERS))
-    return Tables(hours, whole, accepted, measures.failures(deliveries), outcomes, names)
+    return Tables(hours, whole, accepted, measures.failures(failed), outcomes, names)
 
 
 def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: str | None) -> DataFrame:
@@ -100,23 +94,23 @@ def summarise(tables: Tables, window: arguments.Window, as_of: int) -> dict[str,
     for row in whole:
         row["given_up"] = row["discarded"] + row["expired"]
     whole.sort(key=lambda row: (-row["given_up"], -row["blocked_ms"], -row["retries"], row["topic"], row["ordinal"]))
-    accepted = tables.accepted.agg(sql.sum("accepted").alias("n"), sql.sum("unmatched").alias("nobody")).collect()[0]
     by_hour = tables.hours.groupBy("hour").agg(*(sql.sum(name).alias(name) for name in NUMBERS)).orderBy("hour")
-    arrived = tables.accepted.groupBy("hour").agg(sql.sum("accepted").alias("accepted")).orderBy("hour")
+    sums = (sql.sum(name).alias(name) for name in ("accepted", "unmatched"))
+    arrived = tables.accepted.groupBy("hour").agg(*sums).orderBy("hour").collect()
     speeds = measures.quantiles_by(tables.outcomes, "hour").orderBy("hour")
     overall = measures.quantiles_by(tables.outcomes.withColumn("all", sql.lit(1)), "all").collect()
     return {
         "window": window.label,
         "until": rfc3339(min(window.end_at, as_of)),
         "is_over": window.end_at <= as_of,
-        "accepted": int(accepted.n or 0),
-        "unmatched": int(accepted.nobody or 0),
+        "accepted": sum(row.accepted for row in arrived),
+        "unmatched": sum(row.unmatched for row in arrived),
         **{name: sum(row[name] for row in whole) for name in NUMBERS},
         "latency": {} if not overall else {name: v for name, v in overall[0].asDict().items() if name != "all"},
         "subscriptions": whole,
         "failures": [row.asDict() for row in tables.failures.collect()],
         "hours": [row.asDict() for row in by_hour.collect()],
-        "accepted_by_hour": [row.asDict() for row in arrived.collect()],
+        "accepted_by_hour": [{"hour": row.hour, "accepted": row.accepted} for row in arrived],
         "latency_by_hour": [row.asDict() for row in speeds.collect()],
     }
 
@@ -148,15 +142,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     window = given.window
     archive = Archive.at(open_session(given), given.archive)
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
-    subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
-    messages = archive.records(RecordKind.MESSAGES, window.days())
-    topics = history.topics_by_id(subscriptions, lanes)
-    deliveries = history.with_topic(archive.records(RecordKind.DELIVERIES, window.days()), topics)
-    if given.topic is not None:
-        only = sql.col("topic") == given.topic
-        messages, deliveries, lanes = messages.where(only), deliveries.where(only), lanes.where(only)
     as_of = arguments.now_ms()
-    tables = report(messages, deliveries, subscriptions, lanes, window, as_of)
+    tables = report(history.read(archive, window, given.topic), window, as_of)
     if given.topic is None:
         rows = hour_rows(tables)
         archive.write_days(rows.coalesce(1), "reports", "report", "hours")

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as sql
+from tagcast.archive.record import RecordKind
 from tagcast.model import RETENTION_S_MAX, LaneState, Protocol, RetryPolicy, Strategy
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
 from tagcast.registry.shadowing import is_function
+
+from glue_jobs.io import arguments
+from glue_jobs.io.settled import materialise
+from glue_jobs.io.storage import Archive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,20 +52,30 @@ class FilterInForce:
         return f"{self.ordinal}.{self.version}"
 
 
-def topics_by_id(subscriptions: DataFrame, lanes: DataFrame) -> DataFrame:
-    """Return each topic id with the name of its topic, from subscriptions and lanes.
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The curated records that a report or an audit reads. The topic is added to each delivery."""
 
-    Every due row has a row of its lane, so these rows have every id.
+    messages: DataFrame
+    deliveries: DataFrame
+    subscriptions: DataFrame
+    lanes: DataFrame
+
+
+def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
+    """Return the window's messages and deliveries, and all settings and lanes: older settings may still apply.
+
+    Settings and lanes of all days are many small files, so they are read once.
     """
+    subscriptions, lanes = (materialise(archive.records(k)) for k in (RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
+    messages, deliveries = (archive.records(k, window.days()) for k in (RecordKind.MESSAGES, RecordKind.DELIVERIES))
+    # Records of backlogs have only the topic's id. Every due row has a row of its lane, so these rows have every id.
     both = subscriptions.select("topic_id", "topic").union(lanes.select("topic_id", "topic"))
-    return both.where("topic_id is not null").distinct()
-
-
-def with_topic(deliveries: DataFrame, topics: DataFrame) -> DataFrame:
-    """Return deliveries with their topic. Records of backlogs have only the topic's id."""
-    named = topics.withColumnRenamed("topic", "topic_of_id")
+    named = materialise(both.where("topic_id is not null").withColumnRenamed("topic", "topic_of_id").distinct())
     found = deliveries.join(sql.broadcast(named), "topic_id", "left")
-    return found.withColumn("topic", sql.coalesce("topic", "topic_of_id")).drop("topic_of_id")
+    deliveries = found.withColumn("topic", sql.coalesce("topic", "topic_of_id")).drop("topic_of_id")
+    tables = (messages, deliveries, subscriptions, lanes)
+    return Records(*(table if topic is None else table.where(sql.col("topic") == topic) for table in tables))
 
 
 def filters_in_force(subscriptions: DataFrame) -> dict[str, list[FilterInForce]]:

@@ -71,22 +71,26 @@ def root_of(digests: Sequence[str]) -> str:
     return level[0].hex()
 
 
-def day_roots(records: DataFrame, kind: RecordKind) -> list[tuple[str, str, int, str]]:
-    """Return kind, day, number of records and root of each day of *records*."""
+def leaves_of(records: DataFrame, kind: RecordKind) -> DataFrame:
+    """Return kind, day and leaf of each of *records*."""
     names = SCHEMAS[kind].fieldNames()
     instant = "accepted_at" if "expires_at" in names else "changed_at"
     columns = [sql.col(name) for name in names if kind is not RecordKind.MESSAGES or name not in (*CONTENT, *MARKS)]
     if kind is RecordKind.MESSAGES:
         columns.append(sql.struct(*hash_columns()).alias("hashes"))
     leaf = sql.sha2(sql.to_json(sql.struct(*columns)), 256)
-    leaves = records.select(day_of(instant).alias("dt"), leaf.alias("leaf"))
-    leaves = leaves.withColumn("bucket", sql.substring("leaf", 1, BUCKET_DIGITS))
+    return records.select(sql.lit(kind.value).alias("kind"), day_of(instant).alias("dt"), leaf.alias("leaf"))
+
+
+def day_roots(leaves: DataFrame) -> list[tuple[str, str, int, str]]:
+    """Return kind, day, number of records and root of each day, sorted."""
     joined = sql.array_join(sql.sort_array(sql.collect_list("leaf")), "")
-    digests = leaves.groupBy("dt", "bucket").agg(sql.sha2(joined, 256).alias("digest"), sql.count("leaf").alias("n"))
-    days: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+    buckets = leaves.groupBy("kind", "dt", sql.substring("leaf", 1, BUCKET_DIGITS).alias("bucket"))
+    digests = buckets.agg(sql.sha2(joined, 256).alias("digest"), sql.count("leaf").alias("n"))
+    days: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
     for row in digests.collect():
-        days[row.dt].append((row.bucket, row.digest, row.n))
+        days[row.kind, row.dt].append((row.bucket, row.digest, row.n))
     return [
-        (kind.value, day, sum(n for _, _, n in found), root_of([digest for _, digest, _ in sorted(found)]))
+        (*day, sum(n for _, _, n in found), root_of([digest for _, digest, _ in sorted(found)]))
         for day, found in sorted(days.items())
     ]

@@ -105,17 +105,21 @@ def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
     return rows.select(*keys, *found)
 
 
-def failures(deliveries: DataFrame, *keys: str) -> DataFrame:
-    """Return the most frequent outcomes of failed attempts, by *keys*: top_failures.
+def count_failures(deliveries: DataFrame) -> DataFrame:
+    """Count the recorded failures of attempts, and the outcomes of discarded deliveries: (topic, ordinal, hour, …).
 
-    The counts are those of recorded failures of attempts, and of the outcomes of discarded deliveries. A delivery that
-    moved in its backlog has another record of the same attempt.
+    A delivery that moved in its backlog has another record of the same attempt.
     """
     waited = (sql.col("state") == EntryState.BLOCKED.value) & (sql.col("attempts") > 0)
     ended = sql.col("state").isin(EntryState.DISCARDED.value)
     failed = deliveries.where((waited | ended) & sql.col("outcome").isNotNull() & sql.col("removed_by").isNull())
     named = failed.select(*ENTRY, "state", "attempts", "outcome", hour_of("accepted_at").alias("hour")).distinct()
-    counted = named.groupBy(*keys, "outcome").agg(sql.count("*").alias("count"))
+    return named.groupBy(*PAIR_HOUR, "outcome").agg(sql.count("*").alias("count"))
+
+
+def failures(counted: DataFrame, *keys: str) -> DataFrame:
+    """Return the most frequent outcomes of *counted* failures, by *keys*: top_failures."""
+    counted = counted.groupBy(*keys, "outcome").agg(sql.sum("count").alias("count"))
     order = Window.partitionBy(*keys).orderBy(sql.desc("count"), "outcome") if keys else None
     if order is None:
         return counted.orderBy(sql.desc("count"), "outcome").limit(FAILURES_KEPT)

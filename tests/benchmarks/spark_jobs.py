@@ -213,19 +213,15 @@ def in_spark(archive: str, cores: int, sizes: list[int], job: str | None, repeat
             compact.compact(where, kind, days, rebuild=True)
 
     def report() -> None:
-        of = tables()
-        topics = history.topics_by_id(of[RecordKind.SUBSCRIPTIONS], of[RecordKind.LANES])
-        deliveries = history.with_topic(of[RecordKind.DELIVERIES], topics)
-        made = delivery_report.report(
-            of[RecordKind.MESSAGES], deliveries, of[RecordKind.SUBSCRIPTIONS], of[RecordKind.LANES], days, days.end_at
-        )
+        where.suit(days.days())
+        made = delivery_report.report(history.read(where, days, None), days, days.end_at)
         delivery_report.hour_rows(made).write.mode("overwrite").format("noop").save()
         where.spark.catalog.clearCache()
 
     def prove() -> None:
         terms = Terms(moment("2026-11-23"), 1000)
         where.suit(days.days())
-        found, counts = audit.violations(audit.read(where, days, None), terms)
+        found, counts = audit.violations(history.read(where, days, None), terms)
         assert (found.count(), counts["gaps_judged"] > 0) == (0, True), found.limit(5).collect()
         where.spark.catalog.clearCache()
 

@@ -435,7 +435,7 @@ def test_a_line_of_a_record_is_the_same_in_spark_and_in_plain_python(spark: Spar
     frame = spark.createDataFrame(
         [tuple(record.get(name) for name in SCHEMAS[RecordKind.MESSAGES].fieldNames())], SCHEMAS[RecordKind.MESSAGES]
     )
-    [(_, _, _, root)] = merkle.day_roots(frame, RecordKind.MESSAGES)
+    [(_, _, _, root)] = merkle.day_roots(merkle.leaves_of(frame, RecordKind.MESSAGES))
     [row] = frame.collect()
     leaf = merkle.leaf_of(row.asDict(recursive=True))
     assert root == merkle.root_of(list(merkle.bucket_digests([leaf]).values()))

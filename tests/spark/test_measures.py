@@ -60,9 +60,10 @@ def test_a_failure_whose_delivery_moved_in_its_backlog_counts_once(spark: SparkS
     waits.append(wait(some[0], attempts=2, position=9, topic="fruit"))
     columns = DELIVERIES.fieldNames()
     rows = spark.createDataFrame([tuple(each.get(name) for name in columns) for each in waits], DELIVERIES)
-    [failed] = measures.failures(rows, "topic", "ordinal").collect()
+    counted = measures.count_failures(rows)
+    [failed] = measures.failures(counted, "topic", "ordinal").collect()
     assert [each.asDict() for each in failed.top_failures] == [{"outcome": "http 500", "count": 3}]
-    assert [row["count"] for row in measures.failures(rows).collect()] == [3]
+    assert [row["count"] for row in measures.failures(counted).collect()] == [3]
 
 
 def rounded(rows: list[Any]) -> dict[str, list[float | None]]:
