@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from itertools import product
 
 import pytest
 from tagcast.archive.record import RowChange
 from tagcast.archive.records import records_of
 from tagcast.operating import messages
-from tagcast.ports import Key, Row, Table
+from tagcast.ports import Key, Row
 from tagcast.registry import filter_history, subscriptions, topics
+from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import counters_key, name_key, version_key
 from tagcast.rows.message import GARBAGE_S
 
-from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
 LATEST_RECEIPT_S = 86_400 + GARBAGE_S
@@ -88,24 +87,22 @@ def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_
     assert counters_key("test1") in collect(fake, removed_s + topics.COUNTERS_LIFE_S + 1)
 
 
-def test_explaining_one_delivery_reads_the_history_of_its_subscription_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeWorld()
-    fake.topic()
-    for number in range(100):
-        fake.subscribe(f"S{number:02d}", "apple")
+@pytest.mark.parametrize("changes_after", [0, 39])
+def test_a_view_reads_little_of_filters_that_changed_often(fake: FakeWorld, changes_after: int) -> None:
+    names = [f"S{number:02d}" for number in range(filter_history.ALONE_MAX + 1)]
+    long = [f"{number:064d}" for number in range(99)]
+
+    def change(times: int) -> None:
+        for _, name in product(range(times), names):
+            fake.subscribe(name, "apple", *long)
+
+    change(40 - changes_after)
     [message_id] = fake.publish("1", tags=("apple",))
-    read = 0
-    query = MemoryStore.query
+    change(changes_after)
+    versions = {name: get_subscription(fake.world, "test1", name).version - changes_after for name in names}
+    fake.store.rows_read = 0
 
-    def counted(self: MemoryStore, table: Table, pk: str, **bounds: Any) -> Sequence[Row]:
-        nonlocal read
-        rows = query(self, table, pk, **bounds)
-        read += sum(str(row["sk"]).startswith("VERSION#") for row in rows)
-        return rows
+    told = messages.message_view(fake.world, "test1", message_id).subscribers
 
-    monkeypatch.setattr(MemoryStore, "query", counted)
-    row = messages.read_message(fake.world, "test1", message_id)
-    versions = filter_history.versions_in_force(fake.world, "test1", row.subscriptions_version, (7,))
-    assert (read, set(versions)) == (1, {7})
-    everyone = filter_history.versions_in_force(fake.world, "test1", row.subscriptions_version, range(100))
-    assert len(everyone) == 100
+    assert {name: entry.filter_version for name, entry in told.items()} == versions
+    assert fake.store.rows_read < 15 * len(names)

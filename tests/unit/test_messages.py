@@ -1,18 +1,20 @@
 """Lists of what is retained, at sizes where an answer of everything would be refused."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tagcast.operating import messages
+from tagcast.memory import Memory
+from tagcast.operating import messages, subscription_names
 from tagcast.operating.lanes import COUNTED_MAX
 from tagcast.operating.messages import FOUND_AT_ONCE
 from tagcast.rows import stored
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 from tests.fakes.handlers import answered
-from tests.fakes.world import FakeWorld
+from tests.fakes.world import FAIL, FakeWorld
 from tests.unit.worlds import blocked
 
 ANSWER_BYTES_MAX = 6_000_000
@@ -122,17 +124,34 @@ def test_what_stands_far_behind_the_head_is_blocked_without_attempts(retained: t
     assert last["subscribers"]["A"] == {"state": "blocked", "attempts": 0, "filter_version": 1}
 
 
-@pytest.mark.parametrize("limits", [(500, 100), (1, 100), (1, 0)])
+def test_a_view_reads_only_the_first_rows_of_many_long_backlogs(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "ALL_ROWS_MAX", 150)
+    for number in range(20):
+        fake.subscribe(f"S{number}")
+        fake.pusher.behaviours[f"S{number}"] = lambda push: FAIL
+    first, *_ = fake.publish(*["x"] * 100)
+    fake.deliver()
+    fake.store.rows_read = 0
+
+    told = messages.message_view(fake.world, "test1", first).subscribers
+
+    assert [entry.attempts for entry in told.values()] == [1] * 20
+    assert fake.store.rows_read < 2 * 100 + 18 * messages.HEAD_ROWS + 50
+
+
+@pytest.mark.parametrize("one_by_one", [100, 0])
 def test_names_are_right_however_many_subscriptions_a_topic_has(
-    retained: tuple[FakeWorld, list[str]], limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    retained: tuple[FakeWorld, list[str]], one_by_one: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, ids = retained
     whole = [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in ids]
     listed = get(fake, "/topics/test1/messages", {})[0]["messages"]
-    monkeypatch.setattr(messages, "NAMES_READ_MAX", limits[0])
-    monkeypatch.setattr(messages, "NAMES_ASKED_MAX", limits[1])
+    monkeypatch.setattr(subscription_names, "ONE_BY_ONE_MAX", one_by_one)
     for number in range(30):
         fake.subscribe(f"other{number}", "nothing")
+    fake.world = replace(fake.world, memory=Memory())
     assert [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in ids] == whole
     assert get(fake, "/topics/test1/messages", {})[0]["messages"] == listed
 

@@ -13,7 +13,7 @@ from tagcast.archive.tail import EVENTS_PER_S, KNOWN_S
 from tagcast.errors import InvalidRequestError, NotFoundError
 from tagcast.model import Outcome, Subscription
 from tagcast.operating import lanes
-from tagcast.operating.subscription_names import subscription_names
+from tagcast.operating.subscription_names import ONE_BY_ONE_MAX, subscription_names
 from tagcast.operating.tailing import INTEREST_S, LATE_S, ROWS_AT_ONCE, ROWS_MAX, SEEN_MAX, TailPage, TailRequest, tail
 from tagcast.ports import Row
 from tagcast.registry import subscriptions, topics
@@ -406,7 +406,7 @@ def test_the_names_of_a_large_topic_stay_known_beside_new_names_and_other_topics
         assert found.keys() == set(ordinals)
         return fake.store.rows_read
 
-    assert rows_read(wide, *range(100)) > 12_000
+    assert rows_read(wide, *range(ONE_BY_ONE_MAX + 1)) > 12_000
     assert rows_read(other, other.ordinal) == 1
     assert rows_read(wide, *range(100), fake.subscribe("newer", topic="wide").ordinal) == 1
     assert rows_read(wide, *range(12_000)) == 0

@@ -12,6 +12,7 @@ from tagcast.errors import ConflictError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.instant import rfc3339
 from tagcast.model import Entry, EntryState, Message, PastAttempt, Subscription, Topic
+from tagcast.operating.subscription_names import subscription_names
 from tagcast.paging import Page
 from tagcast.ports import Row, World
 from tagcast.pushing.circuit import as_waiting
@@ -31,8 +32,8 @@ FOUND_AT_ONCE = 100
 READ_ROWS = 10
 FRONT_ROWS, FRONT_ROWS_MAX = 200, 1_000
 """The rows that are read of each backlog: for lists and wide messages, and for the view of one message."""
-NAMES_READ_MAX, NAMES_ASKED_MAX = 500, 100
-"""Names of a topic with more subscriptions are read one by one, up to 100: all names may be many megabytes."""
+ALL_ROWS_MAX, HEAD_ROWS = 10_000, 10
+"""After the first number of rows of several backlogs, a request reads only the second number of each further one."""
 
 
 class MessageState(StrEnum):
@@ -76,12 +77,11 @@ def message_view(
     owner = read_topic(world, topic)
     row = read_message(world, topic, message_id)
     backlogs = BacklogFront(world, owner.topic_id, FRONT_ROWS if row.is_wide else FRONT_ROWS_MAX)
-    names = _Names(world, owner)
     if not row.is_wide:
-        return _chosen(_of_part(backlogs, names, row), only)
+        return _chosen(_of_part(backlogs, owner, row), only)
     if only or section == 0:
-        return _of_sections(backlogs, names, stored.sections(world.store, row), section, only)
-    return _of_part(backlogs, names, stored.with_ends(world.store, row, min(section, len(row.bounds) - 1)))
+        return _of_sections(backlogs, owner, stored.sections(world.store, row), section, only)
+    return _of_part(backlogs, owner, stored.with_ends(world.store, row, min(section, len(row.bounds) - 1)))
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
@@ -109,21 +109,19 @@ def _chosen(view: MessageView, only: Collection[EntryState]) -> MessageView:
     return replace(view, counts=counts, subscribers=chosen)
 
 
-def _of_part(
-    backlogs: BacklogFront, names: _Names, row: MessageRow, only: Collection[int] | None = None
-) -> MessageView:
+def _of_part(backlogs: BacklogFront, owner: Topic, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
     """Return the view of a narrow message or one section, with the entries of the ordinals *only*, or all entries.
 
     A late entry has a name, but no version of its filter was in force when the message was accepted.
     """
     chosen = row.map.matched if only is None else only
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
-    known = names.of(chosen, {ordinal: version.name for ordinal, version in versions.items()})
+    known = _names(backlogs.world, owner, chosen, {each: version.name for each, version in versions.items()})
     return _view(backlogs, row, known, versions, chosen)
 
 
 def _of_sections(
-    backlogs: BacklogFront, names: _Names, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
+    backlogs: BacklogFront, owner: Topic, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
     """Return the first section with the counts of all sections. If *only* is given, return matching entries instead.
 
@@ -134,16 +132,16 @@ def _of_sections(
     states = [_states(backlogs, part, pulls) for part in parts]
     counts = Counter(state for part in states for state in part.values()) if section == 0 else None
     if not only:
-        return replace(_of_part(backlogs, names, parts[0]), counts=counts)
+        return replace(_of_part(backlogs, owner, parts[0]), counts=counts)
     entries, ordinals = dict[str, Entry](), dict[str, int]()
     at = min(section, len(parts) - 1)
-    view = _of_part(backlogs, names, parts[at], ())
+    view = _of_part(backlogs, owner, parts[at], ())
     while at < len(parts):
         chosen = [ordinal for ordinal, state in states[at].items() if state in only]
         if entries and len(entries) + len(chosen) > PAGE_ENTRIES_MAX:
             break
         if chosen:
-            found = _of_part(backlogs, names, parts[at], chosen)
+            found = _of_part(backlogs, owner, parts[at], chosen)
             for name in entries.keys() & found.subscribers.keys():  # A late entry of a later subscription of this name.
                 entries[f"{name}#{ordinals[name]}"] = entries.pop(name)
             entries |= found.subscribers
@@ -209,27 +207,10 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
             yield place, None if row is None else stored.with_ends(world.store, row, each.section)
 
 
-class _Names:
-    """The names of subscriptions by ordinal. One query reads all names; in a large topic, names are read one by one."""
-
-    def __init__(self, world: World, topic: Topic) -> None:
-        self._world, self._topic = world, topic
-        self._known: dict[int, str] = {}
-        self._are_all = False
-
-    def of(self, ordinals: Collection[int], known: Mapping[int, str] | None = None) -> Mapping[int, str]:
-        """Return a map with the names of *ordinals*. *known* are names that the caller already has."""
-        self._known |= known or {}
-        missing = [ordinal for ordinal in ordinals if ordinal not in self._known]
-        if missing and not self._are_all:
-            store, topic = self._world.store, self._topic
-            if topic.subscription_count <= NAMES_READ_MAX or len(missing) > NAMES_ASKED_MAX:
-                self._known |= stored.names(store, topic.name)
-                self._are_all = True
-            else:
-                found = ((ordinal, stored.subscription_name(store, topic.name, ordinal)) for ordinal in missing)
-                self._known |= {ordinal: name for ordinal, name in found if name is not None}
-        return self._known
+def _names(world: World, topic: Topic, ordinals: Collection[int], known: Mapping[int, str]) -> Mapping[int, str]:
+    """Return a map with the names of *ordinals*. *known* are names that the caller already has."""
+    missing = [ordinal for ordinal in ordinals if ordinal not in known]
+    return {**known, **subscription_names(world, topic.name, topic.topic_id, missing)}
 
 
 class ViewsOfTopic:
@@ -237,17 +218,15 @@ class ViewsOfTopic:
 
     def __init__(self, world: World, topic: str) -> None:
         self._world, self._topic = world, topic
-        owner = read_topic(world, topic)
-        self._backlogs = BacklogFront(world, owner.topic_id)
-        self._names = _Names(world, owner)
+        self._owner = read_topic(world, topic)
+        self._backlogs = BacklogFront(world, self._owner.topic_id)
 
     def as_read(self, row: MessageRow) -> MessageView:
         """Return the view of a row that was read with its ends; for a wide message, the view of the section read."""
-        if not row.is_wide:
-            return _view(self._backlogs, row, self._names.of(row.map.matched), None)
-        versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, row.map.matched)
+        wide = row.map.matched if row.is_wide else ()
+        versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, wide)
         known = {ordinal: version.name for ordinal, version in versions.items()}
-        return _view(self._backlogs, row, self._names.of(row.map.matched, known), None)
+        return _view(self._backlogs, row, _names(self._world, self._owner, row.map.matched, known), None)
 
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
         """Yield the views of at most 100 messages, with the counts of their entries; missing messages are left out.
@@ -258,9 +237,9 @@ class ViewsOfTopic:
         for row in (found[each] for each in message_ids if each in found):
             if row.is_wide:
                 parts = stored.sections(self._world.store, row)
-                view = _of_sections(self._backlogs, self._names, parts, 0, ())
+                view = _of_sections(self._backlogs, self._owner, parts, 0, ())
                 shown = None if owner is None else section_with(row, owner.ordinal)
-                part = view if shown is None else _of_part(self._backlogs, self._names, parts[shown])
+                part = view if shown is None else _of_part(self._backlogs, self._owner, parts[shown])
                 yield replace(view, subscribers=part.subscribers, ordinals=part.ordinals)
             else:
                 yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
@@ -275,13 +254,15 @@ class BacklogFront:
 
     def __init__(self, world: World, topic_id: str, rows_max: int = FRONT_ROWS) -> None:
         self.world, self.now = world, world.clock.now()
-        self._topic_id, self._rows_max = topic_id, rows_max
+        self._topic_id, self._rows_max, self._left = topic_id, rows_max, ALL_ROWS_MAX
         self._dues: dict[int, dict[str, PendingDelivery]] = {}
 
     def due(self, ordinal: int, message_id: str) -> PendingDelivery | None:
         """Return the due row of one entry, if it is at the front."""
         if ordinal not in self._dues:
-            dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=self._rows_max)
+            limit = self._rows_max if self._left > 0 else HEAD_ROWS
+            dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=limit)
+            self._left -= len(dues)
             self._dues[ordinal] = {due.message_id: due for due in reversed(as_waiting(dues, dues[0] if dues else None))}
         return self._dues[ordinal].get(message_id)
 

@@ -11,8 +11,8 @@ from tagcast.rows import stored
 
 NAMES_MAX = SUBSCRIPTIONS_MAX + 10_000
 """The names of the largest topic, and of others beside it: about 30 MB."""
-ONE_BY_ONE_MAX = 25
-"""If more names of a topic are unknown, one query reads all names of the topic."""
+ONE_BY_ONE_MAX = 100
+"""If more names of a topic are unknown, all names of the topic are read, which may be many megabytes."""
 
 
 class Names(dict[str, str]):

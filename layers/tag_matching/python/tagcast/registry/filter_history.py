@@ -10,14 +10,15 @@ from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows import stored
 from tagcast.rows.message import TOMBSTONE_S
-from tagcast.rows.subscription import FilterVersion, version_expiry
+from tagcast.rows.subscription import FILTER_VERSIONS, FilterVersion, version_expiry
+from tagcast.rows.values import number, row_bytes
 
 VERSIONS_KEPT = 20
-READ_AT_ONCE = 10
-"""The version of a message is most often among the newest."""
 ALONE_MAX = 16
 SPAN_MAX = 20
-"""Up to 16 histories are read one by one, and also more with distant ordinals. Others are read in one query."""
+"""Up to 16 histories are read one by one, and also more with distant ordinals. Others are read together."""
+TOGETHER_BYTES = 16_384
+"""The mean size up to which histories are read together. A row is read alone at the price of at least 4 KB."""
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
@@ -36,21 +37,40 @@ def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:
     """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
-    if len(ordinals) <= ALONE_MAX or max(ordinals) - min(ordinals) > SPAN_MAX * len(ordinals):
-        alone = ((each, _in_force(world, topic, subscriptions_version, each)) for each in ordinals)
-        return {ordinal: version for ordinal, version in alone if version is not None}
     found: dict[int, FilterVersion] = {}
-    for version in stored.filter_versions(world.store, topic, min(ordinals), max(ordinals)):
-        if version.since <= subscriptions_version and version.ordinal in ordinals:
-            found.setdefault(version.ordinal, version)
-    return {ordinal: found[ordinal] for ordinal in ordinals if ordinal in found}
+    if len(ordinals) > ALONE_MAX and max(ordinals) - min(ordinals) <= SPAN_MAX * len(ordinals):
+        left, many = TOGETHER_BYTES * len(ordinals), min(len(ordinals), stored.ROWS_AT_ONCE)
+        for row in stored.version_rows(world.store, topic, min(ordinals), max(ordinals), many):
+            ordinal = number(row, "ordinal")
+            if number(row, "since") <= subscriptions_version and ordinal in ordinals and ordinal not in found:
+                found[ordinal] = FILTER_VERSIONS.value_of(row)
+            if (left := left - row_bytes(row)) < 0:
+                break
+    for ordinal in ordinals:
+        if ordinal not in found and (version := _in_force(world, topic, subscriptions_version, ordinal)) is not None:
+            found[ordinal] = version
+    return found
 
 
 def _in_force(world: World, topic: str, subscriptions_version: int, ordinal: int) -> FilterVersion | None:
-    before: int | None = None
-    while part := stored.filter_history(world.store, topic, ordinal, READ_AT_ONCE, before):
-        for version in part:
-            if version.since <= subscriptions_version:
-                return version
-        before = part[-1].version
-    return None
+    """Return the newest version of *ordinal* with a *since* of at most *subscriptions_version*, by bisection.
+
+    Each version of the subscription is a version of the topic, too. So at most as many subscription versions as topic
+    versions are newer than that one.
+    """
+
+    def newest(before: int | None = None) -> FilterVersion | None:
+        return next(iter(stored.filter_history(world.store, topic, ordinal, 1, before)), None)
+
+    found = newest()
+    if found is None or found.since <= subscriptions_version:
+        return found
+    high, low, found = found.version, max(0, found.version - (found.since - subscriptions_version) - 1), None
+    while high - low > 1:
+        middle = (low + high) // 2
+        version = newest(middle + 1)
+        if version is not None and version.since > subscriptions_version:
+            high = version.version
+        else:
+            low, found = middle, version
+    return found

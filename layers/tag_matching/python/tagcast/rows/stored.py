@@ -396,9 +396,9 @@ def shadows(store: Store, topic: str) -> list[Shadow]:
     return [SHADOWS.value_of(row) for row in _between(store, *keys.all_shadows(topic))]
 
 
-def filter_versions(store: Store, topic: str, first: int, last: int) -> Iterator[FilterVersion]:
+def version_rows(store: Store, topic: str, first: int, last: int, at_once: int) -> Iterator[Row]:
     """Yield the filter histories of all subscriptions with ordinals from *first* to *last*, each newest first."""
-    return map(FILTER_VERSIONS.value_of, _in_parts(store, *_versions(topic, first, last)))
+    return _in_parts(store, *_versions(topic, first, last), at_once)
 
 
 def filter_history(store: Store, topic: str, ordinal: int, limit: int, before: int | None) -> list[FilterVersion]:
@@ -419,11 +419,11 @@ def _between(store: Store, low: Key, high: Key, limit: int | None = None) -> lis
     return store.query(low.table, low.pk, sk_from=low.sk, sk_to=high.sk, limit=limit)
 
 
-def _in_parts(store: Store, low: Key, high: Key) -> Iterator[Row]:
-    part = _between(store, low, high, ROWS_AT_ONCE)
+def _in_parts(store: Store, low: Key, high: Key, at_once: int = ROWS_AT_ONCE) -> Iterator[Row]:
+    part = _between(store, low, high, at_once)
     yield from part
-    while len(part) == ROWS_AT_ONCE:
-        part = _between(store, replace(low, sk=_behind(place(part[-1]))), high, ROWS_AT_ONCE)
+    while len(part) == at_once:
+        part = _between(store, replace(low, sk=_behind(place(part[-1]))), high, at_once)
         yield from part
 
 
