@@ -144,10 +144,15 @@ def test_the_oldest_attempts_lose_their_answers_first_and_then_go() -> None:
         "token=0123456789abcdef&a=b",
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20150830",
         "Cookie: session=0123456789abcdef",
+        r"key <0123456789abcdef\/MfKQ9r8+\"&'>",
+        r"key \u003C0123456789abcdef\u002fMfKQ9r8\u002B\"\u0026\u0027\u003E",
+        "key &lt;0123456789abcdef&#x2F;MfKQ9r8&#43;&quot;&amp;&#39;&gt;",
+        "key %3C0123456789abcdef%2fMfKQ9r8%2B%22%26%27%3E",
+        "key %3C0123456789abcdef/MfKQ9r8+%22&'%3E",
     ],
 )
 def test_secrets_are_never_shown(said: str) -> None:
-    shown = response_text(f"you sent {said} to us".encode(), (SECRET,))
+    shown = response_text(f"you sent {said} to us".encode(), (SECRET, "<0123456789abcdef/MfKQ9r8+\"&'>"))
 
     assert REDACTED in shown
     for secret in ("MfKQ9r8", "dXNlcjpw", "eyJhbGci", "0123456789abcdef", "AKIAIOSFODNN7EXAMPLE"):

@@ -5,10 +5,10 @@ See docs/http-api.md, Attempts.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection
-from urllib.parse import quote_plus
+from html import unescape
+from urllib.parse import unquote, unquote_plus
 
 READ_BYTES_MAX = 4_096
 EDGE_LENGTH = 512
@@ -32,6 +32,11 @@ _SENSITIVE = re.compile(
 )
 
 
+_BACKSLASH = re.compile(r"\\(?:(?:u00|x)([0-9a-f]{2})|([^\w\s]))", re.IGNORECASE)
+ESCAPED_LENGTH = len(r"\u0000")
+"""The largest length of an escaped character."""
+
+
 def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
     r"""Return the displayable part of a response, at most :data:`SHOWN_BYTES_MAX` bytes.
 
@@ -44,21 +49,35 @@ def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
     """
     text = answer[:READ_BYTES_MAX].decode(errors="replace")
     forms = sorted(_forms(secrets), key=len, reverse=True)
-    for secret in forms:
-        text = text.replace(secret, REDACTED)
+    for decode in (str, unquote, unquote_plus, unescape, _unescape_json):  # Only a text with a secret is decoded.
+        decoded = decode(text)
+        if any(secret in decoded for secret in forms):
+            for secret in forms:
+                decoded = decoded.replace(secret, REDACTED)
+            text = decoded
     text = _SENSITIVE.sub(rf"\g<kept>{REDACTED}", text)
     if len(answer) >= READ_BYTES_MAX:
-        text = text[: -max((EDGE_LENGTH, *map(len, forms)))]
+        text = text[: -max((EDGE_LENGTH, *map(_escaped_length, forms)))]
     return _truncate("".join(map(_visible, text)))
 
 
 def _forms(secrets: Collection[str]) -> set[str]:
-    """Return the forms of the secrets in a response: complete, without prefix or scheme, or escaped in a URL or
-    JSON.
-    """
+    """Return the secrets, complete and without prefix or scheme."""
     plain = {form for each in secrets for form in (each, each.removeprefix(SECRET_PREFIX), each.partition(" ")[2])}
-    long = [each for each in plain if len(each) >= SECRET_LENGTH_MIN]
-    return {form for each in long for form in (each, quote_plus(each), json.dumps(each)[1:-1])}
+    return {each for each in plain if len(each) >= SECRET_LENGTH_MIN}
+
+
+def _escaped_length(secret: str) -> int:
+    return len(secret) + (ESCAPED_LENGTH - 1) * sum(not character.isalnum() for character in secret)
+
+
+def _unescape_json(text: str) -> str:
+    r"""Return *text* with the escapes that JSON has for ASCII characters.
+
+    >>> _unescape_json(r"a\/b \u002B \"")
+    'a/b + "'
+    """
+    return _BACKSLASH.sub(lambda found: found[2] or chr(int(found[1], 16)), text)
 
 
 def _visible(character: str) -> str:
