@@ -10,10 +10,12 @@ from tagcast.model import Batching, ContentFormat, Endpoint, FilterType, Orderin
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import topic_key
+from tagcast.rows.stored import ROWS_AT_ONCE
 from tagcast.verification import VerificationResult
 from tagcast_aws.cmq.desk import _ACTIONS
 from tagcast_aws.cmq.errors import CmqFault
 
+from tests.benchmarks.wide import topic_with
 from tests.cmq.asking import Asking
 from tests.fakes.raced_store import before_the_next_transaction
 from tests.fakes.world import FAIL
@@ -246,6 +248,14 @@ def test_subscriptions_are_listed_by_a_part_of_their_names_from_a_place_on() -> 
     assert page["totalCount"] == 3
     assert [each["subscriptionName"] for each in page["subscriptionList"]] == ["s1", "s2"]
     assert set(page["subscriptionList"][0]) == {"subscriptionId", "subscriptionName", "protocol", "endpoint"}
+
+
+def test_the_list_of_a_large_topic_is_read_without_all_rows_in_memory() -> None:
+    asking = Asking(topic_with(ROWS_AT_ONCE + 5))
+    page = asking.ask("ListSubscriptionByTopic", topicName="wide", offset=str(ROWS_AT_ONCE))
+
+    assert (page["totalCount"], len(page["subscriptionList"])) == (ROWS_AT_ONCE + 5, 5)
+    assert asking.fake.store.most_rows_at_once == ROWS_AT_ONCE
 
 
 def test_what_a_subscription_is_owed_is_its_count_of_messages() -> None:

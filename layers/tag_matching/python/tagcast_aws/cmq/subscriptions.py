@@ -11,6 +11,7 @@ from tagcast.operating.lanes import lane_view
 from tagcast.operating.verification import put_verified
 from tagcast.registry import subscribing, subscriptions
 from tagcast.registry.topics import get_topic
+from tagcast.rows import stored
 
 from tagcast_aws.api.limits import TIMEOUT_S_DEFAULT
 from tagcast_aws.cmq import endpoint
@@ -132,9 +133,10 @@ def get_attributes(request: CmqRequest) -> dict[str, object]:
 def list_subscriptions(request: CmqRequest) -> dict[str, object]:
     """List the subscriptions of a topic by a part of their names."""
     topic, word = request.given.topic(), (request.given.value("searchWord") or "").lower()
-    known = subscriptions.list_subscriptions(request.world, topic, subscribing.SUBSCRIPTIONS_MAX, None).items
-    found = [each for each in known if word in each.name.lower()]
-    part = request.part(found, SUBSCRIPTIONS_PAGE_MAX)
+    store = request.world.store
+    get_topic(request.world, topic)
+    found = [each.name for each in stored.every_subscription(store, topic) if word in each.name.lower()]
+    part = stored.subscriptions(store, topic, request.part(found, SUBSCRIPTIONS_PAGE_MAX)).values()
     return {"totalCount": len(found), "subscriptionList": [_listed(each) for each in part]}
 
 
