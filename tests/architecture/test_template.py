@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tagcast.settings import TIMEOUT_S_MIN
 from tagcast_aws.runtime.settings import Settings
 
 from local.template.translated import Template, read_template
@@ -20,6 +21,7 @@ OF_LIBRARIES = {
     "POWERTOOLS_SERVICE_NAME",
     "POWERTOOLS_METRICS_NAMESPACE",
     "LOG_LEVEL",
+    "RES_OPTIONS",
     "AWS_ENDPOINT_URL",
     "PYDANTIC_DISABLE_PLUGINS",
 }
@@ -55,6 +57,12 @@ def test_the_template_sets_exactly_what_the_settings_read() -> None:
     Settings.from_environment(environment)
     set_by_the_template = set(SOURCE["Globals"]["Function"]["Environment"]["Variables"])
     assert set_by_the_template - OF_LIBRARIES == environment.asked
+
+
+def test_a_name_server_that_does_not_answer_holds_a_thread_not_much_longer_than_the_shortest_push() -> None:
+    options = SOURCE["Globals"]["Function"]["Environment"]["Variables"]["RES_OPTIONS"]
+    timeout_s, attempts = (int(each.partition(":")[2]) for each in options.split())
+    assert timeout_s * attempts <= 2 * TIMEOUT_S_MIN
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
