@@ -300,7 +300,8 @@ def test_a_body_is_read_by_its_media_type(body: str, content_type: str, content_
     draft = Draft(body.encode(), content_type=content_type)
     if content_format not in (ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED):
         single = Receiver(SECRET).verify(*signed(draft, content_format))
-        assert (single.body, single.content_type) == (draft.body, content_type)
+        is_renamed = content_format is ContentFormat.CLOUDEVENTS and "cloudevents" in content_type
+        assert (single.body, single.content_type) == (draft.body, "application/json" if is_renamed else content_type)
     if content_format in BATCH_FORMATS:
         batch = Receiver(SECRET).verify_batch(*signed_batch(content_format, (draft, draft)))
         assert [(each.body, each.content_type) for each in batch] == [(draft.body, content_type)] * 2

@@ -205,6 +205,21 @@ def test_cloudevents_over_http_are_read_by_the_cloudevents_library() -> None:
     assert at.isoformat() == "2023-11-14T22:13:20.007000+00:00"
 
 
+@pytest.mark.parametrize(
+    ("written", "pushed"),
+    [
+        ("application/cloudevents+json", "application/json"),
+        ("Application/CloudEvents-Batch+JSON; charset=utf-8", "application/json"),
+        ("application/cloudevents+avro", "application/octet-stream"),
+        ("application/x-cloudevents+json", "application/x-cloudevents+json"),
+    ],
+)
+def test_a_producer_cannot_make_its_body_the_cloudevent_of_a_push(written: str, pushed: str) -> None:
+    draft = Draft(b'{"specversion": "1.0", "source": "/topics/another"}', content_type=written)
+    headers = http_request(push_of(ContentFormat.CLOUDEVENTS, draft), 0, "1").headers
+    assert (headers["content-type"], headers["ce-source"]) == (pushed, "/topics/fruit")
+
+
 @given(st.text())
 def test_cloudevent_headers_are_printable_ascii_without_quotes_and_spaces(value: str) -> None:
     assert all("!" <= char <= "~" and char != '"' for char in cloudevent_header(value))

@@ -22,6 +22,7 @@ NOBODY = "0"
 """The owner of topics if no account is known."""
 AGENT = "Qcloud Notification Service Agent"
 CLOUDEVENT_TYPE = "tagcast.message"
+_CLOUDEVENTS_TYPE = "application/cloudevents"
 CLOUDEVENTS_BATCH_TYPE = "application/cloudevents-batch+json"
 JSON_TYPE = "application/json"
 TEXT_TYPE = "text/plain; charset=utf-8"
@@ -164,9 +165,11 @@ class _CloudEvents(Format):
     batch_type = CLOUDEVENTS_BATCH_TYPE
 
     def headers(self, message: Message) -> dict[str, str]:
-        attributes = _cloudevent_attributes(message).items()
+        attributes, media_type = _cloudevent_attributes(message).items(), content_type(message)
         headers = {f"ce-{name}": cloudevent_header(value) for name, value in attributes}
-        return {"content-type": content_type(message), **headers}
+        if media_type.lower().startswith(_CLOUDEVENTS_TYPE):  # Receivers would take the body for the event.
+            media_type = JSON_TYPE if _JSON_TYPE_PATTERN.fullmatch(media_type) else BYTES_TYPE
+        return {"content-type": media_type, **headers}
 
     def queue_message(self, push: Push) -> QueueMessage:
         return QueueMessage(structured_cloudevent(push.message), push.message.trace.fields)
