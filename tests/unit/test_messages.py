@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from tagcast.memory import Memory
 from tagcast.operating import messages, subscription_names
-from tagcast.operating.lanes import COUNTED_MAX
+from tagcast.operating.lanes import COUNTED_MAX, LIST_COUNTED_MAX
 from tagcast.operating.messages import FOUND_AT_ONCE
 from tagcast.rows import stored
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
@@ -162,6 +162,6 @@ def test_a_list_counts_long_backlogs_as_far_as_it_says(retained: tuple[FakeWorld
     fake.deliver()
     page, _ = get(fake, "/topics/test1/subscriptions", {})
     lane = page["subscriptions"][0]["lane"]
-    assert (lane["backlog"], lane["backlog_has_more"]) == (COUNTED_MAX, True)
+    assert (lane["backlog"], lane["backlog_has_more"]) == (LIST_COUNTED_MAX, True)
     one, _ = get(fake, "/topics/test1/subscriptions/A", {})
     assert (one["lane"]["backlog"], one["lane"]["backlog_has_more"]) == (COUNTED_MAX, True)

@@ -25,8 +25,11 @@ from tagcast.settings import UNVERIFIED
 VERIFY_FIRST = "the endpoint is unverified; verify it first (POST .../verify)"
 CHANGED_WITHIN_S = 10.0
 """A request changes no further lane after 10 s, because one change may take seconds under contention."""
-COUNTED_MAX = 1_000
-"""A backlog is counted up to this number, because reading a long backlog takes many megabytes."""
+COUNTED_MAX, LIST_COUNTED_MAX = 1_000, 100
+"""Backlogs are counted up to these numbers: in the view of one lane; in a list, and after an act on a lane.
+
+A row may take 4 KB, and an act may be one of many.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +89,24 @@ def due_delivery(
     )
 
 
-def lane_view(world: World, subscription: Subscription) -> LaneView:
+def lane_view(world: World, subscription: Subscription, counted_max: int = COUNTED_MAX) -> LaneView:
     """Return the current lane. A lane without a row is active and has no backlog."""
-    return _view(world, subscription, _lane(world, subscription))
+    return _view(world, subscription, _lane(world, subscription), counted_max)
 
 
 def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
     """Return the lanes of *subscriptions* of a topic."""
     known = stored.lanes_of(world.store, topic, (each.subscription_id for each in subscriptions))
-    return tuple(_view(world, each, known.get(each.subscription_id)) for each in subscriptions)
+    return tuple(_view(world, each, known.get(each.subscription_id), LIST_COUNTED_MAX) for each in subscriptions)
 
 
-def _view(world: World, subscription: Subscription, lane: Lane | None) -> LaneView:
+def _view(world: World, subscription: Subscription, lane: Lane | None, counted_max: int) -> LaneView:
     if lane is None:
         return LaneView(LaneState.ACTIVE, 0, None)
-    dues = stored.dues(world.store, subscription.subscription_id, limit=COUNTED_MAX + 1)
+    dues = stored.dues(world.store, subscription.subscription_id, limit=counted_max + 1)
     head = due_delivery(world, subscription, dues[0], lane, is_head=True) if dues else None
-    counted = len({due.message_id for due in dues[:COUNTED_MAX]})
-    return LaneView(lane.state, counted, head, len(dues) > COUNTED_MAX, lane.is_filling)
+    counted = len({due.message_id for due in dues[:counted_max]})
+    return LaneView(lane.state, counted, head, len(dues) > counted_max, lane.is_filling)
 
 
 def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[DueDelivery]:
@@ -151,7 +154,7 @@ def pause(world: World, topic: str, name: str) -> LaneView:
             world.store.transact((lane_transitions.lane_put(paused),))
         elif not lane.state.is_asleep:
             world.store.write(lane_transitions.pause(lane, generation, now))
-        return lane_view(world, subscription)
+        return lane_view(world, subscription, LIST_COUNTED_MAX)
 
     return until_won(world, f"the lane of {name}", attempt)
 
@@ -171,7 +174,7 @@ def resume(world: World, topic: str, name: str) -> LaneView:
                 _resume(world, subscription, lane, head)
             else:
                 world.store.write(lane_transitions.activate(lane))
-        return lane_view(world, subscription)
+        return lane_view(world, subscription, LIST_COUNTED_MAX)
 
     return until_won(world, f"the lane of {name}", attempt)
 
@@ -196,7 +199,7 @@ def retry_now(world: World, topic: str, name: str) -> LaneView:
 
     Raises ConflictError while the lane sleeps or the endpoint is unverified.
     """
-    return lane_view(world, _retry(world, topic, name))
+    return lane_view(world, _retry(world, topic, name), LIST_COUNTED_MAX)
 
 
 def _retry(world: World, topic: str, name: str) -> Subscription:
@@ -264,7 +267,7 @@ def skip_head(world: World, topic: str, name: str, reason: str, message_id: str 
         if message_id not in (None, head.message_id):
             raise ConflictError(f"the head of subscription {name} is {head.message_id}, not {message_id}")
         _skip(world, subscription, lane, head, reason)
-        return lane_view(world, subscription)
+        return lane_view(world, subscription, LIST_COUNTED_MAX)
 
     return until_won(world, f"the lane of {name}", attempt)
 

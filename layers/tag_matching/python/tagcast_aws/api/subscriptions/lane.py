@@ -41,7 +41,7 @@ class HeadAnswer(TypedDict):
 
 
 class LaneAnswer(TypedDict):
-    """The state of a lane. ``backlog`` stops at 1,000; then ``backlog_has_more`` is set.
+    """The state of a lane. ``backlog`` stops at 1,000, or in lists and after acts at 100: see ``backlog_has_more``.
 
     The answer about one group also has ``queued`` and ``in_flight``: the approximate numbers of visible and of pulled
     messages.
