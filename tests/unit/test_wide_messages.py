@@ -270,6 +270,9 @@ def test_whoever_is_told_of_one_section_waits_for_no_other_and_of_one_entry_for_
     assert {each for each in store.read if each.isdigit()} == {"3"}
     assert len(list_retained(fake.world, "test1", 2, None, size=lambda view: 1, size_max=10).items) == 2
     assert not [each for each in store.read if each.startswith("SUB#")], "all subscriptions are too many to ask"
+    store.read = []
+    assert len(list_retained(fake.world, "test1", 2, None, size=lambda view: 1, size_max=10).items) == 2
+    assert not [each for each in store.read if each.startswith("VERSION#")], "a process reads each name once"
 
 
 def test_beside_a_section_that_is_sent_again_nothing_ends_that_is_in_its_life(fake: FakeWorld) -> None:

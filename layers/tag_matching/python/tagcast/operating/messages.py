@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ from tagcast.errors import ConflictError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.instant import rfc3339
 from tagcast.model import Entry, EntryState, Message, PastAttempt, Subscription, Topic
-from tagcast.operating.subscription_names import subscription_names
+from tagcast.operating.subscription_names import keep_names, kept_names, subscription_names
 from tagcast.paging import Page
 from tagcast.ports import Row, World
 from tagcast.pushing.circuit import as_waiting
@@ -116,8 +116,7 @@ def _of_part(backlogs: BacklogFront, owner: Topic, row: MessageRow, only: Collec
     """
     chosen = row.map.matched if only is None else only
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
-    known = _names(backlogs.world, owner, chosen, {each: version.name for each, version in versions.items()})
-    return _view(backlogs, row, known, versions, chosen)
+    return _view(backlogs, row, _names(backlogs.world, owner, chosen, versions), versions, chosen)
 
 
 def _of_sections(
@@ -127,10 +126,8 @@ def _of_sections(
 
     These entries are in states of *only*, from *section* on.
     """
-    pulled = next((part for part in parts if part.map.enqueued), parts[0])
-    pulls = _pulls(backlogs.world, pulled)
-    states = [_states(backlogs, part, pulls) for part in parts]
-    counts = Counter(state for part in states for state in part.values()) if section == 0 else None
+    states = _states_of_parts(backlogs, parts)
+    counts = _counts(states) if section == 0 else None
     if not only:
         return replace(_of_part(backlogs, owner, parts[0]), counts=counts)
     entries, ordinals = dict[str, Entry](), dict[str, int]()
@@ -148,6 +145,15 @@ def _of_sections(
             ordinals |= found.ordinals
         at += 1
     return replace(view, subscribers=entries, counts=counts, next_section=at if at < len(parts) else None)
+
+
+def _states_of_parts(backlogs: BacklogFront, parts: Sequence[MessageRow]) -> list[dict[int, EntryState]]:
+    pulls = _pulls(backlogs.world, next((part for part in parts if part.map.enqueued), parts[0]))
+    return [_states(backlogs, part, pulls) for part in parts]
+
+
+def _counts(states: Iterable[Mapping[int, EntryState]]) -> Mapping[EntryState, int]:
+    return Counter(state for part in states for state in part.values())
 
 
 def _states(backlogs: BacklogFront, row: MessageRow, pulls: Mapping[int, FailedPulls]) -> dict[int, EntryState]:
@@ -207,10 +213,12 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
             yield place, None if row is None else stored.with_ends(world.store, row, each.section)
 
 
-def _names(world: World, topic: Topic, ordinals: Collection[int], known: Mapping[int, str]) -> Mapping[int, str]:
-    """Return a map with the names of *ordinals*. *known* are names that the caller already has."""
-    missing = [ordinal for ordinal in ordinals if ordinal not in known]
-    return {**known, **subscription_names(world, topic.name, topic.topic_id, missing)}
+def _names(
+    world: World, topic: Topic, ordinals: Collection[int], versions: Mapping[int, FilterVersion]
+) -> Mapping[int, str]:
+    """Return the names of *ordinals*. *versions* have some of them."""
+    keep_names(world, topic.topic_id, {ordinal: version.name for ordinal, version in versions.items()})
+    return subscription_names(world, topic.name, topic.topic_id, ordinals)
 
 
 class ViewsOfTopic:
@@ -223,10 +231,11 @@ class ViewsOfTopic:
 
     def as_read(self, row: MessageRow) -> MessageView:
         """Return the view of a row that was read with its ends; for a wide message, the view of the section read."""
-        wide = row.map.matched if row.is_wide else ()
-        versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, wide)
-        known = {ordinal: version.name for ordinal, version in versions.items()}
-        return _view(self._backlogs, row, _names(self._world, self._owner, row.map.matched, known), None)
+        versions: Mapping[int, FilterVersion] = {}
+        if row.is_wide:  # All names of its topic may be many megabytes.
+            unknown = row.map.matched - kept_names(self._world, self._owner.topic_id, row.map.matched).keys()
+            versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, unknown)
+        return _view(self._backlogs, row, _names(self._world, self._owner, row.map.matched, versions), None)
 
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
         """Yield the views of at most 100 messages, with the counts of their entries; missing messages are left out.
@@ -237,10 +246,9 @@ class ViewsOfTopic:
         for row in (found[each] for each in message_ids if each in found):
             if row.is_wide:
                 parts = stored.sections(self._world.store, row)
-                view = _of_sections(self._backlogs, self._owner, parts, 0, ())
-                shown = None if owner is None else section_with(row, owner.ordinal)
-                part = view if shown is None else _of_part(self._backlogs, self._owner, parts[shown])
-                yield replace(view, subscribers=part.subscribers, ordinals=part.ordinals)
+                shown = 0 if owner is None else section_with(row, owner.ordinal)
+                counts = _counts(_states_of_parts(self._backlogs, parts))
+                yield replace(self.as_read(parts[shown]), counts=counts)
             else:
                 yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from tagcast.ids import ordinal_of, subscription_id
 from tagcast.ports import World
@@ -30,15 +30,27 @@ def subscription_name(world: World, topic: str, of: str) -> str | None:
     return known[of]
 
 
-def subscription_names(world: World, topic: str, topic_id: str, ordinals: Iterable[int]) -> Mapping[int, str]:
+def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collection[int]) -> Mapping[int, str]:
     """Return the known names among a topic's subscriptions."""
-    ids = {ordinal: subscription_id(topic_id, ordinal) for ordinal in ordinals}
+    found = kept_names(world, topic_id, ordinals)
+    unknown = [ordinal for ordinal in ordinals if ordinal not in found]
+    if len(unknown) > ONE_BY_ONE_MAX:
+        keep_names(world, topic_id, stored.names(world.store, topic))
+        return kept_names(world, topic_id, ordinals)
+    read = {ordinal: subscription_name(world, topic, subscription_id(topic_id, ordinal)) for ordinal in unknown}
+    return found | {ordinal: name for ordinal, name in read.items() if name is not None}
+
+
+def kept_names(world: World, topic_id: str, ordinals: Collection[int]) -> dict[int, str]:
+    """Return the names among a topic's subscriptions that are in the cache."""
     known = world.memory.of(Names)
-    if sum(each not in known for each in ids.values()) > ONE_BY_ONE_MAX:
-        _keep(known, {subscription_id(topic_id, o): name for o, name in stored.names(world.store, topic).items()})
-        return {ordinal: known[each] for ordinal, each in ids.items() if each in known}
-    found = {ordinal: subscription_name(world, topic, each) for ordinal, each in ids.items()}
-    return {ordinal: name for ordinal, name in found.items() if name is not None}
+    found = ((ordinal, known.get(subscription_id(topic_id, ordinal))) for ordinal in ordinals)
+    return {ordinal: name for ordinal, name in found if name is not None}
+
+
+def keep_names(world: World, topic_id: str, names: Mapping[int, str]) -> None:
+    """Cache the names of a topic's subscriptions."""
+    _keep(world.memory.of(Names), {subscription_id(topic_id, ordinal): name for ordinal, name in names.items()})
 
 
 def _keep(known: Names, found: Mapping[str, str]) -> None:
