@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, StringConstraints
@@ -140,32 +141,13 @@ class ActedLanesAnswer(TypedDict):
     next_cursor: str | None
 
 
-def retry_lanes(world: World, request: Request[LanesBody]) -> Answer:
-    """Retry the heads of many lanes now."""
-    return _act(world, request, LaneOrder(LaneChange.RETRY, is_plan=request.body.dry_run))
-
-
-def pause_lanes(world: World, request: Request[LanesBody]) -> Answer:
-    """Pause many lanes."""
-    return _act(world, request, LaneOrder(LaneChange.PAUSE, is_plan=request.body.dry_run))
-
-
-def resume_lanes(world: World, request: Request[LanesBody]) -> Answer:
-    """Resume many paused or suspended lanes."""
-    return _act(world, request, LaneOrder(LaneChange.RESUME, is_plan=request.body.dry_run))
-
-
-def skip_lanes(world: World, request: Request[SkipLanesBody]) -> Answer:
-    """Cancel the heads in the request."""
-    return _act(world, request, LaneOrder(LaneChange.SKIP, request.body.reason, request.body.dry_run))
-
-
-def _act(world: World, request: Request[Any], order: LaneOrder) -> Answer:
+def _act(change: LaneChange, world: World, request: Request[Any]) -> Answer:
     """Act on the lanes whose topics the caller's token covers.
 
     A filter does not select other lanes. If the request names other lanes, they are refused.
     """
     body, rights = request.body, request.rights
+    order = LaneOrder(change, getattr(body, "reason", ""), body.dry_run)
     if (named := body.named) is not None:
         mine = [each for each in named if _may(rights, each.topic)]
         done = LaneChangePage(change_named(world, order, mine, body.takes), None)
@@ -236,11 +218,11 @@ def _shown(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
 
 
 ROUTES = tuple(
-    Route("POST", f"/lanes/{act}", serve, summary, {200: ActedLanesAnswer}, body=body, names_no_topic=True)
-    for act, serve, summary, body in (
-        (LaneChange.RETRY, retry_lanes, "Retry the heads of many lanes now", LanesBody),
-        (LaneChange.PAUSE, pause_lanes, "Pause many lanes", LanesBody),
-        (LaneChange.RESUME, resume_lanes, "Resume many lanes", LanesBody),
-        (LaneChange.SKIP, skip_lanes, "Cancel the heads of many lanes", SkipLanesBody),
+    Route("POST", f"/lanes/{act}", partial(_act, act), summary, {200: ActedLanesAnswer}, body=body, names_no_topic=True)
+    for act, summary, body in (
+        (LaneChange.RETRY, "Retry the heads of many lanes now", LanesBody),
+        (LaneChange.PAUSE, "Pause many lanes", LanesBody),
+        (LaneChange.RESUME, "Resume many lanes", LanesBody),
+        (LaneChange.SKIP, "Cancel the heads of many lanes", SkipLanesBody),
     )
 )

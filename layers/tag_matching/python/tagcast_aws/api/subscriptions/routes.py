@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from tagcast.errors import InvalidRequestError
@@ -148,19 +149,9 @@ def delete(world: World, request: Request[None]) -> Answer:
     return Answer(204)
 
 
-def pause_lane(world: World, request: Request[EmptyBody]) -> Answer:
-    """Pause the attempts of a subscription."""
-    return _lane(world, request, change_lane(world, LaneChange.PAUSE, request.topic, request.subscription))
-
-
-def resume_lane(world: World, request: Request[EmptyBody]) -> Answer:
-    """Resume a paused or suspended subscription."""
-    return _lane(world, request, change_lane(world, LaneChange.RESUME, request.topic, request.subscription))
-
-
-def retry_lane(world: World, request: Request[EmptyBody]) -> Answer:
-    """Retry the head now. Raises ConflictError while the endpoint is unverified."""
-    return _lane(world, request, change_lane(world, LaneChange.RETRY, request.topic, request.subscription))
+def act_on_lane(change: LaneChange, world: World, request: Request[EmptyBody]) -> Answer:
+    """Pause or resume a subscription, or retry its head now. Raises ConflictError if its state forbids it."""
+    return _lane(world, request, change_lane(world, change, request.topic, request.subscription))
 
 
 def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
@@ -288,9 +279,14 @@ ROUTES = (
         {200: SubscriptionAnswer},
         body=EmptyBody,
     ),
-    Route("POST", _ONE + "/pause", pause_lane, "Pause a subscription", {200: LaneAnswer}, body=EmptyBody),
-    Route("POST", _ONE + "/resume", resume_lane, "Resume a subscription", _LANE, body=EmptyBody),
-    Route("POST", _ONE + "/retry", retry_lane, "Retry the head now", _LANE, body=EmptyBody),
+    *(
+        Route("POST", f"{_ONE}/{change}", partial(act_on_lane, change), summary, _LANE, body=EmptyBody)
+        for change, summary in (
+            (LaneChange.PAUSE, "Pause a subscription"),
+            (LaneChange.RESUME, "Resume a subscription"),
+            (LaneChange.RETRY, "Retry the head now"),
+        )
+    ),
     Route("POST", _ONE + "/skip", skip_in_lane, "Cancel the head", _LANE, body=SkipBody),
     Route("GET", _ONE + "/backlog", answer_backlog, "List the backlog", {200: BacklogAnswer}, query=PAGING),
     Route(
