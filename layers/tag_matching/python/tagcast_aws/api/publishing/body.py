@@ -19,7 +19,7 @@ from tagcast.model import Draft
 from tagcast.trace_context import read_trace
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.body import Body, members_at_most, one_by_one, read
+from tagcast_aws.api.http.body import Body, members_at_most, one_by_one
 from tagcast_aws.api.http.declared import Wire, Wires, body_base, settings_in
 
 _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
@@ -218,18 +218,6 @@ class ReplayBody(Body):
     item_models: ClassVar[tuple[type[Body], ...]] = (ReplayedMessage,)
 
     messages: Annotated[list[Any], one_by_one(ReplayedMessage)]
-
-
-def read_message(value: object) -> tuple[Draft | None, list[Fault]]:
-    """Return one item of a batch as a draft, or its faults."""
-    body, faults = read(MessageBody, value)
-    return (None if body is None else body.draft()), faults
-
-
-def read_replayed(value: object) -> tuple[ArchivedOriginal | None, list[Fault]]:
-    """Return one item of a replay, or its faults."""
-    body, faults = read(ReplayedMessage, value)
-    return (None if body is None else body.original()), faults
 
 
 def _decoded(text: str) -> bytes | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tagcast.delivery.publishing import ArchivedOriginal, Idempotency, check_draft, publish, replay
+from tagcast.delivery.publishing import Idempotency, check_draft, publish, replay
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
 from tagcast.registry.directory import publishing_directory
@@ -15,12 +15,14 @@ from tagcast.trace_context import TraceContext
 
 from tagcast_aws.api.http.answer_headers import REPLAYED_HEADER
 from tagcast_aws.api.http.authorization import TokenScope
+from tagcast_aws.api.http.body import read
 from tagcast_aws.api.http.problems import Problem, invalid_problem, too_large_problem
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.answer import AcceptedAnswer, BatchAnswer, RefusedAnswer, show_accepted
-from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
+from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, ReplayedMessage
 
+M = TypeVar("M", bound=MessageBody)
 T = TypeVar("T")
 
 
@@ -34,9 +36,9 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     """Accept the valid messages of a batch. The results contain the problems of refused messages."""
     topic = publishing_directory(world, request.topic).topic
     claims = _claims(request, len(request.body.messages))
-    items = [_draft(world, topic, *each) for each in zip(request.body.messages, claims, strict=True)]
+    items = [_item(world, topic, MessageBody, *each) for each in zip(request.body.messages, claims, strict=True)]
     valid = _valid(items)
-    drafts = [_traced(item, request.trace) for item in valid.values()]
+    drafts = [_traced(item.draft(), request.trace) for item in valid.values()]
     return _results(items, publish(world, topic.name, drafts, [claims[place] for place in valid]) if drafts else ())
 
 
@@ -47,10 +49,10 @@ def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
     topic, subscription = publishing_directory(world, request.topic).topic, request.subscription
     get_subscription(world, topic.name, subscription)
     claims = _claims(request, len(request.body.messages))
-    items = [_original(world, topic, *each) for each in zip(request.body.messages, claims, strict=True)]
+    items = [_item(world, topic, ReplayedMessage, *each) for each in zip(request.body.messages, claims, strict=True)]
     valid = _valid(items)
-    valid_claims = [claims[place] for place in valid]
-    return _results(items, replay(world, topic.name, subscription, [*valid.values()], valid_claims) if valid else ())
+    originals, valid_claims = [item.original() for item in valid.values()], [claims[place] for place in valid]
+    return _results(items, replay(world, topic.name, subscription, originals, valid_claims) if valid else ())
 
 
 def _valid(items: Sequence[T | Problem]) -> dict[int, T]:
@@ -63,19 +65,13 @@ def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
     return draft if draft.trace is not None or trace is None else replace(draft, trace=trace)
 
 
-def _draft(world: World, topic: Topic, item: object, claim: Idempotency | None) -> Draft | Problem:
-    draft, faults = read_message(item)
-    return invalid_problem(faults) if draft is None else _refusal(world, topic, draft, claim) or draft
-
-
-def _original(world: World, topic: Topic, item: object, claim: Idempotency | None) -> ArchivedOriginal | Problem:
-    original, faults = read_replayed(item)
-    return invalid_problem(faults) if original is None else _refusal(world, topic, original.draft, claim) or original
-
-
-def _refusal(world: World, topic: Topic, draft: Draft, claim: Idempotency | None) -> Problem | None:
-    fault = check_draft(world, topic, draft, claim)
-    return None if fault is None else too_large_problem(fault)
+def _item(world: World, topic: Topic, model: type[M], item: object, claim: Idempotency | None) -> M | Problem:
+    """Return one item of a request as a *model*, or its problem."""
+    body, faults = read(model, item)
+    if body is None:
+        return invalid_problem(faults)
+    fault = check_draft(world, topic, body.draft(), claim)
+    return body if fault is None else too_large_problem(fault)
 
 
 def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
