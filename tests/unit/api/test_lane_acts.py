@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tagcast.errors import UnavailableError
 from tagcast.operating import lane_changes, lanes
 from tagcast.ports import World
+from tagcast_aws.api.http.paging import decode_cursor
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FAIL, FakeWorld
@@ -134,6 +136,13 @@ def test_a_token_reaches_the_lanes_of_its_topics_and_learns_no_others(fakes: Fak
     assert refused[0] == refused[1]
     assert refused[0]["code"] == "forbidden"
     assert act(fakes, "pause", MANAGE)["matched"] == 0
+    fakes.clock.sleep(1)
+    page, found = act(fakes, "retry", mine, dry_run=True, limit=1), list[str]()
+    while cursor := page["next_cursor"]:
+        assert not re.search("test[034]", decode_cursor(cursor) or "")
+        found += names(page)
+        page = act(fakes, "retry", mine, dry_run=True, limit=1, cursor=cursor)
+    assert sorted(found + names(page)) == ["s1", "s2"]
     reader = answered(fakes.world, "POST", "/lanes/pause", "{}", claims={"scope": "read", "tagcast_topics": "*"})
     assert reader["statusCode"] == 403
 

@@ -10,7 +10,7 @@ from tagcast.errors import CURSOR_FAULT, ConflictError, InvalidRequestError, Not
 from tagcast.ids import accepted_at_of
 from tagcast.model import LaneState
 from tagcast.operating.lanes import CHANGED_WITHIN_S, VERIFY_FIRST, LaneView, pause, resume, retry_now, skip_head
-from tagcast.operating.urgency import UrgentLane, find_lane, urgent_lanes
+from tagcast.operating.urgency import UrgentLane, find_lane, urgent_lanes, without_names
 from tagcast.ports import World
 from tagcast.registry.subscribing import check_time
 
@@ -124,9 +124,14 @@ def change_named(
 
 
 def change_listed(
-    world: World, order: LaneOrder, takes: Callable[[UrgentLane], bool], limit: int, cursor: str | None
+    world: World,
+    order: LaneOrder,
+    is_open: Callable[[str], bool],
+    takes: Callable[[UrgentLane], bool],
+    limit: int,
+    cursor: str | None,
 ) -> LaneChangePage:
-    """Change at most *limit* inactive lanes that *takes* accepts, from *cursor* on.
+    """Change at most *limit* inactive lanes that *takes* accepts, of topics that *is_open* accepts, from *cursor* on.
 
     A change moves a lane within the list. So that no lane changes twice, a part skips lanes that it has changed
     already. Later parts skip lanes whose generation is newer than the start of the first part.
@@ -142,13 +147,14 @@ def change_listed(
         page = urgent_lanes(world, min(READ_MAX, limit - len(done)), after)
         for lane in page.items:
             is_new = began_at is not None and accepted_at_of(lane.generation) >= began_at
-            if takes(lane) and not is_new and (lane.topic, lane.subscription) not in names:
+            if is_open(lane.topic) and takes(lane) and not is_new and (lane.topic, lane.subscription) not in names:
                 names.add((lane.topic, lane.subscription))
                 named = NamedLane(lane.topic, lane.subscription, lane.head.message_id if lane.head else None)
                 done.append(_attempted(world, order, named, lane, until_s))
         after = page.cursor
         if after is None or len(done) >= limit or world.clock.monotonic() >= until_s:
-            return LaneChangePage(tuple(done), None if after is None else f"{started_at} {after}")
+            following = None if after is None else f"{started_at} {without_names(after, is_open)}"
+            return LaneChangePage(tuple(done), following)
 
 
 def _attempted(world: World, order: LaneOrder, named: NamedLane, lane: UrgentLane, until_s: float) -> LaneResult:

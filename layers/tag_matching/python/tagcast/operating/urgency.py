@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import merge
 
 from tagcast.errors import CURSOR_FAULT, InvalidRequestError
-from tagcast.ids import SUBSCRIPTION_ID, accepted_at_of
+from tagcast.ids import SUBSCRIPTION_ID, accepted_at_of, topic_id_of
 from tagcast.model import LaneState, Subscription
 from tagcast.operating.lanes import DueDelivery, due_delivery
 from tagcast.operating.subscription_names import subscription_name
@@ -55,7 +56,7 @@ def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLan
     The index is eventually consistent, and lanes move while it is read, so a lane may be missing or appear twice. A
     paused lane without a backlog is not listed. Raises InvalidRequestError for an invalid *cursor*.
     """
-    after = (None,) * WAKE_SHARDS if cursor is None else _read(cursor)
+    after = (None,) * WAKE_SHARDS if cursor is None else _read(world, cursor)
     shards = [_shard(world, shard, limit + 1, last) for shard, last in enumerate(after)]
     found = list(merge(*shards, key=lambda each: each[1].wake_at or 0))
     last = list(after)
@@ -105,19 +106,31 @@ def _written(last: list[Lane | None]) -> str:
     return json.dumps([lane and (lane.wake_at, lane.topic, lane.subscription_id) for lane in last])
 
 
-def _read(cursor: str) -> Places:
+def without_names(cursor: str, is_open: Callable[[str], bool]) -> str:
+    """Return *cursor* without the names of topics for which *is_open* is false. The next page looks them up."""
+    places = json.loads(cursor)
+    return json.dumps([place and (place[0], place[1] if is_open(place[1]) else None, place[2]) for place in places])
+
+
+def _read(world: World, cursor: str) -> Places:
     try:
         places = json.loads(cursor)
-        read = tuple(None if place is None else _lane_at(shard, *place) for shard, place in enumerate(places))
-    except (TypeError, ValueError, RecursionError):
+        are_all = all(place is None or place[1] is not None for place in places)
+        topics = {} if are_all else {topic_id: name for name, topic_id in stored.topic_ids(world.store)}
+        read = tuple(None if place is None else _lane_at(topics, shard, *place) for shard, place in enumerate(places))
+    except (LookupError, TypeError, ValueError, RecursionError):
         read = ()
     if len(read) != WAKE_SHARDS:
         raise InvalidRequestError((CURSOR_FAULT,))
     return read
 
 
-def _lane_at(shard: int, wake_at: int, topic: str, subscription_id: str) -> Lane:
-    """Return a lane with only its place in the index. Raises ValueError if no lane of *shard* can have the place."""
+def _lane_at(topics: Mapping[str, str], shard: int, wake_at: int, topic: str | None, subscription_id: str) -> Lane:
+    """Return a lane with only its place in the index. Raises ValueError if no lane of *shard* can have the place.
+
+    Without *topic*, its name is in *topics*, unless it was deleted.
+    """
+    topic = topics.get(topic_id_of(subscription_id), "deleted") if topic is None else topic
     is_instant = type(wake_at) is int and 0 <= wake_at <= ANY_TIME
     if not (is_instant and re.fullmatch(NAME, topic) and SUBSCRIPTION_ID.fullmatch(subscription_id)):
         raise ValueError("no place in the index")

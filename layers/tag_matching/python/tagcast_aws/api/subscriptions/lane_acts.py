@@ -156,7 +156,8 @@ def _act(change: LaneChange, world: World, request: Request[Any]) -> Answer:
         done = change_listed(
             world,
             order,
-            lambda lane: _may(rights, lane.topic) and body.takes(lane),
+            partial(_may, rights),
+            body.takes,
             body.limit,
             _cursor(body.cursor),
         )
