@@ -42,12 +42,22 @@ GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), start_from=0)
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "QUJE" * 8
 
 
-def put(fake: FakeWorld, wanted: Sequence[SubscriptionRequest], asking: Sequence[str] = ()) -> list[Result]:
-    return put_all_verified(fake.world, "test1", wanted, asking)
+def put(fake: FakeWorld, wanted: Sequence[SubscriptionRequest]) -> list[Result]:
+    return put_all_verified(fake.world, "test1", wanted)
 
 
 def named(*names: str, settings: SubscriptionSettings = SETTINGS) -> list[SubscriptionRequest]:
     return [SubscriptionRequest(name, settings) for name in names]
+
+
+def three_of_which_two_must_be_verified() -> list[SubscriptionRequest]:
+    return [
+        replace(
+            *named(f"S{n}", settings=replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/"))),
+            verification="required" if n in "12" else None,
+        )
+        for n in "123"
+    ]
 
 
 def names(fake: FakeWorld) -> set[str]:
@@ -175,13 +185,10 @@ def test_what_others_change_all_the_while_is_unavailable_and_what_was_put_stays(
 
 
 def test_endpoints_are_asked_one_by_one_and_those_that_did_not_agree_wait(fake: FakeWorld) -> None:
-    wanted = [
-        SubscriptionRequest(f"S{n}", replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/")))
-        for n in "123"
-    ]
+    wanted = three_of_which_two_must_be_verified()
     fake.verifier.consents["https://2.test/"] = VerificationResult("http 404")
 
-    put(fake, wanted, asking=["S1", "S2"])
+    put(fake, wanted)
 
     assert [url for url, _ in fake.verifier.asked] == ["https://1.test/", "https://2.test/"]
     present = directory.directory_of(fake.world, "test1").by_name
@@ -189,10 +196,7 @@ def test_endpoints_are_asked_one_by_one_and_those_that_did_not_agree_wait(fake: 
 
 
 def test_endpoints_that_answer_slowly_take_no_time_from_those_beside_them(fake: FakeWorld) -> None:
-    wanted = [
-        SubscriptionRequest(f"S{n}", replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/")))
-        for n in "123"
-    ]
+    wanted = three_of_which_two_must_be_verified()
 
     class Slow:
         def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
@@ -200,10 +204,9 @@ def test_endpoints_that_answer_slowly_take_no_time_from_those_beside_them(fake: 
             return VerificationResult()
 
     fake.world = replace(fake.world, verification=replace(fake.world.verification, verifier=Slow()))
-    asking = ["S1", "S2"]
 
-    assert kinds(put(fake, wanted, asking)) == [StoredSubscription, UnavailableError, StoredSubscription]
-    assert kinds(put(fake, wanted, asking)) == [StoredSubscription, StoredSubscription, StoredSubscription]
+    assert kinds(put(fake, wanted)) == [StoredSubscription, UnavailableError, StoredSubscription]
+    assert kinds(put(fake, wanted)) == [StoredSubscription, StoredSubscription, StoredSubscription]
     assert names(fake) == {"S1", "S2", "S3"}
 
 

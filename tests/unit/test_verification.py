@@ -10,11 +10,11 @@ import pytest
 from tagcast.errors import InvalidRequestError, TableThrottledError
 from tagcast.model import Endpoint, EntryState, Protocol, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes, messages
-from tagcast.operating.verification import needs_verification, put_all_verified, put_verified, verify
+from tagcast.operating.verification import put_all_verified, put_verified, verify
 from tagcast.registry import subscriptions
 from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest
 from tagcast.settings import UNVERIFIED
-from tagcast.verification import Verification, VerificationResult
+from tagcast.verification import VerificationResult
 
 from tests.fakes.raced_store import before_the_next_transaction, throttled
 from tests.fakes.world import FAIL, FakeWorld
@@ -22,6 +22,7 @@ from tests.fakes.world import FAIL, FakeWorld
 URL, OTHER = "https://a.test/hook", "https://b.test/hook"
 REFUSED = VerificationResult("http 404")
 WAITING_MS = 3_600_000
+Put = Callable[..., Subscription]
 
 
 def settings(fake: FakeWorld, url: str = URL, **changes: Any) -> SubscriptionSettings:
@@ -30,8 +31,17 @@ def settings(fake: FakeWorld, url: str = URL, **changes: Any) -> SubscriptionSet
     return replace(like, endpoint=Endpoint(Protocol.HTTPS, url), **changes)
 
 
-def put(fake: FakeWorld, chosen: SubscriptionSettings, *, asks: bool = True) -> Subscription:
-    return put_verified(fake.world, "test1", "A", chosen, asks=asks)[0]
+def put(fake: FakeWorld, chosen: SubscriptionSettings, verification: str | None = "required") -> Subscription:
+    return put_verified(fake.world, "test1", "A", chosen, verification=verification)[0]
+
+
+def put_one_of_many(
+    fake: FakeWorld, chosen: SubscriptionSettings, verification: str | None = "required"
+) -> Subscription:
+    wanted = SubscriptionRequest("A", chosen, verification=verification)
+    [made] = put_all_verified(fake.world, "test1", [wanted])
+    assert isinstance(made, StoredSubscription)
+    return made.subscription
 
 
 def refused(fake: FakeWorld, **changes: Any) -> Subscription:
@@ -73,8 +83,8 @@ def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does
     "act",
     [
         lambda fake, moved: verify(fake.world, "test1", "A"),
-        lambda fake, moved: put(fake, moved),
-        lambda fake, moved: put_all_verified(fake.world, "test1", [SubscriptionRequest("A", moved)], ["A"]),
+        put,
+        put_one_of_many,
     ],
 )
 def test_a_repeated_request_wakes_the_lane_if_the_first_failed_after_the_endpoint_was_verified(
@@ -187,17 +197,14 @@ def test_a_refusal_that_comes_after_the_agreement_of_another_request_counts_for_
     assert verify(fake.world, "test1", "A").settings.unverified is None
 
 
-@pytest.mark.parametrize("one", [True, False])
+@pytest.mark.parametrize("put_it", [put, put_one_of_many])
 def test_a_put_that_keeps_the_endpoint_keeps_a_verification_that_succeeded_meanwhile(
-    fake: FakeWorld, one: bool
+    fake: FakeWorld, put_it: Put
 ) -> None:
     chosen = refused(fake, timeout_s=3).settings
     fake.verifier.consents[URL] = VerificationResult(per_second=2.0)
     before_the_next_transaction(fake.store, lambda: verify(fake.world, "test1", "A"))
-    if one:
-        put(fake, chosen)
-    else:
-        put_all_verified(fake.world, "test1", [SubscriptionRequest("A", chosen)], {"A"})
+    put_it(fake, chosen)
 
     found = subscriptions.get_subscription(fake.world, "test1", "A").settings
     assert (found.unverified, found.allowed_per_second) == (None, 2.0)
@@ -221,12 +228,30 @@ class AwayGuard:
         return "does not resolve"
 
 
-def test_only_a_deployment_where_it_is_optional_lets_subscribers_do_without(fake: FakeWorld) -> None:
-    assert [needs_verification(fake.world, wanted) for wanted in (None, "none", "required")] == [False, False, True]
-    strict = replace(fake.world, verification=Verification(fake.verifier))
-    assert [needs_verification(strict, wanted) for wanted in (None, "required")] == [True, True]
+@pytest.mark.parametrize("put_it", [put, put_one_of_many])
+def test_where_verification_is_optional_only_none_takes_an_unverified_endpoint_as_verified(
+    fake: FakeWorld, put_it: Put
+) -> None:
+    chosen = settings(fake)
+    fake.verifier.consents = {URL: REFUSED, OTHER: VerificationResult(per_second=2.0)}
+    moved = replace(chosen, endpoint=Endpoint(Protocol.HTTPS, OTHER))
+
+    assert put_it(fake, chosen, None).settings.unverified is None
+    assert put_it(fake, moved).settings.rate == 2.0
+    assert put_it(fake, replace(moved, timeout_s=3), None).settings.rate == 2.0
+    assert put_it(fake, chosen).settings.unverified == "http 404"
+    assert put_it(fake, replace(chosen, timeout_s=3), None).settings.unverified == "http 404"
+    assert put_it(fake, moved, None).settings.rate == 2.0
+    put_it(fake, chosen)
+    assert put_it(fake, chosen, "none").settings.unverified is None
+
+
+def test_a_deployment_that_verifies_all_endpoints_refuses_to_take_one_as_verified(fake: FakeWorld) -> None:
+    fake.world = replace(fake.world, verification=replace(fake.world.verification, is_optional=False))
+    put(fake, settings(fake), None)
+    assert [url for url, _ in fake.verifier.asked] == [URL]
     with pytest.raises(InvalidRequestError, match="verification"):
-        needs_verification(strict, "none")
+        put(fake, settings(fake), "none")
 
 
 class FlakyGuard:
@@ -261,11 +286,15 @@ def test_of_several_none_is_taken_for_one_that_agreed_whose_first_look_up_failed
     chosen = settings(fake)
     fake.world = replace(fake.world, guard=FlakyGuard())
     wanted = [
-        SubscriptionRequest(f"s{number}", replace(chosen, endpoint=Endpoint(Protocol.HTTPS, f"https://{number}.test/")))
+        SubscriptionRequest(
+            f"s{number}",
+            replace(chosen, endpoint=Endpoint(Protocol.HTTPS, f"https://{number}.test/")),
+            verification="required",
+        )
         for number in range(20)
     ]
 
-    made = put_all_verified(fake.world, "test1", wanted, {each.name for each in wanted})
+    made = put_all_verified(fake.world, "test1", wanted)
 
     assert [each.subscription.settings.unverified for each in made if isinstance(each, StoredSubscription)] == [
         "does not resolve"

@@ -6,7 +6,7 @@ See docs/semantics.md, Endpoint verification.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -46,14 +46,16 @@ ASKED_WITHIN_S = 8.0
 """A request starts no further verification after 8 s, because a verification may take ten seconds."""
 
 
-def needs_verification(world: World, wanted: str | None) -> bool:
-    """Return whether an endpoint must be verified. *wanted* is ``required``, ``none``, or None for the default.
+def needs_verification(world: World, wanted: SubscriptionRequest, known: Subscription | None) -> bool:
+    """Return whether the endpoint of *wanted* must be verified, or has the result of the same endpoint of *known*.
 
     Raises InvalidRequestError for ``none`` if this deployment verifies all endpoints.
     """
     if world.verification.is_optional:
-        return wanted == "required"
-    if wanted == "none":
+        if wanted.verification is not None:
+            return wanted.verification == "required"
+        return known is not None and (known.settings.unverified is not None or has_endpoint(known, wanted.settings))
+    if wanted.verification == "none":
         raise InvalidRequestError(
             (Fault("this deployment verifies every endpoint", "/verification", FaultCode.REFUSED),)
         )
@@ -67,18 +69,16 @@ def put_verified(
     settings: SubscriptionSettings,
     if_match: int | None = None,
     *,
-    asks: bool,
+    verification: str | None = None,
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Store a subscription like :func:`put_subscription`. If *asks* is set, a new endpoint must be verified.
+    """Store a subscription like :func:`put_subscription`, with a verified endpoint (:func:`needs_verification`).
 
     If the endpoint does not confirm, the subscription is still stored, but gets no pushes until the endpoint confirms.
     """
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, name)
-    wanted = SubscriptionRequest(name, settings, if_match, keeps)
-    if asks:
-        wanted = _verify_endpoint(world, wanted, known)
+    wanted = _verify_endpoint(world, SubscriptionRequest(name, settings, if_match, keeps, verification), known)
     made = put_subscription(world, topic, name, wanted.settings, if_match, keeps=wanted.keeps)
     _wake_if_it_waited(world, known, made[0])
     return made
@@ -91,34 +91,27 @@ def change_verified(
     change: Callable[[Subscription], SubscriptionSettings],
     if_match: int | None = None,
     *,
-    wanted: str | None = None,
+    verification: str | None = None,
 ) -> Subscription:
     """Store a subscription with the settings that *change* returns. *if_match* is its required version.
 
-    An unchanged endpoint stays verified or unverified, unless *wanted* says otherwise. A new endpoint must be verified
-    if :func:`needs_verification` returns True, or if the previous endpoint was unverified. Raises NotFoundError and the
-    errors of :func:`put_verified`.
+    Raises NotFoundError and the errors of :func:`put_verified`.
     """
 
     def attempt() -> Subscription:
         known = get_subscription(world, topic, name)
         check_version(known, if_match)
         settings = change(known)
-        asks = needs_verification(world, wanted)
-        if wanted is None:
-            asks = asks or settings.endpoint == known.settings.endpoint or known.settings.unverified is not None
         try:
-            return put_verified(world, topic, name, settings, known.version, asks=asks)[0]
+            return put_verified(world, topic, name, settings, known.version, verification=verification)[0]
         except PreconditionFailedError:
             raise ConditionLostError from None
 
     return until_won(world, f"topic {topic}", attempt)
 
 
-def put_all_verified(
-    world: World, topic: str, wanted: Sequence[SubscriptionRequest], asking: Collection[str]
-) -> list[Result]:
-    """Store subscriptions like :func:`put_subscriptions`; the endpoints of the names in *asking* must be verified.
+def put_all_verified(world: World, topic: str, wanted: Sequence[SubscriptionRequest]) -> list[Result]:
+    """Store subscriptions like :func:`put_subscriptions`, with verified endpoints (:func:`needs_verification`).
 
     Raises NotFoundError (topic).
     """
@@ -131,8 +124,7 @@ def put_all_verified(
         before = known.get(each.name)
         try:
             check_version(before, each.if_match)
-            asks = each.name in asking
-            ready.append(_verify_endpoint(world, each, before, came_s + ASKED_WITHIN_S) if asks else each)
+            ready.append(_verify_endpoint(world, each, before, came_s + ASKED_WITHIN_S))
         except (InvalidRequestError, PreconditionFailedError, UnavailableError) as refusal:
             results[each.name] = refusal
     made = put_subscriptions(world, topic, ready, came_s)
@@ -151,6 +143,8 @@ def _verify_endpoint(
     Raises UnavailableError after *until_s* (monotonic). The verification request is signed with the secrets of later
     pushes, including unchanged secrets of *known*.
     """
+    if not needs_verification(world, wanted, known):
+        return wanted
     settings = wanted.settings
     if has_endpoint(known, settings):
         return replace(wanted, settings=keep_verification(settings, known), keeps=wanted.keeps | {VERIFICATION})

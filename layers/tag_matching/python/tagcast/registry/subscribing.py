@@ -50,13 +50,14 @@ class SubscriptionRequest:
     """A requested subscription. *if_match* is the required current version, :data:`NO_VERSION` if it must not exist.
 
     *keeps* names the fields whose existing secrets stay, and :data:`VERIFICATION` if the known result of an unchanged
-    endpoint stays.
+    endpoint stays. *verification* is ``required``, ``none``, or None for the default.
     """
 
     name: str
     settings: SubscriptionSettings
     if_match: int | None = None
     keeps: frozenset[str] = frozenset()
+    verification: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,10 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
     if topic.subscription_count >= SUBSCRIPTIONS_MAX:
         raise CmqError(CmqFault.SUBSCRIPTION_EXISTS if _exists(request) else CmqFault.SUBSCRIPTIONS)
     try:
-        asks = world.verification.of_cmq
-        made, _ = put_verified(world, topic_name, name, settings, subscribing.NO_VERSION, asks=asks)
+        if world.verification.of_cmq:
+            made, _ = put_verified(world, topic_name, name, settings, subscribing.NO_VERSION, verification="required")
+        else:
+            made, _ = subscriptions.put_subscription(world, topic_name, name, settings, subscribing.NO_VERSION)
     except PreconditionFailedError:
         raise CmqError(CmqFault.SUBSCRIPTION_EXISTS) from None
     except ConflictError:

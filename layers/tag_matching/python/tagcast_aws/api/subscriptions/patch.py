@@ -79,7 +79,7 @@ def change(
         return settings
 
     try:
-        return change_verified(world, topic, name, changed, if_match, wanted=patch.verification), untold
+        return change_verified(world, topic, name, changed, if_match, verification=patch.verification), untold
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(point_to_target(fault, endpoints[-1]) for fault in error.faults)) from None
 

@@ -13,7 +13,7 @@ from tagcast.model import Subscription
 from tagcast.operating.lane_changes import LaneChange, change_lane
 from tagcast.operating.lanes import LaneView, backlog, lane_view, lane_views, retry_topic
 from tagcast.operating.urgency import urgent_lanes
-from tagcast.operating.verification import needs_verification, put_verified, verify
+from tagcast.operating.verification import put_verified, verify
 from tagcast.ports import World
 from tagcast.pulling.group import queue_counts
 from tagcast.registry.filter_change import change_filter
@@ -73,9 +73,14 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     secret, untold = make_secret(world, settings.secret)
     settings = replace(settings, secret=secret)
     try:
-        asks = needs_verification(world, request.body.verification)
         subscription, is_new = put_verified(
-            world, request.topic, request.subscription, settings, wanted, asks=asks, keeps=request.body.keeps
+            world,
+            request.topic,
+            request.subscription,
+            settings,
+            wanted,
+            verification=request.body.verification,
+            keeps=request.body.keeps,
         )
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(point_to_target(fault, settings.endpoint) for fault in error.faults)) from None

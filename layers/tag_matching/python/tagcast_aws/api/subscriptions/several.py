@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import StringConstraints
 from tagcast.errors import Fault, FaultCode, InvalidRequestError, TooLargeError
-from tagcast.operating.verification import needs_verification, put_all_verified
+from tagcast.operating.verification import put_all_verified
 from tagcast.ports import World
 from tagcast.registry.subscribing import NO_VERSION, Result, StoredSubscription, SubscriptionRequest
 from typing_extensions import TypedDict
@@ -61,7 +61,6 @@ class _Asked:
     """A valid item of the request; *untold* is its generated secret, which only the answer to this request shows."""
 
     wanted: SubscriptionRequest
-    has_to_agree: bool
     untold: str | None
 
 
@@ -78,8 +77,7 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
             "the answer, which repeats the subscriptions, would be too large; send fewer in one request"
         )
     asked = [item for item in items if isinstance(item, _Asked)]
-    asking = {each.wanted.name for each in asked if each.has_to_agree}
-    put = put_all_verified(world, request.topic, [each.wanted for each in asked], asking)
+    put = put_all_verified(world, request.topic, [each.wanted for each in asked])
     stored = [each.subscription for each in put if isinstance(each, StoredSubscription)]
     keys = dict(zip((each.name for each in stored), public_keys(world, stored), strict=True))
     topics = {each.settings.dead_letter_topic for each in stored} - {None}
@@ -100,14 +98,13 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
     try:
         settings = body.settings()
         check_publishing(world, request.rights, request.topic, settings.dead_letter_topic, "dead_letter_topic")
-        asks = needs_verification(world, body.verification)
         settings = add_certificate(settings, body.client_certificate)
     except (ForbiddenError, InvalidRequestError) as error:
         return _problem(error)
     secret, untold = make_secret(world, settings.secret)
     if_match = None if request.body.replace else NO_VERSION
-    wanted = SubscriptionRequest(body.name, replace(settings, secret=secret), if_match, body.keeps)
-    return _Asked(wanted, asks, untold)
+    settings = replace(settings, secret=secret)
+    return _Asked(SubscriptionRequest(body.name, settings, if_match, body.keeps, body.verification), untold)
 
 
 def _refused(faults: Sequence[Fault]) -> RefusedAnswer:
