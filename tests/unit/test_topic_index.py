@@ -201,13 +201,15 @@ def test_a_topic_without_subscriptions_matches_nobody() -> None:
     assert empty.match(Message(("t1",), "a", {"x": "u"})) == Matched((), ())
 
 
-def test_a_snapshot_is_json_and_another_format_is_refused() -> None:
+def test_a_snapshot_is_json_and_a_part_of_it_or_another_format_is_refused() -> None:
     snapshot = TopicIndex.build({1: {"kind": "sql92", "expression": "a = 'x'"}}).to_snapshot()
     head, entry = map(json.loads, snapshot.splitlines())
-    assert (head[1], entry) == ([[1, 1]], [[0, [[1], [], None]]])
-    for other in (b"", b"[]", b"\x80\x04", b'["tagcast-topic-index-5",[],[],[],[],null]'):
+    assert (head[2], entry) == ([[1, 1]], [[0, [[1], [], None]]])
+    parted = join_snapshots([snapshot, snapshot])
+    cut = [whole[:end] for whole in (snapshot, parted) for end in range(len(whole))]
+    for other in (*cut, b"[]", b"7", b"\x80\x04", b'["tagcast-topic-index-6",0,[],[],[],[],null]\n'):
         with pytest.raises(SnapshotError):
-            TopicIndex.from_snapshot(other)
+            from_snapshot(other)
 
 
 def test_two_tags_that_many_want_reach_all_who_want_either() -> None:

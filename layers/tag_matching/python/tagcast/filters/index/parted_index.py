@@ -86,7 +86,7 @@ def join_snapshots(snapshots: Sequence[bytes]) -> bytes:
 
 
 def from_snapshot(snapshot: bytes) -> TopicIndex | PartedIndex:
-    """Restore an index, in parts or not. Raises :class:`SnapshotError` for another format."""
+    """Restore an index, in parts or not. Raises :class:`SnapshotError` for anything else."""
     head, _, rest = snapshot.partition(b"\n")
     try:
         name, *sizes = json.loads(head)

@@ -23,7 +23,7 @@ from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 if TYPE_CHECKING:
     from tagcast.filters.index.condition_index import ConditionIndex
 
-SNAPSHOT_FORMAT = "tagcast-topic-index-6"
+SNAPSHOT_FORMAT = "tagcast-topic-index-7"
 """The format of a snapshot, in its first line.
 
 A stored index is named by the version of its topic or the digest of its filters, never by the code that built it.
@@ -33,7 +33,7 @@ _ONES = bytes.maketrans(b"01", b"\x00\x01")
 
 
 class SnapshotError(TagcastError):
-    """A snapshot of another format: rebuild the index from the subscriptions."""
+    """A snapshot of another format, or only a part of one: rebuild the index from the subscriptions."""
 
 
 class Matched(NamedTuple):
@@ -141,26 +141,27 @@ class TopicIndex:
         """
         parts = [part.as_rows() for part in (self._tags, self._all_tags, self._routing)]
         conditions, lines = (None, []) if self._conditions is None else self._conditions.snapshot()
-        head = [SNAPSHOT_FORMAT, _runs(self._ordinals), *parts, conditions]
-        return b"\n".join([json.dumps(head, separators=(",", ":")).encode(), *lines])
+        entries = b"\n".join(lines)
+        head = [SNAPSHOT_FORMAT, len(entries), _runs(self._ordinals), *parts, conditions]
+        return b"\n".join([json.dumps(head, separators=(",", ":")).encode(), entries])
 
     @classmethod
     def from_snapshot(cls, snapshot: bytes) -> TopicIndex:
-        """Restore the index of :meth:`to_snapshot`. Raises :class:`SnapshotError` for another format."""
-        head, *entries = snapshot.split(b"\n")
+        """Restore the index of :meth:`to_snapshot`. Raises :class:`SnapshotError` for anything else."""
+        head, _, entries = snapshot.partition(b"\n")
         try:
-            name, *parts = json.loads(head)
-        except ValueError as error:
+            name, size, *parts = json.loads(head)
+        except (ValueError, TypeError) as error:
             raise SnapshotError("not a snapshot of a topic index") from error
-        if name != SNAPSHOT_FORMAT:
-            raise SnapshotError(f"a snapshot of format {name!r}")
+        if (name, size) != (SNAPSHOT_FORMAT, len(entries)):
+            raise SnapshotError(f"a snapshot of format {name!r} with {len(entries)} of {size} bytes")
         runs, tags, all_tags, routing, conditions = parts
         return cls(
             [ordinal for first, count in runs for ordinal in range(first, first + count)],
             TagIndex.from_rows(*tags),
             AllTagsIndex(*all_tags),
             RoutingTrie.from_rows(*routing),
-            None if conditions is None else _condition_index().from_rows(entries, *conditions),
+            None if conditions is None else _condition_index().from_rows(entries.split(b"\n"), *conditions),
         )
 
     def _marked(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:
