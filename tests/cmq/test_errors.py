@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -12,11 +13,13 @@ from urllib.parse import urlencode
 import pytest
 from botocore.exceptions import ClientError
 from tagcast.errors import ConflictError, ContendedError
+from tagcast.rows.keys import MESSAGE_PARTITION
 from tagcast.tables import Write
 from tagcast_aws.cmq.errors import CmqFault, error_of
 from tagcast_aws.endpoints.guard import Guard
 
 from tests.cmq.asking import KEY, Asking, event_of, pair_of
+from tests.fakes.raced_store import throttled
 
 URL = "http://example.test/"
 S = {"topicName": "t", "subscriptionName": "s"}
@@ -155,6 +158,15 @@ def test_a_queue_that_does_not_take_a_message_lets_its_producer_try_again() -> N
     asking.fake.queue.broken = True
 
     assert asking.pair("PublishMessage", topicName="bare", msgBody="x") == CmqFault.BUSY.pair
+
+
+def test_after_a_fault_in_its_middle_a_batch_is_partly_accepted() -> None:
+    asking, bodies, stored = prepared(), numbered("msgBody", "first", "second"), count()
+    with throttled(asking.fake.store, lambda key: key.pk.startswith(MESSAGE_PARTITION) and next(stored) > 0):
+        pair = asking.pair("BatchPublishMessage", topicName="t", **bodies, msgTag__1="apple")
+    asking.fake.deliver()
+
+    assert (pair, asking.fake.pusher.received["s"]) == (CmqFault.THROTTLED.pair, ["first"])
 
 
 def test_no_pair_stands_for_two_faults() -> None:
