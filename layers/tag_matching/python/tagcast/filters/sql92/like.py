@@ -87,7 +87,7 @@ def _places(text: str, character: str) -> int:
 
     They are cached, because many parts of an expression need the same offsets.
     """
-    digits = bytearray(b"0" * len(text))
+    digits = bytearray(b"0" * (len(text) + 1))
     at = text.find(character)
     while at >= 0:
         digits[-1 - at] = ord("1")
