@@ -211,6 +211,21 @@ def test_a_topic_without_messages_leaves_slots_to_the_others(
     assert set(idle) == {OPTIONS.messages_max(1)}
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"consume_thread_max": 0},
+        {"consume_message_batch_max_size": 0},
+        {"visibility_timeout_seconds": 9},
+        {"suspend_seconds": 43_201},
+        {"wait_seconds": 21},
+    ],
+)
+def test_an_option_with_which_nothing_is_ever_pulled_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        replace(OPTIONS, **wrong)  # type: ignore[arg-type]
+
+
 def test_consumers_of_one_options_object_are_two_members(api: PullingApi) -> None:
     options = ConsumerOptions(wait_seconds=0)
     with Client(URL, transport=api) as client:

@@ -39,8 +39,12 @@ class Later:
     delay_seconds: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.delay_seconds <= LATER_S_MAX:
-            raise ValueError(f"a delay is from 0 to {LATER_S_MAX} seconds, not {self.delay_seconds}")
+        _check("a delay", self.delay_seconds, 0, LATER_S_MAX)
+
+
+def _check(what: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{what} is from {least} to {most}, not {value}")
 
 
 def member_id() -> str:
@@ -61,7 +65,7 @@ class ConsumerOptions:
 
     *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. The order is set when
     the group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
-    Without *member_id*, each consumer draws an id when it starts.
+    Without *member_id*, each consumer draws an id when it starts. Raises ValueError for a number out of bounds.
     """
 
     member_id: str | None = None
@@ -77,6 +81,13 @@ class ConsumerOptions:
     wait_seconds: int = 20
     pull_interval_seconds: float = 0.0
     heartbeat_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        _check("consume_thread_max", self.consume_thread_max, 1, 1_000)
+        _check("consume_message_batch_max_size", self.consume_message_batch_max_size, 1, 1_024)
+        _check("visibility_timeout_seconds", self.visibility_timeout_seconds, 10, LATER_S_MAX)
+        _check("suspend_seconds", self.suspend_seconds, 0, LATER_S_MAX)
+        _check("wait_seconds", self.wait_seconds, 0, 20)
 
     def messages_max(self, slots: int) -> int:
         """Return how many messages to pull if *slots* more batches can be handled now."""
