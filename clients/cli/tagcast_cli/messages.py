@@ -131,13 +131,13 @@ def _row(message: Json) -> list[Any]:
         readable_instant(message.get("accepted_at")),
         readable_instant(message.get("expires_at")),
         message.get("tags") or None,
-        ", ".join(f"{number} {state}" for state, number in states.items()) or message.get("pending"),
+        ", ".join(f"{number} {state}" for state, number in states.items()),
     ]
 
 
-NOTHING_RETAINED = """No messages: no delivery of {topic} is pending.
-The list shows messages with a delivery in a backlog. It does not show messages in the queue of a group:
-tagcast lane counts them. To see another message, give its id: tagcast message {topic} ID
+NOTHING_RETAINED = """No messages: no delivery of {topic} is in a backlog.
+Messages in the queue of a group are not listed: tagcast lane counts them.
+To see another message, give its id: tagcast message {topic} ID
 The archive keeps the outcomes of all messages: tagcast report and tagcast audit, or tagcast console."""
 LISTING = Listing(
     key="messages",

@@ -143,6 +143,6 @@ def test_a_topic_that_retains_nothing_says_what_is_listed_and_where_the_others_a
 
     shown = run("messages", "fruit").output
 
-    assert "No messages: no delivery of fruit is pending." in shown
+    assert "No messages: no delivery of fruit is in a backlog." in shown
     assert "tagcast message fruit ID" in shown
     assert "tagcast report" in shown
