@@ -153,8 +153,13 @@ def test_what_is_as_it_is_named_is_not_written_again(either: Client) -> None:
         {"filter": {"kind": "tag_expression"}},
         {"timeout_seconds": None, "content_format": None, "signature": None},
         {"filter": None, "batch": None, "max_per_second": None, "ordered": None, "dead_letter_expired": None},
+        {"retry": BACKOFF, "ordered": None},
+        {"secret": None},
     ],
-    ids=["repeated tag", "all of one", "repeated pattern", "blanks", "no expression", "defaults", "nothing"],
+    ids=[
+        *("repeated tag", "all of one", "repeated pattern", "blanks", "no expression", "defaults", "nothing"),
+        *("ordered by its strategy", "no secret"),
+    ],
 )
 def test_a_default_or_another_way_to_write_a_filter_is_not_written_again(
     client: Client, wanted: SubscriptionSettings
@@ -184,6 +189,7 @@ def test_another_secret_is_rotated_so_that_receivers_of_the_former_one_go_on(cli
     assert rotated.former_secret_ends_at is not None
     kept = client.ensure_subscription("orders", "billing", HOOK, secret=OTHER)
     assert (kept.version, kept.former_secret_ends_at) == (rotated.version, rotated.former_secret_ends_at)
+    assert client.ensure_subscription("orders", "billing", HOOK, secret=None).signatures == ()
 
 
 def test_an_endpoint_whose_pushes_nobody_signs_is_ensured_with_a_secret_too(client: Client) -> None:

@@ -72,6 +72,11 @@ def test_an_ordered_subscription_retries_until_expiry_unless_it_says_otherwise(
         ({"ordered": True}, {"retry": None}, (False, INDEPENDENT)),
         (
             {"ordered": True},
+            {"ordered": None, "retry": {"strategy": "BACKOFF_RETRY", "interval_seconds": 5}},
+            (True, FOR_LIFE | {"interval_seconds": 5}),
+        ),
+        (
+            {"ordered": True},
             {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 9}},
             (False, DECAY | {"max_retries": 9}),
         ),
@@ -95,11 +100,13 @@ def test_a_patch_ends_the_retries_for_life_of_a_group(api: Client, ordered: bool
     assert order_and_retries(changed) == (ordered, {"strategy": "BACKOFF_RETRY", "max_retries": 5})
 
 
-@pytest.mark.parametrize("ordered", [False, None])
-def test_an_order_that_contradicts_the_strategy_is_refused_with_the_way_out(api: Client, ordered: bool | None) -> None:
+@pytest.mark.parametrize(
+    "patch", [{"ordered": False}, {"ordered": None}, {"ordered": None, "retry": {"max_retries": 5}}]
+)
+def test_an_order_that_contradicts_the_strategy_is_refused_with_the_way_out(api: Client, patch: dict[str, Any]) -> None:
     api("PUT", SUBSCRIPTION, HOOK | {"ordered": True})
 
-    refused = api("PATCH", SUBSCRIPTION, {"ordered": ordered})
+    refused = api("PATCH", SUBSCRIPTION, patch)
 
     assert refused.status == 422
     [fault] = refused.json["errors"]

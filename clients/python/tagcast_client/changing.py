@@ -113,12 +113,14 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
     """Return the patch that updates *present* to the settings *wanted*.
 
     The start of a group cannot change. A secret is set only if the subscription has none; otherwise it must be rotated.
-    Headers are write-only, so they are always set.
+    Headers are write-only, so they are always set. With a strategy, the default of *ordered* follows from it.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("start_from", None)
-    if "v1" in present.signatures:
+    if ("v1" in present.signatures) is (wanted.get("secret") is not None):
         differs.pop("secret", None)
+    if wanted.get("ordered") is None and "strategy" in (wanted.get("retry") or {}):
+        differs.pop("ordered", None)
     if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == "unverified"):
         differs.pop("verification", None)
     return patch_of(present, differs)

@@ -51,7 +51,7 @@ class SubscriptionPatch(_Changes):
         if isinstance(headers := found.get("headers"), dict):
             lowered = {name.lower(): value for name, value in headers.items()}
             found["headers"] = lowered if len(lowered) == len(headers) else headers
-        if "ordered" in found:
+        if "ordered" in found and "strategy" not in (found.get("retry") or {}):
             found["ordered"] = found["ordered"] or False
         if isinstance(certificate := found.get("client_certificate"), Body):
             found["client_certificate"] = certificate.model_dump()
