@@ -109,6 +109,9 @@ def test_a_subscription_that_is_to_be_ordered_retries_for_life(either: Client) -
     updated = either.update_subscription("orders", "billing", ordered=True)
     assert (updated.ordered, updated.retry) == (True, for_life)
     assert either.ensure_subscription("orders", "billing", HOOK, ordered=True).version == updated.version
+    either.update_subscription("orders", "billing", retry=BACKOFF)
+    assert either.ensure_subscription("orders", "billing", HOOK, retry=None).retry == for_life
+    assert not either.ensure_subscription("orders", "billing", HOOK, retry=None, ordered=None).ordered
 
 
 def test_a_program_that_starts_makes_what_is_absent_and_keeps_what_it_does_not_name(either: Client) -> None:
@@ -154,11 +157,13 @@ def test_what_is_as_it_is_named_is_not_written_again(either: Client) -> None:
         {"timeout_seconds": None, "content_format": None, "signature": None},
         {"filter": None, "batch": None, "max_per_second": None, "ordered": None, "dead_letter_expired": None},
         {"retry": BACKOFF, "ordered": None},
+        {"retry": None, "ordered": True},
+        {"retry": None},
         {"secret": None},
     ],
     ids=[
         *("repeated tag", "all of one", "repeated pattern", "blanks", "no expression", "defaults", "nothing"),
-        *("ordered by its strategy", "no secret"),
+        *("ordered by its strategy", "ordered by default", "retries by default", "no secret"),
     ],
 )
 def test_a_default_or_another_way_to_write_a_filter_is_not_written_again(

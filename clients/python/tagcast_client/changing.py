@@ -13,6 +13,10 @@ from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
 GENERATE = "generate"
 """The value that tells the service to generate a secret."""
+LONGEST = {"max_interval_seconds": 512}
+RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, **LONGEST}
+RETRY_IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", **LONGEST}
+"""The default retries of an ordered subscription with pushes."""
 _WHOLE = ("endpoint", "filter", "retry")
 _WRITE_ONLY = ("secret", "headers", "client_certificate", "verification")
 _TOPIC_DEFAULTS = {each.name: each.default for each in TOPIC_SETTINGS}
@@ -121,6 +125,12 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
         differs.pop("secret", None)
     if wanted.get("ordered") is None and "strategy" in (wanted.get("retry") or {}):
         differs.pop("ordered", None)
+    if "retry" in differs and wanted["retry"] is None:
+        ordered, is_pulled = wanted.get("ordered", present.ordered), present.endpoint["protocol"] == "pull"
+        if present.retry == (RETRY_IN_ORDER if ordered and not is_pulled else RETRY):
+            del differs["retry"]
+        else:
+            differs["ordered"] = ordered  # Alone, a null for the retries would end the order.
     if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == "unverified"):
         differs.pop("verification", None)
     return patch_of(present, differs)

@@ -19,7 +19,7 @@ import httpx
 from tagcast_client._async.client import AsyncClient
 from tagcast_client._sync.client import Client
 from tagcast_client.body import WithBody, body_of
-from tagcast_client.changing import GENERATE
+from tagcast_client.changing import GENERATE, LONGEST, RETRY, RETRY_IN_ORDER
 from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 from tagcast_client.verifying import key_of, sign, signed_octets
@@ -30,9 +30,6 @@ TEST_URL = "http://tagcast.test"
 GRACE_S = 86_400
 _TOPIC = {each.name: each.default for each in TOPIC_SETTINGS if each.default is not None}
 _SUBSCRIPTION = {"filter": None} | {each.name: each.default for each in SUBSCRIPTION_SETTINGS if each.default}
-_LONGEST = {"max_interval_seconds": 512}
-_RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, **_LONGEST}
-_IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", **_LONGEST}
 _BATCH = {"max_bytes": 262_144}
 _SIGNED = ("http", "https")
 _FIELDS = MessageAttributes.__annotations__.keys() - {"tags"}
@@ -229,21 +226,21 @@ def _whole_topic(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a subscription with defaults for missing settings."""
     is_ordered, is_group = bool(settings.get("ordered")), settings["endpoint"]["protocol"] == "pull"
-    whole = {**_SUBSCRIPTION, "retry": _IN_ORDER if is_ordered and not is_group else _RETRY, **settings}
+    whole = {**_SUBSCRIPTION, "retry": RETRY_IN_ORDER if is_ordered and not is_group else RETRY, **settings}
     whole["retry"] = _whole_retry(whole["retry"])
     whole |= {"batch": _BATCH | settings["batch"]} if settings.get("batch") else {}
     whole |= {"start_from": "latest"} if is_group and not settings.get("start_from") else {}
-    retries_in_order = whole["retry"]["strategy"] == _IN_ORDER["strategy"]
+    retries_in_order = whole["retry"]["strategy"] == RETRY_IN_ORDER["strategy"]
     return {**whole, "ordered": is_ordered if is_group else retries_in_order}
 
 
 def _whole_retry(retry: Mapping[str, Any]) -> dict[str, Any]:
     """Return retry settings with their defaults. Only constant intervals have no maximum."""
-    if retry.get("strategy") != _IN_ORDER["strategy"]:
-        return {**_RETRY, **retry}
+    if retry.get("strategy") != RETRY_IN_ORDER["strategy"]:
+        return {**RETRY, **retry}
     if retry.get("max_retries") == "life":
-        return {**_IN_ORDER, **retry}
-    return {"max_retries": 3} | {name: value for name, value in retry.items() if name not in _LONGEST}
+        return {**RETRY_IN_ORDER, **retry}
+    return {"max_retries": 3} | {name: value for name, value in retry.items() if name not in LONGEST}
 
 
 def _patched(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,7 +252,7 @@ def _patched(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, 
     if present.get("endpoint", {}).get("protocol") == "pull":
         return _merged(present, patch)
     kept = {name: value for name, value in present.items() if name != "ordered"}
-    if patch.get("ordered") and "retry" not in patch and kept["retry"]["strategy"] != _IN_ORDER["strategy"]:
+    if patch.get("ordered") and "retry" not in patch and kept["retry"]["strategy"] != RETRY_IN_ORDER["strategy"]:
         del kept["retry"]
     return _merged(kept, patch)
 
