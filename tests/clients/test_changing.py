@@ -167,15 +167,15 @@ def test_what_is_as_it_is_named_is_not_written_again(either: Client) -> None:
     ],
 )
 def test_a_default_or_another_way_to_write_a_filter_is_not_written_again(
-    client: Client, wanted: SubscriptionSettings
+    either: Client, wanted: SubscriptionSettings
 ) -> None:
-    topic = client.ensure_topic("orders", retention_seconds=None, ordering=None, events_topic=None)
-    again = client.ensure_topic("orders", retention_seconds=None, ordering=None, events_topic=None)
+    topic = either.ensure_topic("orders", retention_seconds=None, ordering=None, events_topic=None)
+    again = either.ensure_topic("orders", retention_seconds=None, ordering=None, events_topic=None)
     assert again.version == topic.version
-    before = client.ensure_subscription("orders", "billing", HOOK, **wanted)
-    assert client.ensure_subscription("orders", "billing", HOOK, **wanted).version == before.version
-    client.update_subscription("orders", "billing", timeout_seconds=3)
-    assert client.ensure_subscription("orders", "billing", HOOK, timeout_seconds=None).timeout_seconds == 15
+    before = either.ensure_subscription("orders", "billing", HOOK, **wanted)
+    assert either.ensure_subscription("orders", "billing", HOOK, **wanted).version == before.version
+    either.update_subscription("orders", "billing", timeout_seconds=3)
+    assert either.ensure_subscription("orders", "billing", HOOK, timeout_seconds=None).timeout_seconds == 15
 
 
 def test_a_boolean_in_a_filter_replaces_the_number_that_python_takes_for_it(either: Client) -> None:

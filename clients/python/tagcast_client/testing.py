@@ -148,12 +148,12 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     ) -> None:
         whole = _whole_topic if kind == "topic" else _whole_subscription
         if method == "PUT" and name not in resources:
-            resources[name] = _Resource(whole(said))
+            resources[name] = _Resource(whole(_merged({}, said)))
         elif "if-none-match" in headers:
             raise _RefusedError(412, f"{name} exists")
         elif method != "GET":
             present = _find(resources, kind, name, headers)
-            present.change(whole(said if method == "PUT" else _patched(present.settings, said)))
+            present.change(whole(_merged({}, said) if method == "PUT" else _patched(present.settings, said)))
         _find(resources, kind, name)
 
     def _subscriptions(self, topic: str) -> dict[str, _Resource]:
