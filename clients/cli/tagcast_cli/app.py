@@ -37,6 +37,7 @@ from tagcast_cli.subscriptions import (
 )
 from tagcast_cli.tail import tail
 from tagcast_cli.topics import topics
+from tagcast_cli.visible import escape_unprintable
 
 app = typer.Typer(
     name="tagcast",
@@ -119,6 +120,7 @@ for panel, groups, commands in (
 
 def main() -> None:
     """Run the command line."""
+    escape_unprintable()
     app()
 
 

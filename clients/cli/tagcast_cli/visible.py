@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import re
+import sys
 from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -41,6 +45,18 @@ def visible_json(text: str) -> str:
     {"body":"\u009b2J\u001b"}
     """
     return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def escape_unprintable() -> None:
+    """Let standard output escape, as JSON does, what its encoding lacks. Only encodings besides UTF-8 lack anything."""
+    codecs.register_error(_escaped.__name__, _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=_escaped.__name__)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _notation(found: re.Match[str]) -> str:

@@ -1,8 +1,10 @@
 """Whatever producers and receivers write, the terminal is told nothing by it."""
 
+import io
 import json
 
 import pytest
+from tagcast_cli import app
 from tagcast_cli.listen import _push_json, push_line
 from tagcast_cli.receiver import Push, Reply
 
@@ -67,3 +69,17 @@ def test_a_line_break_in_a_tag_makes_no_line_of_its_own(api: FakeApi, run: Run) 
     lines = [line.strip() for line in run("message", "test1", ID).output.splitlines()]
     assert "second" in lines
     assert not any(line.startswith("state") and "deleted" in line for line in lines)
+
+
+@pytest.mark.parametrize(("encoding", "letter"), [("latin-1", "é"), ("ascii", "\\u00e9"), ("utf-8", "é")])
+def test_an_output_without_all_letters_gets_them_as_escapes_that_json_has_too(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, letter: str
+) -> None:
+    output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr("sys.stdout", output)
+    monkeypatch.setattr(app, "app", lambda: print(json.dumps("é — 😀", ensure_ascii=False), flush=True))
+
+    app.main()
+
+    printed = output.buffer.getvalue().decode(encoding)
+    assert (json.loads(printed), letter in printed) == ("é — 😀", True)
