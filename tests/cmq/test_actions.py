@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tagcast.model import Batching, ContentFormat, Endpoint, FilterType, Ordering, Protocol, Strategy, TopicSettings
 from tagcast.registry import subscriptions, topics
+from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import topic_key
 from tagcast.rows.stored import ROWS_AT_ONCE
@@ -68,7 +69,7 @@ def test_a_topic_is_made_with_its_type_of_filters_which_nothing_changes() -> Non
     topics.put_topic(asking.fake.world, "t", TopicSettings(60, body_bytes_max=4096, ordering=Ordering.NONE))
     asking.ask("SetTopicAttributes", topicName="t", maxMsgSize="8192")
 
-    topic = topics.get_topic(asking.fake.world, "t")
+    topic = read_topic(asking.fake.world, "t")
     assert (topic.filter_type, topic.settings.body_bytes_max, topic.settings.retention_s) == (
         FilterType.ROUTING_KEY,
         8192,
@@ -98,7 +99,7 @@ def test_a_size_that_is_sent_as_it_was_shown_stays_also_beyond_the_bounds_of_cmq
     shown = asking.ask("GetTopicAttributes", topicName="t")["maxMsgSize"]
 
     assert asking.pair("SetTopicAttributes", topicName="t", maxMsgSize=str(shown)) == (0, 0)
-    assert topics.get_topic(asking.fake.world, "t").settings.body_bytes_max == size
+    assert read_topic(asking.fake.world, "t").settings.body_bytes_max == size
 
 
 @pytest.mark.parametrize(("asked", "in_force"), [("65536", 65_536), ("1048576", 65_536), ("1024", 1024)])

@@ -15,6 +15,7 @@ from tagcast.model import Ordering, Outcome, RetryPolicy, Strategy
 from tagcast.operating.lanes import pause, resume
 from tagcast.ports import World
 from tagcast.registry import topics
+from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_change import change_filter
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.tables import Write
@@ -319,7 +320,7 @@ def test_two_topics_that_are_set_to_each_other_at_once_make_no_ring(
     with pytest.raises(ConflictError):
         world.topic("first", events_topic="second", ordering=Ordering.NONE)
 
-    assert topics.get_topic(world.world, "first").settings.events_topic is None
+    assert read_topic(world.world, "first").settings.events_topic is None
 
 
 def test_other_settings_change_although_the_events_topic_is_gone(world: FakeWorld) -> None:
@@ -328,4 +329,4 @@ def test_other_settings_change_although_the_events_topic_is_gone(world: FakeWorl
 
     topics.change_topic(world.world, "test1", lambda settings: replace(settings, retention_s=600))
 
-    assert topics.get_topic(world.world, "test1").settings.retention_s == 600
+    assert read_topic(world.world, "test1").settings.retention_s == 600

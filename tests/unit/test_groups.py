@@ -12,7 +12,8 @@ from tagcast.errors import UnavailableError
 from tagcast.model import LaneState
 from tagcast.operating.messages import message_view
 from tagcast.ports import GroupQueue, Key, Row
-from tagcast.registry import subscriptions, topics
+from tagcast.registry import subscriptions
+from tagcast.registry.directory import read_topic
 from tagcast.rows import stored
 
 from tests.fakes.handlers import answered
@@ -219,7 +220,7 @@ def test_queues_without_a_group_are_removed_and_no_others(world: FakeWorld) -> N
     alive = GroupQueue.of(world.group("alive"))
     being_emptied = GroupQueue.of(world.group("removed"))
     subscriptions.delete_subscription(world.world, "test1", "removed")
-    topic = topics.get_topic(world.world, "test1")
+    topic = read_topic(world.world, "test1")
     of_no_group = GroupQueue(f"{topic.topic_id}.0", ordered=False)
     of_no_topic = GroupQueue(f"{'9' * 20}.0", ordered=True)
     being_made = GroupQueue(f"{topic.topic_id}.{topic.next_ordinal}", ordered=False)

@@ -9,8 +9,9 @@ from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import ConflictError
 from tagcast.model import Draft
 from tagcast.ports import Key, Row, Table
+from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import delete_subscription
-from tagcast.registry.topics import delete_topic, get_topic
+from tagcast.registry.topics import delete_topic
 from tagcast.rows.claim import Accepted
 
 from tests.fakes.raced_store import RacedStore
@@ -52,7 +53,7 @@ def asked(fake: FakeWorld, *bodies: bytes, fingerprint: str = "f") -> tuple[Acce
 
 
 def claim_of(fake: FakeWorld) -> Key:
-    topic_id = get_topic(fake.world, "test1").topic_id
+    topic_id = read_topic(fake.world, "test1").topic_id
     return Key(Table.MESSAGES, f"IDEM#{topic_id}#key#0", "IDEM")
 
 

@@ -9,6 +9,7 @@ from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
 from tagcast.registry import subscriptions, topics
+from tagcast.registry.directory import read_topic
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import blocked
@@ -54,7 +55,7 @@ def test_the_ordering_stays_while_anything_is_retained_also_behind_what_is_over(
 
     fake.clock.sleep(43_200)
     put_topic(fake, Ordering.NONE)
-    assert topics.get_topic(fake.world, "test1").settings.ordering is Ordering.NONE
+    assert read_topic(fake.world, "test1").settings.ordering is Ordering.NONE
 
 
 def test_the_ordering_stays_while_a_message_waits_for_an_ordered_group(fake: FakeWorld) -> None:

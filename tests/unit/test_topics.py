@@ -10,6 +10,7 @@ from tagcast.errors import ConflictError
 from tagcast.model import FilterType, Ordering, Topic, TopicSettings
 from tagcast.ports import GroupQueue, QueueEntry
 from tagcast.registry import subscriptions, topics
+from tagcast.registry.directory import read_topic
 from tagcast.rows import stored
 from tagcast.rows.stored import ROWS_AT_ONCE
 
@@ -34,9 +35,9 @@ def test_a_conditional_change_succeeds_although_the_sdk_repeats_its_write(
     fake = FakeWorld(store=RepeatingStore())
     fake.topic()
 
-    changed = change(fake, topics.get_topic(fake.world, "test1").version)
+    changed = change(fake, read_topic(fake.world, "test1").version)
 
-    assert changed == topics.get_topic(fake.world, "test1")
+    assert changed == read_topic(fake.world, "test1")
     assert changed.settings == SETTINGS
 
 

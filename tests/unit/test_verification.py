@@ -32,7 +32,7 @@ def settings(fake: FakeWorld, url: str = URL, **changes: Any) -> SubscriptionSet
 
 
 def put(fake: FakeWorld, chosen: SubscriptionSettings, verification: str | None = "required") -> Subscription:
-    return put_verified(fake.world, "test1", "A", chosen, verification=verification)[0]
+    return put_verified(fake.world, "test1", SubscriptionRequest("A", chosen, verification=verification))[0]
 
 
 def put_one_of_many(

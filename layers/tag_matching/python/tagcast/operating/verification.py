@@ -62,24 +62,15 @@ def needs_verification(world: World, wanted: SubscriptionRequest, known: Subscri
     return True
 
 
-def put_verified(
-    world: World,
-    topic: str,
-    name: str,
-    settings: SubscriptionSettings,
-    if_match: int | None = None,
-    *,
-    verification: str | None = None,
-    keeps: frozenset[str] = frozenset(),
-) -> tuple[Subscription, bool]:
+def put_verified(world: World, topic: str, wanted: SubscriptionRequest) -> tuple[Subscription, bool]:
     """Store a subscription like :func:`put_subscription`, with a verified endpoint (:func:`needs_verification`).
 
     If the endpoint does not confirm, the subscription is still stored, but gets no pushes until the endpoint confirms.
     """
     read_topic(world, topic)
-    known = stored.subscription(world.store, topic, name)
-    wanted = _verify_endpoint(world, SubscriptionRequest(name, settings, if_match, keeps, verification), known)
-    made = put_subscription(world, topic, name, wanted.settings, if_match, keeps=wanted.keeps)
+    known = stored.subscription(world.store, topic, wanted.name)
+    ready = _verify_endpoint(world, wanted, known)
+    made = put_subscription(world, topic, ready.name, ready.settings, ready.if_match, keeps=ready.keeps)
     _wake_if_it_waited(world, known, made[0])
     return made
 
@@ -103,7 +94,8 @@ def change_verified(
         check_version(known, if_match)
         settings = change(known)
         try:
-            return put_verified(world, topic, name, settings, known.version, verification=verification)[0]
+            wanted = SubscriptionRequest(name, settings, known.version, verification=verification)
+            return put_verified(world, topic, wanted)[0]
         except PreconditionFailedError:
             raise ConditionLostError from None
 

@@ -154,11 +154,6 @@ def _create(world: World, topic: Topic) -> Topic:
     return counting
 
 
-def get_topic(world: World, name: str) -> Topic:
-    """Return the topic. Raises NotFoundError."""
-    return read_topic(world, name)
-
-
 def list_topics(world: World, limit: int, cursor: str | None) -> Page[Topic]:
     """Return topics after *cursor*, sorted by name."""
     names = stored.topic_names(world.store, after=cursor or "", limit=limit + 1)

@@ -8,7 +8,8 @@ from tagcast.errors import NotFoundError
 from tagcast.instant import rfc3339
 from tagcast.model import Topic, TopicSettings
 from tagcast.ports import World
-from tagcast.registry.topics import change_topic, delete_topic, get_topic, list_topics, put_topic, retained_count
+from tagcast.registry.directory import read_topic
+from tagcast.registry.topics import change_topic, delete_topic, list_topics, put_topic, retained_count
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import Instant
@@ -89,7 +90,7 @@ def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answe
 def lost_in(world: World, topic: str, what: str) -> str | None:
     """Return why messages of the kind *what*, such as events, would be lost in *topic* now, or None."""
     try:
-        found = get_topic(world, topic)
+        found = read_topic(world, topic)
     except NotFoundError:
         return f"The topic {topic} for {what} does not exist. They are lost until you create it"
     if not found.subscription_count:
@@ -99,7 +100,7 @@ def lost_in(world: World, topic: str, what: str) -> str | None:
 
 def _wanted_version(world: World, request: Request[Any], *, may_create: bool = False) -> int | None:
     """Return the version that a conditional request requires; None without a condition."""
-    return request.version("topic", lambda: get_topic(world, request.topic).version, may_create=may_create)
+    return request.version("topic", lambda: read_topic(world, request.topic).version, may_create=may_create)
 
 
 def put(world: World, request: Request[TopicBody]) -> Answer:
@@ -121,7 +122,7 @@ def change(world: World, request: Request[TopicPatch]) -> Answer:
 
 def answer_topic(world: World, request: Request[None]) -> Answer:
     """Answer with one topic and its number of retained messages."""
-    return _answer(world, get_topic(world, request.topic), retained_messages=retained_count(world, request.topic))
+    return _answer(world, read_topic(world, request.topic), retained_messages=retained_count(world, request.topic))
 
 
 def answer_topics(world: World, request: Request[None]) -> Answer:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tagcast.delivery.publishing import publish_matched
 from tagcast.model import Draft, FilterType
-from tagcast.registry.topics import get_topic
+from tagcast.registry.directory import read_topic
 
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BATCH_BYTES_MAX, BATCH_MAX, TAGS_MAX
@@ -46,7 +46,7 @@ def _published(request: CmqRequest, name: str, bodies: Sequence[str]) -> list[st
     routing_key = given.optional("routingKey")
     if routing_key is not None:
         check_key("routingKey", routing_key)
-    elif get_topic(request.world, topic).filter_type is FilterType.ROUTING_KEY:
+    elif read_topic(request.world, topic).filter_type is FilterType.ROUTING_KEY:
         raise CmqError(CmqFault.NO_ROUTING_KEY)
     drafts = [Draft(body.encode(), tags=tags, routing_key=routing_key) for body in bodies]
     return [accepted.message_id for accepted in publish_matched(request.world, topic, drafts)]

@@ -9,8 +9,9 @@ from tagcast.errors import ConflictError, NotFoundError, PreconditionFailedError
 from tagcast.model import FilterType, Subscription, SubscriptionSettings, Topic
 from tagcast.operating.lanes import lane_view
 from tagcast.operating.verification import put_verified
-from tagcast.registry import subscribing, subscriptions
-from tagcast.registry.topics import get_topic
+from tagcast.registry import subscriptions
+from tagcast.registry.directory import read_topic
+from tagcast.registry.subscribing import NO_VERSION, SubscriptionRequest
 from tagcast.rows import stored
 
 from tagcast_aws.api.limits import TIMEOUT_S_DEFAULT
@@ -35,15 +36,16 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
         content_format=content_format(given, target.protocol, None),
         secret=None,
     )
-    topic = get_topic(world, topic_name)
+    topic = read_topic(world, topic_name)
     settings = replace(settings, filter=_required(filters, topic))
     if topic.subscription_count >= SUBSCRIPTIONS_MAX:
         raise CmqError(CmqFault.SUBSCRIPTION_EXISTS if _exists(request) else CmqFault.SUBSCRIPTIONS)
     try:
         if world.verification.of_cmq:
-            made, _ = put_verified(world, topic_name, name, settings, subscribing.NO_VERSION, verification="required")
+            wanted = SubscriptionRequest(name, settings, NO_VERSION, verification="required")
+            made, _ = put_verified(world, topic_name, wanted)
         else:
-            made, _ = subscriptions.put_subscription(world, topic_name, name, settings, subscribing.NO_VERSION)
+            made, _ = subscriptions.put_subscription(world, topic_name, name, settings, NO_VERSION)
     except PreconditionFailedError:
         raise CmqError(CmqFault.SUBSCRIPTION_EXISTS) from None
     except ConflictError:
@@ -76,7 +78,7 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
     given, world = request.given, request.world
     topic_name, name = given.topic(), given.subscription()
     filters = Filters.of(given, CmqFault.FILTER_TAGS)
-    topic = get_topic(world, topic_name)
+    topic = read_topic(world, topic_name)
     wanted = filters.read_by(topic)
 
     def changed(known: SubscriptionSettings) -> SubscriptionSettings:
@@ -136,7 +138,7 @@ def list_subscriptions(request: CmqRequest) -> dict[str, object]:
     """List the subscriptions of a topic by a part of their names."""
     topic, word = request.given.topic(), (request.given.value("searchWord") or "").lower()
     store = request.world.store
-    get_topic(request.world, topic)
+    read_topic(request.world, topic)
     found = [each.name for each in stored.every_subscription(store, topic) if word in each.name.lower()]
     part = stored.subscriptions(store, topic, request.part(found, SUBSCRIPTIONS_PAGE_MAX)).values()
     return {"totalCount": len(found), "subscriptionList": [_listed(each) for each in part]}

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from tagcast.errors import ConflictError, PreconditionFailedError
 from tagcast.model import FilterType, TopicSettings
-from tagcast.registry.topics import create_topic, delete_topic, get_topic, resize_topic, retained_count, search_topics
+from tagcast.registry.directory import read_topic
+from tagcast.registry.topics import create_topic, delete_topic, resize_topic, retained_count, search_topics
 
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BODY_BYTES_ASKED_MAX, BODY_BYTES_MAX, BODY_BYTES_MIN, TOPICS_PAGE_MAX
@@ -34,7 +35,7 @@ def create(request: CmqRequest) -> dict[str, object]:
 
 def set_attributes(request: CmqRequest) -> dict[str, object]:
     """Update the maximal message size. The size that GetTopicAttributes shows stays, also beyond CMQ's bounds."""
-    known = get_topic(request.world, request.given.topic())
+    known = read_topic(request.world, request.given.topic())
     if request.given.optional("maxMsgSize") == str(known.settings.body_bytes_max):
         return {}
     size = _size(request)
@@ -45,7 +46,7 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
 
 def get_attributes(request: CmqRequest) -> dict[str, object]:
     """Return one topic. The default filter type is tags."""
-    topic = get_topic(request.world, request.given.topic())
+    topic = read_topic(request.world, request.given.topic())
     filter_type = topic.filter_type or FilterType.TAGS
     return {
         "topicId": format_id(topic.topic_id),

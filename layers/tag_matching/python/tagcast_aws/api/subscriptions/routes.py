@@ -18,6 +18,7 @@ from tagcast.ports import World
 from tagcast.pulling.group import queue_counts
 from tagcast.registry.filter_change import change_filter
 from tagcast.registry.rotation import rotate_secret
+from tagcast.registry.subscribing import SubscriptionRequest
 from tagcast.registry.subscriptions import (
     delete_subscription,
     filter_versions,
@@ -68,20 +69,13 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
     dead_letters = request.body.settings().dead_letter_topic
     check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
-    wanted = _wanted_version(world, request, may_create=True)
-    settings = add_certificate(request.body.settings(), request.body.client_certificate)
+    version, body = _wanted_version(world, request, may_create=True), request.body
+    settings = add_certificate(body.settings(), body.client_certificate)
     secret, untold = make_secret(world, settings.secret)
     settings = replace(settings, secret=secret)
+    wanted = SubscriptionRequest(request.subscription, settings, version, body.keeps, body.verification)
     try:
-        subscription, is_new = put_verified(
-            world,
-            request.topic,
-            request.subscription,
-            settings,
-            wanted,
-            verification=request.body.verification,
-            keeps=request.body.keeps,
-        )
+        subscription, is_new = put_verified(world, request.topic, wanted)
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(point_to_target(fault, settings.endpoint) for fault in error.faults)) from None
     return answer_with_lane(world, subscription, 201 if is_new else 200, _secrets_once(untold))
