@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
@@ -16,11 +15,9 @@ from tagcast.model import Subscription
 from tagcast.ports import GroupQueue
 from tagcast.registry import subscriptions
 from tagcast.registry.directory import Directory, directory_of, kept_directory_of
-from tagcast.registry.filter_history import ALONE_MAX, versions_in_force
 from tagcast.registry.reading import READ_AT_ONCE, READ_FOR_S
 from tagcast.repairing.removals import remove_orphans
 from tagcast.rows.stored import ROWS_AT_ONCE
-from tagcast.rows.subscription import version_put
 from tagcast.rows.topic import RECENT_MAX
 from tagcast.tables import Row
 
@@ -140,17 +137,11 @@ def test_a_publish_is_answered_after_some_seconds_of_reading_and_in_the_end_it_i
     assert refused == 2
 
 
-def test_queues_and_versions_are_looked_up_without_all_rows_in_memory(wide: FakeWorld) -> None:
+def test_queues_are_looked_up_without_all_rows_in_memory(wide: FakeWorld) -> None:
     group = GroupQueue.of(wide.group("z", topic="wide"))
-    changed = [wide.subscribe(f"subscriber-{number:06d}", topic="wide") for number in range(ALONE_MAX + 1)]
-    wide.group_queues.make(replace(group, subscription_id=changed[0].subscription_id))
-    last = 2 + ROWS_AT_ONCE // ALONE_MAX
-    for one, version in product(changed, range(2, last + 1)):
-        wide.store.write(version_put(replace(one, version=version), version))
+    wide.group_queues.make(replace(group, subscription_id=wide.subscribe(FIRST, topic="wide").subscription_id))
     wide.store.most_rows_at_once = 0
 
     assert asyncio.run(remove_orphans(wide.world)) == 1
     assert set(wide.group_queues.every()) == {group}
-    found = versions_in_force(wide.world, "wide", last, {one.ordinal for one in changed})
-    assert [each.version for each in found.values()] == [last] * len(changed)
     assert wide.store.most_rows_at_once == ROWS_AT_ONCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tagcast.errors import ConflictError, NotFoundError, PreconditionFailedError
+from tagcast.errors import ConflictError, PreconditionFailedError
 from tagcast.model import FilterType, Subscription, SubscriptionSettings, Topic
 from tagcast.operating.lanes import lane_view
 from tagcast.operating.verification import put_verified
@@ -39,7 +39,8 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
     topic = read_topic(world, topic_name)
     settings = replace(settings, filter=_required(filters, topic))
     if topic.subscription_count >= SUBSCRIPTIONS_MAX:
-        raise CmqError(CmqFault.SUBSCRIPTION_EXISTS if _exists(request) else CmqFault.SUBSCRIPTIONS)
+        exists = stored.subscription(world.store, topic_name, name) is not None
+        raise CmqError(CmqFault.SUBSCRIPTION_EXISTS if exists else CmqFault.SUBSCRIPTIONS)
     try:
         if world.verification.of_cmq:
             wanted = SubscriptionRequest(name, settings, NO_VERSION, verification="required")
@@ -51,14 +52,6 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
     except ConflictError:
         raise CmqError(CmqFault.SUBSCRIPTIONS) from None
     return {"subscriptionId": format_id(made)}
-
-
-def _exists(request: CmqRequest) -> bool:
-    try:
-        subscriptions.get_subscription(request.world, request.given.topic(), request.given.subscription())
-    except NotFoundError:
-        return False
-    return True
 
 
 def _required(filters: Filters, topic: Topic) -> dict[str, object] | None:

@@ -84,52 +84,50 @@ _FAILURES: dict[str, Any] = {
 def webhooks(reference: str) -> dict[str, Any]:
     """Return the ``webhooks`` section; *reference* names the schema of :class:`PushBody`."""
     body, others = {"$ref": reference}, "The body alone (simplified), or CloudEvents 1.0 in binary mode."
-    push: dict[str, Any] = {
-        "operationId": "receive",
-        "summary": "A message is pushed to an HTTP endpoint",
-        "tags": ["publishing"],
-        "parameters": _parameters(_HEADERS),
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": body, "example": EXAMPLE},
-                "*/*": {"description": others, "schema": {}},
-            },
+    push = _operation(
+        "receive",
+        "A message is pushed to an HTTP endpoint",
+        _HEADERS,
+        {
+            "application/json": {"schema": body, "example": EXAMPLE},
+            "*/*": {"description": others, "schema": {}},
         },
-        "responses": {
-            "2XX": {"description": "The message was processed; it is not pushed again."},
-            "default": {"description": "The push failed: it is retried by the retry strategy."},
-        },
-    }
+        {"description": "The message was processed; it is not pushed again."},
+        "The push failed: it is retried by the retry strategy.",
+    )
     taken = "All messages were processed, except those listed in the response."
-    batch: dict[str, Any] = {
-        "operationId": "receive_batch",
-        "summary": "Several messages are pushed to the endpoint of a subscription with batches",
-        "tags": ["publishing"],
-        "parameters": _parameters(_BATCH_HEADERS),
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": {"type": "array", "items": body}, "example": [EXAMPLE]},
-                "application/cloudevents-batch+json": {"schema": {"type": "array", "items": {"type": "object"}}},
-            },
+    batch = _operation(
+        "receive_batch",
+        "Several messages are pushed to the endpoint of a subscription with batches",
+        _BATCH_HEADERS,
+        {
+            "application/json": {"schema": {"type": "array", "items": body}, "example": [EXAMPLE]},
+            "application/cloudevents-batch+json": {"schema": {"type": "array", "items": {"type": "object"}}},
         },
-        "responses": {
-            "2XX": {"description": taken, "content": {"application/json": {"schema": _FAILURES}}},
-            "default": {"description": "The batch failed: its first message is retried alone."},
-        },
-    }
+        {"description": taken, "content": {"application/json": {"schema": _FAILURES}}},
+        "The batch failed: its first message is retried alone.",
+    )
     return {"push": {"post": push}, "push_batch": {"post": batch}}
 
 
-def _parameters(headers: Mapping[str, str]) -> list[dict[str, Any]]:
-    return [
+def _operation(
+    name: str, summary: str, headers: Mapping[str, str], content: dict[str, Any], taken: dict[str, Any], failed: str
+) -> dict[str, Any]:
+    parameters = [
         {
-            "name": name,
+            "name": header,
             "in": "header",
-            "required": name not in _OPTIONAL,
+            "required": header not in _OPTIONAL,
             "description": text,
             "schema": {"type": "string"},
         }
-        for name, text in headers.items()
+        for header, text in headers.items()
     ]
+    return {
+        "operationId": name,
+        "summary": summary,
+        "tags": ["publishing"],
+        "parameters": parameters,
+        "requestBody": {"required": True, "content": content},
+        "responses": {"2XX": taken, "default": {"description": failed}},
+    }
