@@ -57,10 +57,10 @@ def why_refused(headers: Mapping[str, str], port: int, configured: str = "") -> 
     >>> why_refused({"host": "localhost:80", "sec-fetch-site": "same-site"}, 80)
     'pages of other origins may not call the local stack'
     >>> why_refused({"host": "evil.example:80"}, 80)
-    "this is another host's name"
+    'the local stack has another name: call 127.0.0.1 or localhost at its port, or start it with --host NAME'
     """
     if not is_own_host(headers.get("host"), port, configured):
-        return "this is another host's name"
+        return "the local stack has another name: call 127.0.0.1 or localhost at its port, or start it with --host NAME"
     if is_foreign(headers.get("origin"), port) or headers.get("sec-fetch-site", "none") not in OWN_SITES:
         return "pages of other origins may not call the local stack"
     return ""
