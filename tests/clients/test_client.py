@@ -45,6 +45,7 @@ from tagcast_client import (
 )
 from tagcast_client.batches import BATCH_BYTES_MAX, parts
 from tagcast_client.models import Subscription
+from tagcast_client.settings import AnyFilter
 
 from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status, undecodable
 from tests.fakes.stream import FakeStream
@@ -433,6 +434,21 @@ def test_no_part_of_a_batch_of_subscriptions_is_too_large() -> None:
         items = [sized(1_000_000), sized(BATCH_BYTES_MAX - 1_000_000 - empty + over)]
         sizes = [len(json.dumps({"subscriptions": part, "replace": False})) for _, part in parts(items)]
         assert max(sizes) <= BATCH_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Filter.sql(f"a = '{chr(34) * 16_000}'"),
+        Filter.pattern({"a": [str(number) for number in range(300)]}),
+    ],
+    ids=["an answer full of quotes", "values"],
+)
+def test_a_hundred_of_the_largest_filters_are_created_in_as_many_parts_as_the_api_needs(
+    client: Client, wanted: AnyFilter
+) -> None:
+    several: list[NamedSubscription] = [{"name": f"s{n}", "endpoint": HOOK, "filter": wanted} for n in range(100)]
+    assert all(isinstance(each, Subscription) for each in client.create_subscriptions("orders", several))
 
 
 def test_of_two_subscriptions_with_one_name_none_replaces_the_other_in_whatever_part_it_is(

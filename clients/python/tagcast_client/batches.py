@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ from tagcast_client.instants import json_default
 
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
-EVENT_BYTES_MAX = 6 * 1024 * 1024 - 64 * 1024
-"""A function gets the body as a JSON text in an event, so quotes and backslashes count twice."""
-_BATCH_BYTES_AROUND = len('{"subscriptions": [], "replace": false}')
+BATCH_VALUES_MAX = 20_000
+ENCODED_BYTES_MAX = 5_500_000
+"""A function gets and answers subscriptions as a text in JSON, so quotes and backslashes count twice."""
+_AROUND = '{"subscriptions": [], "replace": false}'
+_TEXT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
 def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
@@ -23,13 +26,14 @@ def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Ma
     >>> [(place, len(part)) for place, part in parts([{"body": "x"}] * 250)]
     [(0, 100), (100, 100), (200, 50)]
     """
-    start, size = 0, _BATCH_BYTES_AROUND
+    start, size, values = 0, _size(_AROUND), _values(_AROUND)
     for place, item in enumerate(items):
-        more = _size(json.dumps(item, default=json_default) + ", ")  # At most: `Operation.content` escapes less.
-        if place > start and (place - start == BATCH_MESSAGES_MAX or size + more > BATCH_BYTES_MAX):
+        text = json.dumps(item, default=json_default) + ", "  # At most: `Operation.content` escapes less.
+        size, values = size + _size(text), values + _values(text)
+        is_full = place - start == BATCH_MESSAGES_MAX or size > BATCH_BYTES_MAX or values > BATCH_VALUES_MAX
+        if is_full and place > start:
             yield start, items[start:place]
-            start, size = place, _BATCH_BYTES_AROUND
-        size += more
+            start, size, values = place, _size(_AROUND + text), _values(_AROUND + text)
     if start < len(items):
         yield start, items[start:]
 
@@ -38,10 +42,19 @@ def _size(text: str) -> int:
     """Return the bytes of *text* that count towards the size limit of a request.
 
     >>> _size("x" * 99), _size('"' * 99)
-    (99, 134)
+    (99, 151)
     """
-    in_event = len(text) + text.count('"') + text.count("\\")
-    return max(len(text), -(-in_event * BATCH_BYTES_MAX // EVENT_BYTES_MAX))
+    encoded = len(text) + text.count('"') + text.count("\\")
+    return max(len(text), -(-encoded * BATCH_BYTES_MAX // ENCODED_BYTES_MAX))
+
+
+def _values(text: str) -> int:
+    """Return the values in *text* that count towards the limit of a request: all behind a comma or a bracket.
+
+    >>> _values('{"a": ["b,", []]}, ')
+    5
+    """
+    return sum(map(_TEXT.sub("", text).count, ",[{"))
 
 
 def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
