@@ -12,7 +12,7 @@ from tagcast.filters.event_pattern.event import Decimals, Event, Value
 from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row, read_value
 from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.index.event_column import Column
-from tagcast.filters.sql92.cell_tests import bits_of
+from tagcast.filters.sql92.cell import bits_of
 
 HANDFUL_MAX = 12
 _STEP = 8

@@ -10,15 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tagcast.filters.sql92 import CompiledExpression, Dialect
-from tagcast.filters.sql92.access import Popularity
+from tagcast.filters.sql92.access import Popularity, may_hide, plan_of
 from tagcast.filters.sql92.alternatives import alternatives_of
 from tagcast.filters.sql92.cell import SqlCell, SqlList, cell_rows, cells_of
-from tagcast.filters.sql92.entry import SqlEntry
+from tagcast.filters.sql92.entry import FullExpression, SqlEntry, Suspect
 from tagcast.filters.sql92.failing import failing_dimensions
-from tagcast.filters.sql92.plan import may_hide, plan_of
 from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, PropertyReadings, Reading, as_row, from_row
-from tagcast.filters.sql92.suspect import Suspect
-from tagcast.filters.sql92.whole import FullExpression
 
 _Cells = tuple[SqlCell | SqlList, ...]
 _Found = list[SqlEntry] | bytes

@@ -1,15 +1,357 @@
 """Entries with the same key, evaluated together: one bit for each entry, one test for each property and comparison."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress
-from typing import Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress
+from typing import Any, NamedTuple
 
-from tagcast.filters.sql92.cell_tests import Bits, Hits, bits_of, test_of
-from tagcast.filters.sql92.columns import Columns, columns_of
-from tagcast.filters.sql92.entry import SqlEntry
-from tagcast.filters.sql92.readings import TEXT, PropertyReadings, Reading
-from tagcast.filters.sql92.terms import ANY
-from tagcast.filters.sql92.whole import FullExpression
+from tagcast.filters.sql92.entry import FullExpression, SqlEntry
+from tagcast.filters.sql92.readings import TEXT, Dimension, PropertyReadings, Reading, as_row, float_of, from_row
+from tagcast.filters.sql92.terms import (
+    ABOVE,
+    ANY,
+    AT_LEAST,
+    AT_MOST,
+    BELOW,
+    BOUNDS,
+    CONTAINS,
+    ENDS,
+    LIKE,
+    MISSING,
+    NONE,
+    NOT,
+    PRESENT,
+    STARTS,
+    Term,
+    is_search,
+    search_of,
+)
+
+_FEW_OWNERS = 8
+_Column = tuple[Dimension, str, int]
+"""A property, a test, and a number that separates repeated tests of one entry."""
+_Asked = list[tuple[int, tuple[Reading, ...]]]
+"""Places, each with the values of its term."""
+_ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
+
+
+class Columns(NamedTuple):
+    """The entries of a cell as plain lists. A place is the position of a bit.
+
+    - ``always``: the owners of entries that always match.
+    - ``below``: property → text → owners.
+    - ``firsts``: the owner at each place.
+    - ``crowds``: for each entry with many owners, its place and the owners after the first.
+    - ``partial``: each place whose entry needs its full expression, with the index of the expression.
+    - ``tests``: for each test, how the text is read, the property, the test, its values, and the places of each value.
+    """
+
+    always: list[int]
+    below: dict[str, dict[str | None, list[int]]]
+    firsts: list[int]
+    crowds: list[tuple[int, list[int]]]
+    partial: list[tuple[int, int]]
+    tests: list[tuple[str, str, str, Any, Any]]
+
+
+def columns_of(entries: Iterable[SqlEntry]) -> Columns:
+    """Return the index entries of SQL filters as columns.
+
+    >>> term = Term(Dimension("number", "a"), "above", (5,))
+    >>> columns_of([SqlEntry([7], (), None), SqlEntry([8], (term,), None)])[2:]
+    ([8], [], [], [('number', 'a', 'above', [5], [0])])
+    """
+    columns = Columns([], {}, [], [], [], [])
+    asked: dict[_Column, _Asked] = {}
+    for entry in entries:
+        terms = merge_terms(entry.terms)
+        if any(column[1] == ANY and not values for column, values in terms.items()):
+            continue  # Nothing has two values at once.
+        text = _only_text(terms) if entry.whole is None else None
+        if entry.whole is None and not terms:
+            columns.always.extend(entry.owners)
+        elif text is not None:
+            below = columns.below.setdefault(text, {})
+            for values in terms.values():
+                for value in values:
+                    below.setdefault(str(value), []).extend(entry.owners)
+        else:
+            _place(columns, entry, terms, asked)
+    columns.tests.extend(_test(column, asked[column]) for column in sorted(asked, key=_turn))
+    return columns
+
+
+def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
+    """Merge terms with the same property and test where one term can express several.
+
+    >>> a = Dimension("number", "a")
+    >>> merge_terms([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
+    {(Dimension(kind='number', name='a'), 'above', 0): (7,), (Dimension(kind='number', name='a'), 'none', 0): (9,)}
+    """
+    found: dict[_Column, tuple[Reading, ...]] = {}
+    counts: dict[tuple[Dimension, str], int] = {}
+    for dimension, test, values in terms:
+        key = dimension, test, 0
+        known = found.get(key)
+        if known is None:
+            found[key] = values
+        elif test == ANY:
+            found[key] = tuple(value for value in known if value in values)
+        elif test == NONE:
+            found[key] = known + values
+        elif test in BOUNDS:
+            found[key] = (max if test in (ABOVE, AT_LEAST) else min)(known, values)
+        elif is_search(test):
+            count = counts[dimension, test] = counts.get((dimension, test), 0) + 1
+            found[dimension, test, count] = values
+    return found
+
+
+def _only_text(terms: dict[_Column, tuple[Reading, ...]]) -> str | None:
+    """Return the property whose text is the only condition, or None."""
+    if len(terms) == 1:
+        for (kind, name), test, _ in terms:
+            if kind == TEXT and test == ANY:
+                return name
+    return None
+
+
+def _turn(column: _Column) -> int:
+    """Return the rank of a test: fast and selective tests come first."""
+    return _ORDER.index(column[1]) if column[1] in _ORDER else len(_ORDER)
+
+
+def _place(
+    columns: Columns, entry: SqlEntry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
+) -> None:
+    """Give an entry its bits."""
+    many = len(entry.owners) > _FEW_OWNERS
+    for owner in entry.owners[:1] if many else entry.owners:
+        place = len(columns.firsts)
+        columns.firsts.append(owner)
+        if many:
+            columns.crowds.append((place, entry.owners[1:]))
+        if entry.whole is not None:
+            columns.partial.append((place, entry.whole))
+        for column, values in terms.items():
+            asked.setdefault(column, []).append((place, values))
+
+
+def _test(column: _Column, rows: _Asked) -> tuple[str, str, str, Any, Any]:
+    (kind, name), test, _ = column
+    if test in BOUNDS:
+        rows = sorted(rows, key=lambda row: (float_of(row[1][0]), row[1][0]))
+        return kind, name, test, [as_row(values[0]) for _, values in rows], [place for place, _ in rows]
+    if test in (MISSING, PRESENT):
+        return kind, name, test, [], [place for place, _ in rows]
+    grouped: dict[Reading | tuple[Reading, ...], list[int]] = {}
+    for place, values in rows:
+        for value in [values] if is_search(test) else values:
+            grouped.setdefault(value, []).append(place)
+    shown = [list(value) if isinstance(value, tuple) else as_row(value) for value in grouped]
+    return kind, name, test, shown, list(grouped.values())
+
+
+Bits = Callable[[PropertyReadings], int]
+_STEP = 8
+_REMEMBERED_MAX = 128
+_ONE = ord("1")
+
+
+def bits_of(places: Sequence[int], count: int) -> int:
+    """Return an integer of ``count`` bits in which the bits at *places* are set.
+
+    >>> bits_of([0, 3], 4), bits_of([], 4), bits_of(range(20), 20) == (1 << 20) - 1
+    (9, 0, True)
+    """
+    if len(places) < _STEP:
+        bits = 0
+        for place in places:
+            bits |= 1 << place
+        return bits
+    digits = bytearray(b"0") * count
+    for place in places:
+        digits[~place] = _ONE
+    return int(digits, 2)
+
+
+class Hits:
+    """The values of one column, each with its remaining bits, and the bits for any other value."""
+
+    __slots__ = ("_count", "_places", "free", "ready")
+
+    def __init__(self, values: Sequence[Reading], places: Sequence[list[int]], count: int) -> None:
+        self.free = free_of(list(chain.from_iterable(places)), count)
+        self._count = count
+        self._places: dict[Reading | None, list[int]] = dict(zip(values, places, strict=True))
+        self.ready: dict[Reading | None, int] = {}
+
+    def bits(self, value: Reading | None) -> int:
+        """Return the bits that remain for a value, or for a missing property (None)."""
+        found = self.ready.get(value)
+        if found is None:
+            places = self._places.get(value)
+            if places is None:
+                return self.free
+            found = self.ready[value] = self.free | bits_of(places, self._count)
+        return found
+
+
+def free_of(places: Sequence[int], count: int) -> int:
+    """Return ``count`` bits; all bits are set except the bits at *places*."""
+    return (1 << count) - 1 & ~bits_of(places, count)
+
+
+def test_of(kind: str, name: str, test: str, values: Any, places: Any, count: int) -> Bits:
+    """Return the test of one column of a cell of ``count`` entries."""
+    return _TESTS[test](Dimension(kind, name), values, places, count)
+
+
+def _any(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
+    hits = Hits(_readings(dimension, values), places, count)
+    return lambda view: hits.bits(view.get(dimension))
+
+
+def _none(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
+    hits = Hits(_readings(dimension, values), places, count)
+    free, every = hits.free, (1 << count) - 1
+
+    def bits(view: PropertyReadings) -> int:
+        value = view.get(dimension)
+        # Excluded values: every entry with such a term remains, except those found by the value.
+        return free if value is None else every ^ (hits.bits(value) ^ free)
+
+    return bits
+
+
+def _readings(dimension: Dimension, values: Any) -> Sequence[Reading]:
+    return values if dimension.kind == TEXT else [from_row(dimension.kind, value) for value in values]
+
+
+def _missing(dimension: Dimension, _: Any, places: Any, count: int) -> Bits:
+    free, every = free_of(places, count), (1 << count) - 1
+    return lambda view: free if dimension.name in view.texts else every
+
+
+def _present(dimension: Dimension, _: Any, places: Any, count: int) -> Bits:
+    free, every = free_of(places, count), (1 << count) - 1
+    return lambda view: every if dimension.name in view.texts else free
+
+
+def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
+    """Return the test of sorted bounds. A value satisfies the first or the last of these bounds."""
+    lower = test in (ABOVE, AT_LEAST)
+    bisect = bisect_left if test in (ABOVE, AT_MOST) else bisect_right
+
+    def make(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
+        floats = list(map(float, values))
+        free = free_of(places, count)
+        steps = _prefixes(places, free if lower else (1 << count) - 1)
+        remembered: dict[Reading, int] = {}
+
+        def bits(view: PropertyReadings) -> int:
+            value = view.get(dimension)
+            if value is None:
+                return free
+            found = remembered.get(value)
+            if found is not None:
+                return found
+            near = view.nearest(dimension, value)
+            last = bisect(floats, near)
+            if near in floats[last - 1 if last else 0 : last + 1]:
+                first, behind = bisect_left(floats, near), bisect_right(floats, near)
+                last = bisect(values, value, first, behind, key=lambda row: from_row(dimension.kind, row))
+            step = (last + _STEP // 2) // _STEP
+            found = steps[step]
+            for place in places[step * _STEP : last] or places[last : step * _STEP]:
+                found ^= 1 << place
+            if len(remembered) >= _REMEMBERED_MAX:
+                remembered.clear()
+            remembered[value] = found
+            return found
+
+        return bits
+
+    return make
+
+
+def _prefixes(places: Sequence[int], bits: int) -> list[int]:
+    """Return cumulative bits at every ``_STEP``-th bound."""
+    steps = [bits]
+    for first in range(0, len(places), _STEP):
+        for place in places[first : first + _STEP]:
+            bits ^= 1 << place
+        steps.append(bits)
+    return steps
+
+
+def _searched(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
+    negated = test.startswith(NOT)
+    search = test.removeprefix(NOT)
+    finder = _by_length if search in (STARTS, ENDS) else _one_by_one
+
+    def make(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
+        found_in = finder(
+            search, {tuple(value): bits_of(each, count) for value, each in zip(values, places, strict=True)}
+        )
+        free, every = free_of(list(chain.from_iterable(places)), count), (1 << count) - 1
+        name = dimension.name
+
+        def bits(view: PropertyReadings) -> int:
+            text = view.texts.get(name)
+            if text is None:
+                return free
+            return every & ~found_in(text) if negated else free | found_in(text)
+
+        return bits
+
+    return make
+
+
+def _one_by_one(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[str], int]:
+    if search == CONTAINS:
+        pairs = [(searched[0], bits) for searched, bits in hits.items()]
+        return lambda text: _union([bits for searched, bits in pairs if searched in text])
+    asked = [(search_of(search, values), bits) for values, bits in hits.items()]
+    return lambda text: _union([bits for holds, bits in asked if holds(text)])
+
+
+def _by_length(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[str], int]:
+    """Return a lookup of prefixes or suffixes. It has one table for each of their lengths."""
+    by_length: dict[int, dict[str, int]] = {}
+    for (searched,), bits in hits.items():
+        by_length.setdefault(len(searched), {})[searched] = bits
+    lengths = sorted(by_length.items())
+
+    def found_in(text: str) -> int:
+        found, size = 0, len(text)
+        for length, by_text in lengths:
+            if length > size:
+                break
+            found |= by_text.get(text[:length] if search == STARTS else text[size - length :], 0)
+        return found
+
+    return found_in
+
+
+def _union(masks: Sequence[int]) -> int:
+    bits = 0
+    for mask in masks:
+        bits |= mask
+    return bits
+
+
+_TESTS: Mapping[str, Callable[[Dimension, Any, Any, int], Bits]] = {
+    ANY: _any,
+    NONE: _none,
+    MISSING: _missing,
+    PRESENT: _present,
+    **{test: _beside(test) for test in BOUNDS},
+    **{
+        prefix + search: _searched(prefix + search) for search in (STARTS, ENDS, CONTAINS, LIKE) for prefix in ("", NOT)
+    },
+}
+
 
 CELL_MAX = 4_096
 ONE_BY_ONE_MAX = 3

@@ -7,10 +7,44 @@ expression: strict refuses this text, and rocketmq ignores it, because RocketMQ 
 from typing import NamedTuple
 
 from tagcast.filters.sql92.dialect import DEPTH_MAX, ELEMENTS_MAX, Dialect
+from tagcast.filters.sql92.java import LONG_MAX
 from tagcast.filters.sql92.like import parse_like
-from tagcast.filters.sql92.literals import check_number, unquote
+from tagcast.filters.sql92.numbers import number_of
 from tagcast.filters.sql92.tokens import END, FLOAT, INTEGER, NAME, TEXT, Lexer, Token
 from tagcast.filters.sql92.tree import TOO_DEEP, Node, Operand, TreeBuilder
+
+_LONG_DIGITS = 19
+
+
+def unquote(token: Token) -> str:
+    """Return the text of a literal in quotes. A doubled quote is one quote; a backslash has no special meaning.
+
+    >>> unquote(Token("text", "'it''s'", 0, 7))
+    "it's"
+    """
+    return token.text[1:-1].replace("''", "'")
+
+
+def check_number(lexer: Lexer, token: Token) -> str:
+    """Return the digits of a number literal, without the suffix ``L``.
+
+    strict refuses exponents above 308. rocketmq refuses whole numbers beyond a long and, like RocketMQ, decimal numbers
+    that are zero or exceed a double.
+    """
+    digits = token.text.rstrip("lL")
+    if lexer.dialect is Dialect.STRICT:
+        if number_of(digits) is None:
+            raise lexer.error(
+                "Number too large", token.start, str(token), "a number", "Exponents up to 308 are allowed"
+            )
+    elif token.kind == INTEGER:
+        if len(digits) > _LONG_DIGITS or int(digits) > LONG_MAX:
+            raise lexer.error("Number too large", token.start, str(token), "a long", f"At most {LONG_MAX} is allowed")
+    elif not 0.0 < float(digits) < float("inf"):
+        hint = "The rocketmq dialect refuses decimal numbers that are zero or exceed a double. Write 0 for zero"
+        raise lexer.error("Decimal number out of range", token.start, str(token), "a number; for zero, 0", hint)
+    return digits
+
 
 _OR, _AND, _NOT, _EQUALITY, _COMPARISON, _SIGN = range(1, 7)
 _BINARY = {"OR": _OR, "AND": _AND, "=": _EQUALITY, "<>": _EQUALITY}
