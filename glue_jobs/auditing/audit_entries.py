@@ -19,7 +19,6 @@ ENDED_WITHIN_MS = 8 * HOUR_MS
 """The search writes the last ends: an hour after the expiry, in passes six hours apart (`tagcast.repairing.search`)."""
 ENTRY = ("topic", "message_id", "ordinal")
 ENDS = tuple(state.value for state in EntryState if state.is_terminal)
-VIOLATION = "kind string, topic string, message_id string, ordinal int, at bigint, detail string"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from tagcast.filters.kinds import compile_filter
-from tagcast.filters.tags import tag_code
+from tagcast.filters.tags import java_hash_code
 from tagcast.model import Draft, Message
 
 MESSAGES, ROUNDS, WANTED = 10_000, 15, 4
@@ -37,9 +37,9 @@ def measure(tags: int) -> tuple[float, float]:
     messages = [
         Message("t", f"{place:020d}", Draft(b"", tags=(chance.choice(names),)), 0, 1) for place in range(MESSAGES)
     ]
-    stored = [(tag_code(message.tags[0]), message) for message in messages]
+    stored = [(java_hash_code(message.tags[0]), message) for message in messages]
     wanted = compile_filter({"kind": "tag_expression", "expression": " || ".join(names[:WANTED])})
-    codes = {tag_code(name) for name in names[:WANTED]}
+    codes = {java_hash_code(name) for name in names[:WANTED]}
     exact = cpu_ns(lambda: sum(wanted.evaluate(message) is True for message in messages))
     both = cpu_ns(lambda: sum(code in codes and wanted.evaluate(message) is True for code, message in stored))
     return exact, both

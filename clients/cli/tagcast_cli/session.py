@@ -30,7 +30,6 @@ TopicName = Annotated[str, typer.Argument(help="Name of the topic.", autocomplet
 SubscriptionName = Annotated[
     str, typer.Argument(help="Name of the subscription.", autocompletion=completion.subscriptions)
 ]
-MessageId = Annotated[str, typer.Argument(help="Id of the message: 20 digits.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum rows of one page.")]
 Cursor = Annotated[str | None, typer.Option(help="Start at this cursor, printed under the previous page.")]
 EveryPage = Annotated[bool, typer.Option("--all", help="Show all pages of the list.")]

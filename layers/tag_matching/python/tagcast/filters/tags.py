@@ -33,14 +33,3 @@ def java_hash_code(text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & _INT_BITS
     return code - 0x1_0000_0000 if code > 0x7FFFFFFF else code
-
-
-def tag_code(tag: str | None) -> int:
-    """Return the 8-byte tag code of a stored message: the sign-extended hash code, or 0 if there is no tag.
-
-    The sign has no meaning. About half of all tags have a negative code.
-
-    >>> tag_code("TagA").to_bytes(8, "big", signed=True).hex(), tag_code(None)
-    ('000000000027a807', 0)
-    """
-    return java_hash_code(tag) if tag else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from tagcast.tables import Row, Value
@@ -20,11 +20,6 @@ def text(row: Row, name: str) -> str:
 def number(row: Row, name: str) -> int:
     """Return a required number."""
     return cast("int", row[name])
-
-
-def texts(row: Row, name: str) -> Sequence[str]:
-    """Return a required list of texts."""
-    return cast("Sequence[str]", row[name])
 
 
 def optional_text(row: Row, name: str) -> str | None:

@@ -53,13 +53,6 @@ def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties
     return made[len(nodes) - 1]
 
 
-def unreadable(nodes: Sequence[Node], properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the properties whose text is not of the type that they are compared with: number or boolean."""
-    names = (_names(nodes, node, want) for node in nodes for want in (_wanted_sort(nodes, node),) if want)
-    found = {name: None for name, want in (pair for pairs in names for pair in pairs) if _odd(properties, name, want)}
-    return tuple(found)
-
-
 def _conditions(nodes: Sequence[Node], node: Node) -> Iterator[int]:
     for child in node.children:
         if nodes[child].operator == "signed":
@@ -89,10 +82,6 @@ def _wanted_sort(nodes: Sequence[Node], node: Node) -> str:
         sorts = {sort_of(nodes, child) for child in node.children}
         return next((sort for sort in ("truth", "number") if sort in sorts), "")
     return ""
-
-
-def _names(nodes: Sequence[Node], node: Node, want: str) -> list[tuple[str, str]]:
-    return [(str(nodes[child].value), want) for child in _properties(nodes, node)]
 
 
 def _properties(nodes: Sequence[Node], node: Node) -> Iterator[int]:

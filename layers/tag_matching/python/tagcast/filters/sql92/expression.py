@@ -6,7 +6,7 @@ from typing import Any
 from tagcast.errors import FilterSyntaxError
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.sql92.dialect import CHARACTERS_MAX, Dialect
-from tagcast.filters.sql92.explain import explain_nodes, unreadable
+from tagcast.filters.sql92.explain import explain_nodes
 from tagcast.filters.sql92.parser import Parser
 from tagcast.filters.sql92.steps import Step, build_steps, run_steps
 from tagcast.filters.sql92.traps import find_traps
@@ -48,16 +48,6 @@ class CompiledExpression:
         'a is missing'
         """
         return explain_nodes(self.text, self.nodes, self.dialect, properties)
-
-    def unreadable_properties(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Return, for a metric, the properties that are compared as numbers or booleans but have another text.
-
-        Return nothing in the rocketmq dialect.
-
-        >>> compile_sql92("price > 100").unreadable_properties({"price": "cheap"})
-        ('price',)
-        """
-        return unreadable(self.nodes, properties) if self.dialect is Dialect.STRICT else ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         plain = tuple(tuple(node) for node in self.nodes)
