@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tagcast.repairing.search import EVERY_S
 from tagcast.rows.message import GARBAGE_S
-from tagcast.sealing.secrets import OPENED_S
-from tagcast_aws.store.signing_key import SIGNING_KEY_KEPT_S
 
-from local.rules.limits import KEY_READ_UNITS, PRICES_USD, READ_UNIT_BYTES, TTL_LATE_S
+from local.rules.limits import PRICES_USD, READ_UNIT_BYTES, TTL_LATE_S
 
 MONTH_S = 30 * 86_400
 OF_A_MESSAGE: Mapping[str, tuple[float, str]] = {
@@ -21,8 +18,8 @@ OF_A_MESSAGE: Mapping[str, tuple[float, str]] = {
     "FIFO queue requests": (1.3, "sqs: a million FIFO requests of 64 KiB"),
 }
 """The operations of a message of up to 1 KB to up to 3 subscribers: their number, and their price per million."""
-ARCHIVED_BYTES = 1_200
-"""The size of one message's archive records."""
+ARCHIVED_BYTES, ROW_BYTES = 1_200, 1_024
+"""The sizes of one message's archive records, and of its row."""
 TRANSITIONS_OF_A_RETRY = 3
 
 
@@ -34,54 +31,20 @@ def usd_of_a_million_messages() -> dict[str, float]:
     """
     found = {name: count * PRICES_USD[price] for name, (count, price) in OF_A_MESSAGE.items()}
     archive = ARCHIVED_BYTES / 1000 * PRICES_USD["firehose: a GB"]
-    return {**found, "archive": archive, "search": search_pass(0).usd_a_million}
+    return {**found, "archive": archive, "search": usd_of_search()}
 
 
-class SearchPass(NamedTuple):
-    """One pass of the search: bytes read, duration, and cost per million messages."""
+def usd_of_search() -> float:
+    """Return the worst-case cost of the search for lost work, per million messages.
 
-    gigabytes: float
-    hours: float
-    usd_a_million: float
+    A row stays for a day of retention, three more days, and DynamoDB's delay of deletion. 4 KB of a scan cost half a
+    unit. At higher message rates a pass takes longer than its interval, so there are fewer passes over a row.
 
-
-SWEPT_SHARE = 210 / 300
-"""A sweep begins every 300 s and works for at most 210 s."""
-
-
-def search_pass(messages_per_s: float, row_bytes: int = 1024) -> SearchPass:
-    """Return the worst-case pass over the table, after a week at this message rate.
-
-    A row stays for a day of retention, three more days, and DynamoDB's delay of deletion. A scan reads one partition
-    after another. A partition allows 3,000 read units a second; 4 KB cost half a unit.
-
-    >>> for rate in (100, 1_000, 5_000):
-    ...     print(*(f"{each:.2f}" for each in search_pass(rate)))
-    53.08 0.86 0.38
-    530.84 8.57 0.26
-    2654.21 42.86 0.05
+    >>> round(usd_of_search(), 2)
+    0.38
     """
-    kept_s = 86_400 + GARBAGE_S + TTL_LATE_S
-    size = messages_per_s * kept_s * row_bytes
-    pass_s = size / (KEY_READ_UNITS * 2 * READ_UNIT_BYTES * SWEPT_SHARE)
-    passes = kept_s / max(pass_s, EVERY_S)
-    units = passes * row_bytes / (2 * READ_UNIT_BYTES)
-    return SearchPass(size / 1e9, pass_s / 3_600, units * PRICES_USD["dynamodb: a million read request units"])
-
-
-def usd_of_keys(processes: float) -> tuple[float, float]:
-    """Return the cost per month of decrypted secrets and signature seeds for this many constantly pushing processes.
-
-    Each process decrypts up to 4 KB of secrets per request, and again when its cache expires.
-
-    >>> [round(usd, 2) for usd in usd_of_keys(100)]
-    [0.86, 4.32]
-    """
-    opened, read = (processes * MONTH_S / kept_s for kept_s in (OPENED_S, SIGNING_KEY_KEPT_S))
-    return (
-        opened / 1e4 * PRICES_USD["kms: ten thousand requests"],
-        read / 1e4 * PRICES_USD["secretsmanager: ten thousand requests"],
-    )
+    passes = (86_400 + GARBAGE_S + TTL_LATE_S) / EVERY_S
+    return passes * ROW_BYTES / (2 * READ_UNIT_BYTES) * PRICES_USD["dynamodb: a million read request units"]
 
 
 def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, float]:

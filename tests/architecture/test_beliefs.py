@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tagcast_cli.smoke_story import STEPS
 
-from local.rules import limits
 from local.template.translated import SOURCE, read_template
 from tests.architecture.test_documents import table_rows, text_of
+from tests.aws import limits
 
 ROOT = Path(__file__).resolve().parents[2]
 LEDGER = "docs/aws-beliefs.md"

@@ -8,18 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tagcast.sealing.secrets import OPENED_S
+from tagcast_aws.store.signing_key import SIGNING_KEY_KEPT_S
 
-from local.rules.costs import OF_A_MESSAGE, search_pass, usd_of_a_million_messages, usd_of_keys
+from local.rules.costs import MONTH_S, OF_A_MESSAGE, usd_of_a_million_messages, usd_of_search
 from local.rules.limits import PRICES_USD
 from local.template.translated import read_template
 from tests.benchmarks.calls import BUDGETS
 from tests.benchmarks.idle_bill import bill, nightly_jobs
 from tests.benchmarks.member_bill import bill as member_bill
+from tests.benchmarks.twinning.bill import search_pass
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 COSTS = (ROOT / "docs/speed-and-cost.md").read_text()
 ARCHIVE = (ROOT / "docs/archive.md").read_text()
+LIMITS = (ROOT / "docs/limits.md").read_text()
 CONSUMERS = (ROOT / "docs/consumers.md").read_text()
 TEMPLATE = read_template(ROOT / "template.yaml")
 
@@ -215,12 +219,21 @@ def test_a_property_without_a_price_is_found() -> None:
 def test_what_a_rotated_key_and_the_search_cost_is_told() -> None:
     costs = " ".join(COSTS.split())
     assert f"{PRICES_USD['kms: a rotation and month']:.2f} USD more after each of its first two years" in costs
-    worst = max(search_pass(rate).usd_a_million for rate in (1, 100, 1_000, 5_000))
-    assert f"| the search for lost work | 3 read units at most | {worst:.2f} |" in costs
-    opened, seed = usd_of_keys(100)
+    assert f"| the search for lost work | 3 read units at most | {usd_of_search():.2f} |" in costs
+    # A hundred processes that push all the time decrypt secrets, and read the seed, whenever their cache expires.
+    opened = 100 * MONTH_S / OPENED_S / 1e4 * PRICES_USD["kms: ten thousand requests"]
+    seed = 100 * MONTH_S / SIGNING_KEY_KEPT_S / 1e4 * PRICES_USD["secretsmanager: ten thousand requests"]
     assert (
         f"decrypting secrets costs {opened:.2f} USD a month, and reading the signing seed costs {seed:.2f} USD" in costs
     )
+
+
+def test_the_size_and_the_pass_of_the_search_are_those_of_its_pace() -> None:
+    passes = [search_pass(rate) for rate in (100, 1_000, 5_000)]
+    hours = [f"{each.hours:.1f} h" for each in passes]
+    told = f"100 messages a second make a table of {passes[0].gigabytes:.0f} GB and a pass of {hours[0]}"
+    assert f"{told}, 1,000 a pass of {hours[1]}, 5,000 one of {hours[2]}" in LIMITS
+    assert max(each.usd_a_million for each in passes) <= usd_of_search()
 
 
 @pytest.mark.parametrize("place", CHOSEN_FREE)

@@ -11,8 +11,8 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from local.rules.limits import ACTIONS, PLACES, QUOTAS, THROUGHPUT, actions_of
 from tests.architecture.test_beliefs import NAMED, TEMPLATE, statements
+from tests.aws.limits import ACTIONS, PLACES, QUOTAS, THROUGHPUT, actions_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("layers/tag_matching/python/tagcast_aws", "functions", "glue_jobs")

@@ -14,10 +14,10 @@ from tagcast_aws.store.dynamodb import WAKE_INDEX
 
 from glue_jobs.package import JOBS
 from local.console.archive_jobs import ENDED_WELL, UNDER_WAY
-from local.rules.limits import STREAM_RETENTION_S
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
 from local.template.translated import FUNCTION, read_template
+from tests.aws.limits import STREAM_RETENTION_S
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = read_template(ROOT / "template.yaml")

@@ -1,5 +1,1 @@
-"""A simulated AWS; its limits are the one table of the project."""
-
-from local.rules import limits
-
-__all__ = ["limits"]
+"""A simulated AWS; its limits are in one table."""

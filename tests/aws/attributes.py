@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.faults import ApiError, UnplayedError
 
 Attribute = Mapping[str, Any]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from local.rules import limits
-from tests.aws import reads
+from tests.aws import limits, reads
 from tests.aws.attributes import Item, invalid
 from tests.aws.calls import Call
 from tests.aws.capacity import throttled

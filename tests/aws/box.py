@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.calls import Call, Caller
 from tests.aws.client import Client
 from tests.aws.faults import (
@@ -149,7 +149,7 @@ class Box:
             if action not in limits.THROUGHPUT:
                 if call.caller.role == ADMINISTRATOR:
                     continue
-                raise UnplayedError(f"local.rules.limits.THROUGHPUT has no row for {action}")
+                raise UnplayedError(f"tests.aws.limits.THROUGHPUT has no row for {action}")
             if not self.quotas.take(*shares_of(action, resource)):
                 raise ApiError(service.throttled[0], "Rate exceeded", status=service.throttled[1])
 

@@ -11,7 +11,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from local.engine.engine import Engine
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.small_account import ROWS, SmallAccount
 from tests.aws.wire import wired

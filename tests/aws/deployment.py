@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import cache, partial
 from random import Random
 
-from local.rules.limits import LARGE_REGION, QuotaPlace
 from tests.aws.box import Box
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.events import ObjectRules, Schedules
@@ -15,6 +14,7 @@ from tests.aws.firehose import Firehose
 from tests.aws.http_api import FunctionUrl, HttpApi
 from tests.aws.kms import KMS
 from tests.aws.lambdas import Functions
+from tests.aws.limits import LARGE_REGION, QuotaPlace
 from tests.aws.network import Network
 from tests.aws.queue_source import QueueSource
 from tests.aws.roles import Roles

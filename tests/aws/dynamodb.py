@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from local.rules import limits
-from tests.aws import batches, key_conditions, reads, statements
+from tests.aws import batches, key_conditions, limits, reads, statements
 from tests.aws.attributes import invalid, read_units
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.capacity import throttled

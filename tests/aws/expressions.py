@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.attributes import Attribute, invalid, text_bytes
 from tests.aws.faults import UnplayedError
 

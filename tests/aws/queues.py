@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.faults import ApiError
 from tests.aws.solo_timeline import Timeline
 

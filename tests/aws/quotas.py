@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from local.rules.limits import LARGE_REGION, QUOTAS, THROUGHPUT, QuotaPlace
+from tests.aws.limits import LARGE_REGION, QUOTAS, THROUGHPUT, QuotaPlace
 from tests.aws.throughput import Bucket
 
 Share = tuple[str, str, float]

@@ -9,8 +9,7 @@ from hashlib import md5
 from operator import itemgetter
 from typing import Any
 
-from local.rules import limits
-from tests.aws import conditions, expressions, key_conditions
+from tests.aws import conditions, expressions, key_conditions, limits
 from tests.aws.attributes import Attribute, Item, invalid, item_bytes
 from tests.aws.key_conditions import Bounds
 from tests.aws.tables import Index, Key, Row, Table

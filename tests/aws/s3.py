@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.response import StreamingBody
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.box import Box, Call, Service
 from tests.aws.faults import ApiError, UnplayedError
 

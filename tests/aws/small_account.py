@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from local.rules.limits import LARGE_REGION, QuotaPlace
 from tests.aws.box import ADMINISTRATOR, Box, Call, Caller
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.faults import Accident, Accidents, Kind
 from tests.aws.firehose import Firehose
 from tests.aws.kms import KMS
+from tests.aws.limits import LARGE_REGION, QuotaPlace
 from tests.aws.s3 import S3
 from tests.aws.secrets_manager import SecretsManager
 from tests.aws.service_model import model_of

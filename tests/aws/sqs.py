@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.attributes import text_bytes
 from tests.aws.box import ACCOUNT, REGION, Call
 from tests.aws.faults import ApiError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from local.rules import limits
 from local.rules.statements import UpdateStatement, read
+from tests.aws import limits
 from tests.aws.attributes import invalid
 from tests.aws.calls import Call
 from tests.aws.faults import ApiError

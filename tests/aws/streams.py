@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.attributes import Attribute
 
 Image = Mapping[str, Attribute]

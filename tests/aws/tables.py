@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.attributes import Attribute, Item, comparable, invalid
 from tests.aws.streams import TTL_IDENTITY, Stream
 from tests.aws.throughput import Throughput

@@ -8,7 +8,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.box import ADMINISTRATOR, Box
 from tests.aws.client import QUOTA, RETRY_COST
 from tests.aws.faults import Kind, Outages, UnplayedError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.contract import BoxWorld, Case, Cases, World, refusal, refused, seen
 from tests.aws.small_account import item, key
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.contract import Case, Cases, World, refusal, refused
 
 CASES = Cases()

@@ -10,7 +10,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.small_account import SmallAccount, item, key
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.streams import Stream

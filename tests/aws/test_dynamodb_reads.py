@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.small_account import SmallAccount, code_of, item, key, scripted
 
 

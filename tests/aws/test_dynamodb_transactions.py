@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.client import RETRYABLE_CODES
 from tests.aws.faults import ApiError
 from tests.aws.small_account import SmallAccount, code_of, item, key, scripted

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.attributes import item_bytes
 from tests.aws.faults import UnplayedError
 from tests.aws.small_account import SmallAccount, code_of, item, key

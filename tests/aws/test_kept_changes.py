@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from local.rules.limits import QUOTAS
 from tests.aws.firehose import RECORDS
+from tests.aws.limits import QUOTAS
 from tests.aws.quiet import quiet
 from tests.aws.scenes import Scene
 

@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from tagcast_aws import wiring
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.administrator import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.environments import Environment

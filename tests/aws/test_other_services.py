@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.firehose import RECORDS, REQUESTS
 from tests.aws.small_account import SmallAccount, code_of, scripted
 

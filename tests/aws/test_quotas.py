@@ -10,7 +10,12 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local.rules.limits import (
+from local.rules.limits import READ_UNIT_BYTES
+from tests.aws.box import ADMINISTRATOR, Box
+from tests.aws.deployment import Deployment
+from tests.aws.http_api import Answer
+from tests.aws.lambdas import Ended
+from tests.aws.limits import (
     KEY_READ_UNITS,
     LAMBDA_CONCURRENCY_NEW,
     LARGE_REGION,
@@ -18,16 +23,11 @@ from local.rules.limits import (
     PAGE_BYTES_MAX,
     PLACES,
     QUOTAS,
-    READ_UNIT_BYTES,
     SMALL_REGION,
     THROUGHPUT,
     QuotaPlace,
     latency,
 )
-from tests.aws.box import ADMINISTRATOR, Box
-from tests.aws.deployment import Deployment
-from tests.aws.http_api import Answer
-from tests.aws.lambdas import Ended
 from tests.aws.small_account import FAST, SmallAccount
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.timeline import Timeline

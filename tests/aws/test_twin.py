@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tagcast.model import Ordering
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.lambdas import Ended
 from tests.benchmarks.calls import BATCH, BUDGETS
 from tests.benchmarks.twin import THRIFT, compare_with_calls

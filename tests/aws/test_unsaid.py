@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.deployment import Deployment
 from tests.aws.histories.history import History
 from tests.aws.histories.plan import draw_plan

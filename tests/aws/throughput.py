@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from local.rules import limits
+from tests.aws import limits
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from local.rules import limits
+from tests.aws import limits
 from tests.aws.attributes import invalid, item_bytes
 from tests.aws.faults import ApiError
 from tests.aws.writes import Intent

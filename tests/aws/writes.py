@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from local.rules import limits
-from tests.aws import conditions, expressions, updates
+from tests.aws import conditions, expressions, limits, updates
 from tests.aws.attributes import Attribute, Item, checked, invalid, item_bytes, size_of, write_units
 from tests.aws.conditions import Condition
 from tests.aws.faults import ApiError

@@ -13,8 +13,9 @@ from typing import Any
 
 from tagcast.rows.lane import WAKE_SHARDS
 
-from local.rules.limits import PRICES_USD, QUEUE_POLL_S, QUEUE_POLLERS
+from local.rules.limits import PRICES_USD
 from local.template.translated import Template, read_template
+from tests.aws.limits import QUEUE_POLL_S, QUEUE_POLLERS
 
 ROOT = Path(__file__).resolve().parents[2]
 DAYS = 30

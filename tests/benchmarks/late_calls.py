@@ -14,7 +14,7 @@ from tagcast.model import Draft, Keep
 from tagcast.rows import stored
 
 from functions.fan_out import app as fan_out
-from local.rules.limits import STALE_MS
+from tests.aws.limits import STALE_MS
 from tests.benchmarks.calls import BATCH, BODY, Meter
 from tests.fakes.queue_records import in_one_order
 from tests.fakes.whole_message import whole_message

@@ -16,7 +16,7 @@ from itertools import product
 from tagcast.model import Ordering
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 
-from local.rules.limits import LARGE_REGION, NEW_ACCOUNT, SMALL_REGION, QuotaPlace
+from tests.aws.limits import LARGE_REGION, NEW_ACCOUNT, SMALL_REGION, QuotaPlace
 from tests.benchmarks.calls import BATCH
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.lockstep import by_calls, by_twin

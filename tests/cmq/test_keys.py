@@ -20,7 +20,7 @@ from tagcast_aws.cmq.keys import (
 from tagcast_aws.store.secret import CachedSecret
 from tagcast_cli.cmq_keys import create_key
 
-from local.rules.limits import SECRET_BYTES_MAX
+from tests.aws.limits import SECRET_BYTES_MAX
 from tests.fakes.log import Log
 from tests.fakes.world import FakeClock
 

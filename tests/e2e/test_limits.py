@@ -11,7 +11,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local.rules import limits
+from tests.aws import limits
 from tests.running_stack import RunningStack
 
 pytestmark = pytest.mark.e2e

@@ -11,9 +11,9 @@ from tagcast.rows.listed import kept_id
 from tagcast.tables import Check, Value
 from tagcast_aws.store.dynamodb import DynamoStore
 
-from local.rules.limits import STALE_MS
 from tests.aws.account import furnished
 from tests.aws.box import ADMINISTRATOR
+from tests.aws.limits import STALE_MS
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import deployed
 from tests.fakes.memory_store import MemoryStore

@@ -12,7 +12,7 @@ from tagcast.memory import Memory
 from tagcast.ports import Key, World
 from tagcast_aws import wiring
 
-from local.rules.limits import EXPIRED_LATE_S
+from tests.aws.limits import EXPIRED_LATE_S
 from tests.simulation.checks import Checks
 from tests.simulation.endpoints import Endpoints
 from tests.simulation.fifo_queue import FifoQueue

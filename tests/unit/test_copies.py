@@ -16,7 +16,7 @@ from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
 from tagcast.tables import Check
 
-from local.rules.limits import TRANSACTION_BYTES_MAX
+from tests.aws.limits import TRANSACTION_BYTES_MAX
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.item_size import row_size

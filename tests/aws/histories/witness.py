@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from tagcast.ports import Key, Table
 from tagcast_aws.store.attributes import to_row
 
-from local.rules.limits import EXPIRED_LATE_S
 from tests.aws.calls import Call
 from tests.aws.environments import Environment, Invocation
 from tests.aws.histories.accidents import HistoryWeather
 from tests.aws.histories.receivers import is_question, listeners
 from tests.aws.lambdas import Ended
+from tests.aws.limits import EXPIRED_LATE_S
 from tests.aws.network import Request
 from tests.aws.strands import Host
 from tests.simulation.baton import Worker

@@ -11,10 +11,10 @@ from typing import Any
 
 from tagcast.model import Ordering
 
-from local.rules.limits import LARGE_REGION, QUEUE_GROWTH_A_MINUTE, QuotaPlace
 from tests.aws import limits
 from tests.aws.administrator import ADMINISTRATOR, administrator
 from tests.aws.deployment import Deployment
+from tests.aws.limits import LARGE_REGION, QUEUE_GROWTH_A_MINUTE, QuotaPlace
 from tests.aws.network import Connection, Request
 from tests.aws.throughput import Throughput
 from tests.aws.unsaid import Unsaid

@@ -7,8 +7,14 @@ to nothing: storage of rows and logs, and puts of Firehose's own objects.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from local.rules.limits import FIFO_SOURCE_BATCH_MAX, LAMBDA_FULL_CPU_MB, PRICES_USD, XRAY_SAMPLED
+from tagcast.repairing.search import EVERY_S
+from tagcast.rows.message import GARBAGE_S
+
+from local.rules.costs import ROW_BYTES
+from local.rules.limits import PRICES_USD, READ_UNIT_BYTES, TTL_LATE_S
+from tests.aws.limits import FIFO_SOURCE_BATCH_MAX, KEY_READ_UNITS, LAMBDA_FULL_CPU_MB, XRAY_SAMPLED
 from tests.benchmarks.twinning.meter import ACCESS_LINE_BYTES, PLATFORM_LINES_BYTES, Usage
 
 MILLION = 1_000_000
@@ -91,3 +97,35 @@ def _waiting_mb_ms(usage: Usage, kind: str) -> float:
 
 def _logged(usage: Usage) -> float:
     return sum(usage.log_bytes.values()) + usage.api_requests * ACCESS_LINE_BYTES
+
+
+class SearchPass(NamedTuple):
+    """One pass of the search: bytes read, duration, and cost per million messages."""
+
+    gigabytes: float
+    hours: float
+    usd_a_million: float
+
+
+SWEPT_SHARE = 210 / 300
+"""A sweep begins every 300 s and works for at most 210 s."""
+
+
+def search_pass(messages_per_s: float, row_bytes: int = ROW_BYTES) -> SearchPass:
+    """Return the worst-case pass over the table, after a week at this message rate.
+
+    A row stays for a day of retention, three more days, and DynamoDB's delay of deletion. A scan reads one partition
+    after another. A partition allows 3,000 read units a second; 4 KB cost half a unit.
+
+    >>> for rate in (100, 1_000, 5_000):
+    ...     print(*(f"{each:.2f}" for each in search_pass(rate)))
+    53.08 0.86 0.38
+    530.84 8.57 0.26
+    2654.21 42.86 0.05
+    """
+    kept_s = 86_400 + GARBAGE_S + TTL_LATE_S
+    size = messages_per_s * kept_s * row_bytes
+    pass_s = size / (KEY_READ_UNITS * 2 * READ_UNIT_BYTES * SWEPT_SHARE)
+    passes = kept_s / max(pass_s, EVERY_S)
+    units = passes * row_bytes / (2 * READ_UNIT_BYTES)
+    return SearchPass(size / 1e9, pass_s / 3_600, units * PRICES_USD["dynamodb: a million read request units"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tagcast.model import Ordering
 
-from local.rules import limits
+from tests.aws import limits
 from tests.benchmarks.twinning.account import TOPIC, Account
 from tests.benchmarks.twinning.play import Course
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from local.rules.limits import LAMBDA_FULL_CPU_MB
 from tests.aws.environments import Environment
+from tests.aws.limits import LAMBDA_FULL_CPU_MB
 from tests.aws.strands import Host, Strand
 from tests.aws.timeline import Timeline
 

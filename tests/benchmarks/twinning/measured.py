@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from tagcast.model import Ordering
 
-from local.rules.costs import search_pass
 from tests.benchmarks.twinning.account import Account, Cell
-from tests.benchmarks.twinning.bill import savings_of, usd_of
+from tests.benchmarks.twinning.bill import savings_of, search_pass, usd_of
 from tests.benchmarks.twinning.bounds import Bound, first_bound, limit_of, taken
 from tests.benchmarks.twinning.computing import Reading
 from tests.benchmarks.twinning.garbage import of_the_young

@@ -11,7 +11,7 @@ import pytest
 from local.engine.aws_request import Call
 from local.engine.engine_process import bound_history
 from local.engine.limit_guard import cut, too_large
-from local.rules import limits
+from tests.aws import limits
 
 RECORD = limits.FIREHOSE_RECORD_BYTES_MAX
 
