@@ -32,19 +32,6 @@ SKEW_S_MAX = 240
 """The largest accepted clock difference. AWS refuses signatures that are more than five minutes off."""
 STREAMS = ("messages", "deliveries", "subscriptions", "lanes")
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
-READS = (
-    "cloudformation:DescribeStackResource",
-    "cloudformation:DescribeStacks",
-    "cloudwatch:DescribeAlarms",
-    "dynamodb:DescribeTable",
-    "dynamodb:DescribeTimeToLive",
-    "firehose:DescribeDeliveryStream",
-    "lambda:GetAccountSettings",
-    "lambda:ListEventSourceMappings",
-    "s3:ListBucket",
-    "sts:GetCallerIdentity",
-)
-"""The permissions for all checks."""
 
 
 class State(StrEnum):

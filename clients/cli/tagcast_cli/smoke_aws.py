@@ -24,32 +24,6 @@ from tagcast_cli import smoke_receiver
 from tagcast_cli.doctor import DENIED, Deployment
 from tagcast_cli.smoke_story import Endpoint, JobRun, MissingRightError, NotPlayedError, PlaceError, Push
 
-RIGHTS = (
-    "cloudformation:DescribeStackResource",
-    "cloudformation:DescribeStacks",
-    "glue:GetJobRun",
-    "glue:GetJobRuns",
-    "glue:StartJobRun",
-    "iam:CreateRole",
-    "iam:DeleteRole",
-    "iam:DeleteRolePolicy",
-    "iam:PassRole",
-    "iam:PutRolePolicy",
-    "lambda:AddPermission",
-    "lambda:CreateFunction",
-    "lambda:CreateFunctionUrlConfig",
-    "lambda:DeleteFunction",
-    "lambda:GetFunctionConfiguration",
-    "s3:GetObject",
-    "s3:ListBucket",
-    "sqs:CreateQueue",
-    "sqs:DeleteMessage",
-    "sqs:DeleteQueue",
-    "sqs:ListQueues",
-    "sqs:ReceiveMessage",
-    "sts:GetCallerIdentity",
-)
-"""The permissions for all steps, besides `execute-api:Invoke`."""
 ACTIONS = {
     "s3:ListObjectsV2": "s3:ListBucket",
     "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
