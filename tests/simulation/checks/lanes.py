@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tagcast.rows.due import DUES, REMEMBERED_MAX
-from tagcast.rows.lane_transitions import TRANSITIONS
 from tagcast.tables import Update
 
 from tests.simulation.baton import Worker
+from tests.simulation.checks.transitions import TRANSITIONS
 from tests.simulation.ledger import SEVERAL, Change, Ledger, Row, delays_ms, is_group, is_independent, ordinal_in
 
 ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact", "retrying")
