@@ -32,6 +32,7 @@ from local.engine import (
     statements,
 )
 from local.engine.asgi import Application
+from local.engine.aws_request import Call
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.checksums import DamageError
 from local.engine.http_server import serve
@@ -41,7 +42,7 @@ from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, Pe
 from local.engine.short_way import ShortWay, enter
 from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
 from local.rules.limits import EXECUTION_EVENTS_MAX
-from local.rules.needs import Account, needs_of
+from local.rules.needs import Account
 
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
@@ -85,8 +86,7 @@ def _why_denied(permissions: Permissions, caller: str, service: str, operation: 
     role = permissions.roles.get(caller)
     if role is None:
         return ""
-    needs = needs_of(permissions.account, service, operation, parameters)
-    denied = next((need for need in needs if not permissions.allowed(role, need)), None)
+    denied = permissions.first_denied(role, Call(service, operation, parameters))
     if denied is None:
         return ""
     return f"User: {permissions.principal(role)} is not authorized to perform: {denied.action} on {denied.resource}"

@@ -1,4 +1,4 @@
-"""Serves the engine's application with aiohttp's server, whose parser is compiled.
+"""Serves the engine's application over HTTP, with aiohttp's server, whose parser is compiled, and over frames.
 
 The engine's own server is pure Python and takes longer per request than most calls.
 """
@@ -6,13 +6,12 @@ The engine's own server is pure Python and takes longer per request than most ca
 import asyncio
 import signal
 from collections.abc import Mapping, MutableMapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from local.engine import frame_server
 from local.engine.asgi import (
     Application,
     Message,
@@ -25,8 +24,96 @@ from local.engine.asgi import (
     headers_of,
     receive_body,
 )
+from local.engine.kept import PersistentState
+from local.functions.frames import LENGTHS, FrameError, lengths_of, pack_frame
 from local.functions.plain_server import plain_server
 from local.rules.browsers import why_refused
+
+JSON = b"application/x-amz-json-1.0"
+
+
+async def listen_to_frames(application: Application, host: str, port: int) -> asyncio.Server:
+    """Start serving. Clients with another protocol are disconnected."""
+    return await asyncio.get_running_loop().create_server(lambda: FrameProtocol(application), host, port)
+
+
+class FrameProtocol(asyncio.Protocol):
+    """One connection, whose calls are answered in order."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._unread = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Store the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, fault: Exception | None) -> None:
+        """Cancel the running call, e.g. a long poll, when its client disconnects."""
+        if self._serving is not None:
+            self._serving.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Serve complete calls."""
+        self._unread += data
+        if self._serving is None:
+            self._serve_next()
+
+    def _serve_next(self) -> None:
+        assert self._transport is not None
+        self._serving = None
+        if len(self._unread) < LENGTHS.size:
+            return
+        try:
+            head_length, body_length = lengths_of(self._unread)
+        except FrameError:
+            self._transport.abort()
+            return
+        body_at = LENGTHS.size + head_length
+        ends_at = body_at + body_length
+        if len(self._unread) < ends_at:
+            return
+        head, body = bytes(self._unread[LENGTHS.size : body_at]), bytes(self._unread[body_at:ends_at])
+        del self._unread[:ends_at]
+        self._serving = asyncio.get_running_loop().create_task(self._serve(self._transport, head, body))
+        self._serving.add_done_callback(self._served)
+
+    async def _serve(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
+        answer = ResponseCollector()
+        await self._application(scope_of(head), receive_body(body, disconnect), answer.send)
+        transport.write(pack_frame(b"%d" % answer.status, answer.body))
+        self._serve_next()
+
+    def _served(self, serving: asyncio.Task[None]) -> None:
+        """Disconnect a client whose call failed in the engine; the loop's handler logs the error."""
+        if not serving.cancelled() and (fault := serving.exception()) is not None:
+            assert self._transport is not None
+            self._transport.abort()
+            serving.get_loop().call_exception_handler({"message": "a call in a frame failed", "exception": fault})
+
+
+def scope_of(head: bytes) -> Scope:
+    """Return the ASGI scope of a call.
+
+    >>> scope_of(b"AWS4-HMAC-SHA256 ...\\nAmazonSQS.SendMessage")["headers"][1]
+    (b'x-amz-target', b'AmazonSQS.SendMessage')
+    """
+    authorization, _, target = head.partition(b"\n")
+    return {
+        "type": "http",
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": "POST",
+        "path": "/",
+        "raw_path": b"/",
+        "query_string": b"",
+        "headers": [(b"authorization", authorization), (b"x-amz-target", target), (b"content-type", JSON)],
+        "client": ("127.0.0.1", 0),
+    }
+
 
 KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
@@ -43,18 +130,8 @@ ASGI_LIMITS: Mapping[str, Any] = {
 """Settings with which aiohttp's server leaves a request unchanged."""
 
 
-class SavedState(Protocol):
-    """The saved state of the application."""
-
-    def restore(self) -> None:
-        """Restore the state after the application has started."""
-
-    async def keep_short(self) -> None:
-        """Keep the saved state small, until cancelled."""
-
-
 async def serve(
-    application: Application, kept: SavedState, host: str, port: int, frames_port: int, known_as: str = ""
+    application: Application, kept: PersistentState, host: str, port: int, frames_port: int, known_as: str = ""
 ) -> None:
     """Start the application, restore its state from *kept*, and serve requests until SIGTERM or SIGINT.
 
@@ -69,7 +146,7 @@ async def serve(
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
     runner = web.ServerRunner(asgi_server(BrowserGuard(application, port, known_as)), shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
-    frames = await frame_server.listen(application, host, frames_port)
+    frames = await listen_to_frames(application, host, frames_port)
     try:
         await web.TCPSite(runner, host, port).start()
         await asyncio.wait((asyncio.ensure_future(ended.wait()), keeping), return_when=asyncio.FIRST_COMPLETED)

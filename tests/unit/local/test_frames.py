@@ -19,9 +19,9 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
-from local.engine import frame_server
 from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, read_body
 from local.engine.engine import Engine
+from local.engine.http_server import listen_to_frames
 from local.functions import sdk_plugin
 from local.functions.frames import FrameCalls, call_head, pack_frame
 from local.stack.stack import Stack, StackOptions
@@ -43,7 +43,7 @@ def served(application: Application) -> Iterator[str]:
     """The address at which an application is served in frames."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda _, told: None)
-    server = loop.run_until_complete(frame_server.listen(application, "127.0.0.1", 0))
+    server = loop.run_until_complete(listen_to_frames(application, "127.0.0.1", 0))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

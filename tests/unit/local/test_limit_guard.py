@@ -10,7 +10,7 @@ import pytest
 
 from local.engine.aws_request import Call
 from local.engine.engine_process import bound_history
-from local.engine.limit_guard import cut, too_large
+from local.engine.permission_guard import cut, too_large
 from tests.aws import limits
 
 RECORD = limits.FIREHOSE_RECORD_BYTES_MAX

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from local.sources.overload import SAY_AGAIN_S, WAITING_MAX, Overload
+from local.sources.sources import SAY_AGAIN_S, WAITING_MAX, Overload
 
 TOLD = f"overloaded: {WAITING_MAX + 1} events wait for a worker; the sweep waits for less"
 
