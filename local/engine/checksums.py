@@ -43,6 +43,13 @@ def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
     return text, found
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace the content of a file in one step, by a draft beside it."""
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_bytes(content)
+    draft.replace(path)
+
+
 def is_torn(line: bytes) -> bool:
     """Return whether *line* is only the beginning of a line, because a kill interrupted its write.
 

@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from local.engine.checksums import ANEW, CHANGED, DamageError, frame_line, is_torn, unframe_line
+from local.engine.checksums import ANEW, CHANGED, DamageError, frame_line, is_torn, replace_file, unframe_line
 from local.engine.last_words import end_process, why_not_written
 from local.functions.quick_json import decode, encode
 
@@ -77,7 +77,7 @@ class Journal:
         self._begin(self._number + 1)
         number, bytes_before = self._number, self._bytes
         text = encode({"journal": number, "after": self._checksum, "state": state()})
-        await asyncio.to_thread(self._replace_state, frame_line(text)[0])
+        await asyncio.to_thread(replace_file, self._folder / STATE, frame_line(text)[0])
         self._forget_before(number)
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
@@ -131,11 +131,6 @@ class Journal:
         if self._file is not None:
             self._file.close()
         self._number, self._file = number, (self._folder / _name(number)).open("ab", buffering=0)
-
-    def _replace_state(self, text: bytes) -> None:
-        draft = self._folder / f"{STATE}.draft"
-        draft.write_bytes(text)
-        draft.replace(self._folder / STATE)
 
     def _forget_before(self, number: int) -> None:
         for path in self._folder.glob("*.log"):

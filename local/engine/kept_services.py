@@ -8,7 +8,7 @@ from zlib import crc32
 
 from local.engine.asgi import Application, Message, Receive, Scope, Send
 from local.engine.aws_request import signer_of
-from local.engine.checksums import CHANGED, DamageError, frame_line, unframe_line
+from local.engine.checksums import CHANGED, DamageError, frame_line, replace_file, unframe_line
 from local.engine.journal import Journal
 from local.engine.last_words import end_process, why_not_written
 from local.functions.quick_json import decode, encode
@@ -108,18 +108,13 @@ class KeptServices:
         if not text or text == self._known.get(name):
             return
         try:
-            self._replace(f"{name}.json", text.encode())
+            replace_file(self._folder / f"{name}.json", text.encode())
             if name not in self._listed:
                 self._listed.append(name)
-                self._replace(INDEX, frame_line(encode(self._listed))[0])
+                replace_file(self._folder / INDEX, frame_line(encode(self._listed))[0])
         except OSError as fault:
             end_process(why_not_written(fault, self._folder) or f"the state of {name} cannot be written: {fault}")
         self._known[name] = text
-
-    def _replace(self, name: str, content: bytes) -> None:
-        draft = self._folder / f"{name}.tmp"
-        draft.write_bytes(content)
-        draft.replace(self._folder / name)
 
 
 def keeping(application: Application, services: KeptServices, journal: Journal) -> Application:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from local.engine.checksums import CHANGED, DamageError, frame_line, unframe_line
+from local.engine.checksums import CHANGED, DamageError, frame_line, replace_file, unframe_line
 
 
 def read_position(path: Path) -> str:
@@ -16,6 +16,4 @@ def read_position(path: Path) -> str:
 
 def store_position(path: Path, number: str) -> None:
     """Store a reader's position."""
-    draft = path.with_name(f"{path.name}.draft")
-    draft.write_bytes(frame_line(number.encode())[0])
-    draft.replace(path)
+    replace_file(path, frame_line(number.encode())[0])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from local.engine.checksums import replace_file
 from local.engine.engine import free_port
 
 
@@ -83,13 +84,9 @@ class DataFolder:
 
     def write_environment(self, variables: Mapping[str, str]) -> None:
         """Write `sam.json`, for `sam local invoke --env-vars` against this stack."""
-        self._write("sam.json", json.dumps({"Parameters": dict(variables)}, indent=2))
+        text = json.dumps({"Parameters": dict(variables)}, indent=2)
+        replace_file(self.path / "sam.json", text.encode())
 
     def announce(self, **where: Any) -> None:
         """Write `stack.json` atomically, for programs that wait until the stack is ready."""
-        self._write("stack.json", json.dumps({**where, "pid": os.getpid()}))
-
-    def _write(self, name: str, text: str) -> None:
-        draft = self.path / f"{name}.draft"
-        draft.write_text(text)
-        draft.replace(self.path / name)
+        replace_file(self.path / "stack.json", json.dumps({**where, "pid": os.getpid()}).encode())

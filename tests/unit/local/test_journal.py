@@ -74,15 +74,17 @@ def test_a_change_that_waits_to_be_written_is_part_of_the_state_and_not_of_the_j
 
 
 @pytest.mark.parametrize("draft", [None, b"", b'{"journal": 2, "sta'])
-def test_a_kill_while_the_state_is_written_costs_nothing(tmp_path: Path, draft: bytes | None) -> None:
+def test_a_kill_while_the_state_is_written_costs_nothing(
+    tmp_path: Path, draft: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = written(tmp_path, [1], [2])
 
-    def killed(text: bytes) -> None:
+    def killed(path: Path, content: bytes) -> None:
         if draft is not None:
             (tmp_path / f"{STATE}.draft").write_bytes(draft)
         raise OSError("no more")
 
-    journal._replace_state = killed  # type: ignore[method-assign]
+    monkeypatch.setattr("local.engine.journal.replace_file", killed)
     with pytest.raises(OSError, match="no more"):
         asyncio.run(renewed_before(journal, [1, 2]))
     journal.add("is", 3)
