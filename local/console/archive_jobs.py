@@ -1,19 +1,23 @@
-"""Jobs over the archive that a web page starts, one at a time, on this machine or by Glue."""
+"""Jobs over the archive that a web page starts, one at a time, on this machine or by Glue, and its single messages."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import gzip
+import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
+from tagcast.ids import accepted_at_of
 from tagcast.instant import rfc3339
 from tagcast_cli.filters import filter_text
 from tagcast_cli.job_run import (
@@ -32,8 +36,61 @@ from tagcast_cli.job_run import (
 )
 from tagcast_client import NewMessage
 
-from local.console.archived import archived_message
 from local.rules.limits import PRICES_USD
+
+OBJECTS_READ_MAX = 400
+LATE = timedelta(hours=1)
+"""The maximum time from the acceptance of a message until the archive has the message."""
+EARLY = timedelta(minutes=5)
+"""Firehose names an object by its oldest record. That record is at most this much older than the message."""
+GZIP = b"\x1f\x8b"
+
+
+def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMessage | None:
+    """Return a message as published; None if the archive does not have all of it.
+
+    The topic may archive no bodies, or an erasure or the retention may have taken a part of the message.
+    """
+    for content in _objects(s3, bucket, datetime.fromtimestamp(accepted_at_of(message_id) / 1000, UTC)):
+        if message_id.encode() not in content:
+            continue
+        for line in content.splitlines():
+            if message_id.encode() in line:
+                record = json.loads(line)
+                if record.get("topic") == topic and record.get("message_id") == message_id:
+                    return _message(record)
+    return None
+
+
+def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
+    """Yield the archive's objects of the hour of an instant, of the hour of :data:`EARLY` before, and the next hour."""
+    hours = (accepted_at, accepted_at - EARLY, accepted_at + LATE)
+    listed = [
+        each["Key"]
+        for prefix in dict.fromkeys(f"raw/messages/dt={hour:%Y-%m-%d}/hour={hour:%H}/" for hour in hours)
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        for each in page.get("Contents", ())
+    ]
+    for key in listed[:OBJECTS_READ_MAX]:
+        content: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        yield gzip.decompress(content) if content.startswith(GZIP) else content
+
+
+def _message(record: dict[str, Any]) -> NewMessage | None:
+    """Return the message of a record; None if a part is missing.
+
+    >>> _message({"body_base64": "aGk=", "body_is_text": True, "tags": ["a"]}).body
+    'hi'
+    """
+    body: str | bytes | None = record.get("body")
+    if (encoded := record.get("body_base64")) is not None:
+        octets = base64.b64decode(encoded)
+        body = octets.decode() if record.get("body_is_text") else octets
+    if body is None or record.get("hashes"):
+        return None
+    others = json.loads(record.get("attributes") or "{}")
+    return NewMessage.like({**record, **others}, body)
+
 
 JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backtest": "backtest"}
 """The jobs that a page may start, with their programs."""
@@ -102,26 +159,6 @@ class JobResult:
     page: Path | None
     sentence: str
     is_well: bool = True
-
-
-class Runner(Protocol):
-    """Runs jobs. Its methods are called outside the event loop."""
-
-    @property
-    def means(self) -> str:
-        """How jobs run, and their cost, as text."""
-
-    def prepare(self) -> None:
-        """Prepare for a job that may start soon."""
-
-    def run(self, order: JobOrder, said: Said) -> JobResult:
-        """Run one job and report its progress. Raises JobError."""
-
-    def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return an archived message, or None. Raises JobError."""
-
-    def stop(self) -> None:
-        """Stop jobs on this machine."""
 
 
 @dataclass
@@ -274,6 +311,10 @@ class GlueJobs:
 
     def stop(self) -> None:
         """Do nothing: a run in the cloud continues."""
+
+
+Runner = LocalJobs | GlueJobs
+"""Runs jobs. Its methods are called outside the event loop."""
 
 
 @dataclass

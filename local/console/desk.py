@@ -29,7 +29,7 @@ SIDE_BY_SIDE_MAX = 8
 """A page sends at most 8 concurrent requests to the API."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Desk:
     """One console. *reports* is the folder of HTML reports. *jobs* runs the jobs. *time_scale* belongs to the stack.
 
@@ -53,15 +53,10 @@ class Desk:
 
     def __post_init__(self) -> None:
         """Create the caches of pages."""
-        lanes = CachedList(self.api.list_lanes(limit=PAGE), self.fresh_s)
-        topics = CachedList(self.api.list_topics(limit=PAGE), self.fresh_s)
-        for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", BacklogCounts(self.api))):
-            object.__setattr__(self, name, kept)
-        if self.metrics is None:
-            file = MinuteFile(self.reports.parent / MINUTES, self.api.url)
-            object.__setattr__(self, "charted", Samples(self.api, file))
-        else:
-            object.__setattr__(self, "charted", self.metrics)
+        self.lanes = CachedList(self.api.list_lanes(limit=PAGE), self.fresh_s)
+        self.topics = CachedList(self.api.list_topics(limit=PAGE), self.fresh_s)
+        self.backlogs = BacklogCounts(self.api)
+        self.charted = self.metrics or Samples(self.api, MinuteFile(self.reports.parent / MINUTES, self.api.url))
 
     def forget(self) -> None:
         """Expire the caches after a change from this console."""

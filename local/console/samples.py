@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from tagcast.ids import accepted_at_of
 from tagcast_client import AsyncClient, NotFoundError, TagcastError
@@ -23,29 +23,6 @@ LATENCIES_MAX = 200
 """The maximum latencies stored per minute. Percentiles use the first latencies of the minute."""
 ALL = ""
 """The subscription name for a topic's own samples."""
-
-
-class Charted(Protocol):
-    """A source of minutes."""
-
-    @property
-    def means(self) -> str:
-        """The source as text, and the reason why minutes may be missing."""
-
-    async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Return the stored samples of the last *count* minutes, oldest first. Raises ChartError.
-
-        Minutes without a sample are missing.
-        """
-
-    def published_at(self, topic: str) -> datetime | None:
-        """Return the time of the last known publish to a topic, or None."""
-
-    async def start(self) -> None:
-        """Start background sampling."""
-
-    async def stop(self) -> None:
-        """Stop background sampling."""
 
 
 class ChartError(Exception):
@@ -115,7 +92,10 @@ class Samples:
                 self._task = asyncio.create_task(self._go_on())
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Return the samples, and continue sampling."""
+        """Return the samples of the last *count* minutes, oldest first, and continue sampling.
+
+        Minutes without a sample are missing.
+        """
         self._file.looked(topic, self._now())
         if topic not in self._topics:
             self._topics[topic] = _Watched(topic, self._file)
@@ -212,7 +192,7 @@ class CloudWatchMinutes:
         """Do nothing: there is no background sampling."""
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Query CloudWatch for the metrics of a subscription, or of a whole topic."""
+        """Query CloudWatch for the metrics of a subscription, or of a whole topic. Raises ChartError."""
         return await asyncio.to_thread(self._minutes, topic, subscription, count)
 
     def _minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
@@ -249,3 +229,7 @@ class CloudWatchMinutes:
                 minute = found.setdefault(at, Minute(at))
                 setattr(minute, result["Id"], value if result["Id"] == "p95_ms" else round(value))
         return [found[at] for at in sorted(found)]
+
+
+Charted = Samples | CloudWatchMinutes
+"""A source of minutes."""

@@ -1,15 +1,19 @@
-"""Search: a message by id, or retained messages by tag, property, state and time; retry or skip the results."""
+"""Search: a message by id, retained messages, or the messages of the last day, newest first.
+
+Retained messages are found by tag, property, state and time. The results can be retried or skipped.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from aiohttp import web
 from tagcast_cli.instant import seconds_of
-from tagcast_client import ConflictError, NotFoundError
-from tagcast_client.models import Message
+from tagcast_client import ConflictError, NotFoundError, ProblemError
+from tagcast_client.models import History, Message
 
 from local.console.attention import Name
 from local.console.bulk import LANES_MAX, page_of
@@ -20,8 +24,8 @@ from local.console.topics import pairs_of
 
 STATES = ("blocked", "pending", "delivered", "discarded", "expired", "cancelled", "filtered")
 """States of deliveries in the forms."""
-MESSAGES_READ, PAGE, NAMES_MAX = 500, 100, 1_000
-"""Bounds of a search: messages read of one topic, messages per request, and suggested topic names."""
+MESSAGES_READ, PAGE, NAMES_MAX, HISTORY_SHOWN = 500, 100, 1_000, 50
+"""Bounds of a search: messages read of one topic, messages per request, suggested topic names, a page of a history."""
 
 
 @dataclass(frozen=True)
@@ -157,4 +161,42 @@ def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
     return [lane for lane in dict.fromkeys(pending) if subscription in ("", lane[1])][:LANES_MAX]
 
 
-ROUTES = (web.get("/search", search), web.get("/search/{act:retry|skip}", act_preview))
+async def history(request: web.Request) -> web.Response:
+    """Show a page of the matching messages."""
+    desk, name = desk_of(request), request.match_info["topic"]
+    said = {field: text.strip() for field, text in request.query.items() if text.strip()}
+    found, fault = History((), None, None), ""
+    try:
+        found = await desk.api.read_history(name, **_asked(said), limit=HISTORY_SHOWN, cursor=said.get("cursor"))
+    except ValueError as problem:
+        fault = str(problem)
+    except ProblemError as problem:
+        if problem.status == 404 and "subscription" not in said:
+            raise
+        fault = str(problem)
+    narrowed = {field: text for field, text in said.items() if field != "cursor"}
+    values: dict[str, Any] = {"name": name, "said": narrowed, "found": found, "fault": fault}
+    return desk.page("history.html", states=(*STATES, "unmatched"), **values)
+
+
+def _asked(said: dict[str, str]) -> dict[str, Any]:
+    """Return the search criteria in the fields. Raises ValueError.
+
+    >>> _asked({"tag": "a", "property": "customer=42"})
+    {'tag': 'a', 'property': 'customer=42'}
+    """
+    asked: dict[str, Any] = {field: said[field] for field in ("tag", "subscription", "state") if field in said}
+    if "property" in said:
+        if said["property"].find("=") < 1:
+            raise ValueError("a property is name=value")
+        asked["property"] = said["property"]
+    if "within" in said:
+        asked["since"] = since_of(said["within"])
+    return asked
+
+
+ROUTES = (
+    web.get("/search", search),
+    web.get("/search/{act:retry|skip}", act_preview),
+    web.get("/topics/{topic}/history", history),
+)

@@ -16,7 +16,6 @@ from local.console import (
     editing,
     filters,
     groups,
-    history,
     hosts,
     lanes,
     messages,
@@ -34,7 +33,7 @@ from local.front.front import PortInUseError
 STATIC = Path(__file__).parent / "static"
 FORM_BYTES_MAX = 1_048_576
 ROOMS = (
-    *(overview, topics, history, lanes, messages, again, filters, shadows, search, tail),
+    *(overview, topics, lanes, messages, again, filters, shadows, search, tail),
     *(groups, hosts, archive, costs, charts, acts, bulk, editing),
 )
 

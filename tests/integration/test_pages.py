@@ -41,7 +41,6 @@ LISTING = {
     # tests/unit/console/test_archive_jobs.py has a page for each object.
     "local/console/archive_jobs.py",
     # tests/unit/console/test_charts.py has what is looked for on a second page.
-    "local/console/archived.py",
     "local/console/samples.py",
 }
 KEYS = [{"pk": {"S": "p"}, "sk": {"S": sk}} for sk in "abcde"]

@@ -14,7 +14,7 @@ import pytest
 from tagcast.ids import ID_SEQUENCE_BITS
 from tagcast_client import AsyncClient
 
-from local.console.archived import archived_message
+from local.console.archive_jobs import archived_message
 from local.console.charts import charts_of
 from local.console.minutes import Minute, MinuteFile
 from local.console.samples import CloudWatchMinutes, Samples
