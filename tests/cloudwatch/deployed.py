@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from tagcast.ports import World
 from tagcast_aws import wiring
-from tagcast_aws.runtime import metering
-from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
+from tagcast_aws.runtime.telemetry import PowertoolsTelemetry, by_subscription
 
 from functions.fan_out import app as fan_out
 from functions.retry import app as retry
@@ -35,7 +34,7 @@ class Deployed:
 
     def __post_init__(self) -> None:
         telemetry = PowertoolsTelemetry(
-            Log().logger, wiring.metrics(), self.fakes.clock, metering.by_subscription(), self.watched
+            Log().logger, wiring.metrics(), self.fakes.clock, by_subscription(), self.watched
         )
         self.world: World = replace(self.fakes.world, telemetry=telemetry)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.metrics import MetricUnit
 from tagcast_aws import wiring
-from tagcast_aws.runtime import metering
+from tagcast_aws.runtime import telemetry
 
 from tests.cloudwatch.deployed import Deployed, deployed
 
@@ -41,7 +41,7 @@ def test_what_a_function_counted_before_it_raised_is_written_out_and_only_once(
     )  # fmt: skip
 
     def counts(*_: object) -> None:
-        metering.by_subscription().add("test1", 0, "A", {"Delivered": 1})
+        telemetry.by_subscription().add("test1", 0, "A", {"Delivered": 1})
         wiring.metrics().add_metric(name="Delivered", unit=MetricUnit.Count, value=1)
         raise BrokenError
 

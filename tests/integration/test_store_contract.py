@@ -272,7 +272,7 @@ def test_what_is_kept_has_a_body_lives_is_as_young_as_asked_for_and_of_a_version
 
 
 def test_a_look_for_what_is_kept_goes_on_behind_its_cursor(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tagcast_aws.store.search.KEPT_PAGE", 3)
+    monkeypatch.setattr("tagcast_aws.store.dynamodb.KEPT_PAGE", 3)
     if isinstance(store, MemoryStore):
         store.kept_page = 3
     for number in range(7):

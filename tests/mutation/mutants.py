@@ -57,7 +57,6 @@ CORE = (
 ADAPTERS = (
     "store.dynamodb",
     "store.writes",
-    "store.statements",
     "store.conflicts",
     "store.stream",
     "dispatch.queue",

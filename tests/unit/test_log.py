@@ -10,7 +10,7 @@ from io import StringIO
 
 import pytest
 from aws_lambda_powertools import Logger
-from tagcast_aws.runtime import metering
+from tagcast_aws.runtime import telemetry
 
 Lines = Callable[[str], list[dict[str, str]]]
 
@@ -25,7 +25,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
         monkeypatch.setenv("LOG_LEVEL", level)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            logger: Logger = metering.logger.__wrapped__()
+            logger: Logger = telemetry.logger.__wrapped__()
         logger.registered_handler.setStream(text := StringIO())  # type: ignore[attr-defined]
         logger.info("at INFO")
         logger.warning("at WARNING")

@@ -16,11 +16,11 @@ from tagcast_aws.runtime.aws_clients import ONCE, SOON, WAITING, client_factory
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
-from tagcast_aws.runtime.metering import flush_after as flush_after
-from tagcast_aws.runtime.metering import logger as logger
-from tagcast_aws.runtime.metering import metrics as metrics
-from tagcast_aws.runtime.metering import telemetry
 from tagcast_aws.runtime.settings import Settings
+from tagcast_aws.runtime.telemetry import flush_after as flush_after
+from tagcast_aws.runtime.telemetry import logger as logger
+from tagcast_aws.runtime.telemetry import metrics as metrics
+from tagcast_aws.runtime.telemetry import telemetry
 
 if TYPE_CHECKING:
     import ssl

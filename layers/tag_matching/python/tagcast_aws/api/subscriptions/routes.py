@@ -49,8 +49,7 @@ from tagcast_aws.api.subscriptions.lane import (
 from tagcast_aws.api.subscriptions.lane_acts import ROUTES as BULK
 from tagcast_aws.api.subscriptions.patch import SubscriptionPatch
 from tagcast_aws.api.subscriptions.patch import change as change_subscription
-from tagcast_aws.api.subscriptions.public_keys import public_keys
-from tagcast_aws.api.subscriptions.secret import RotationBody, make_secret
+from tagcast_aws.api.subscriptions.secret import RotationBody, make_secret, public_keys
 from tagcast_aws.api.subscriptions.settings import (
     SubscriptionAnswer,
     SubscriptionBody,

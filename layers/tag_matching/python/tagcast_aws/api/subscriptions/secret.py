@@ -1,16 +1,21 @@
-"""The signing secret of a subscription in requests, and its rotation."""
+"""The signing secret of a subscription, its rotation, and the public keys that verify its pushes."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from base64 import b64encode
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
+from tagcast.errors import UnavailableError
+from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.registry.rotation import GRACE_S_MAX, generated_secret
+from tagcast.settings import Signature
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body
@@ -50,3 +55,20 @@ def make_secret(world: World, given: str | None) -> tuple[str | None, str | None
         return given, None
     secret = generated_secret(world)
     return secret, secret
+
+
+def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[list[str]]:
+    """Return a list of keys for each of *subscriptions*: ``whpk_`` and base64, as in Standard Webhooks.
+
+    A subscription without the signature ``v1a`` has no keys. If the seeds cannot be read, all lists are empty, because
+    no other part of the answer depends on the keys.
+    """
+    try:
+        return [_texts(world, each) if each.settings.signature is Signature.V1A else [] for each in subscriptions]
+    except UnavailableError as fault:
+        world.telemetry.failed("public keys of subscriptions", fault)
+        return [[] for _ in subscriptions]
+
+
+def _texts(world: World, subscription: Subscription) -> list[str]:
+    return [f"whpk_{b64encode(key).decode()}" for key in world.signer.public_keys(subscription.subscription_id)]

@@ -23,8 +23,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.answer import RefusedAnswer
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
-from tagcast_aws.api.subscriptions.public_keys import public_keys
-from tagcast_aws.api.subscriptions.secret import make_secret
+from tagcast_aws.api.subscriptions.secret import make_secret, public_keys
 from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, show_subscription
 from tagcast_aws.api.topics import lost_in
 
