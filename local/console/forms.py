@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tagcast_cli.endpoints import endpoint_of
 from tagcast_cli.instant import seconds_of
-from tagcast_cli.push_options import LIFE
+from tagcast_cli.push_options import LIFE, endpoint_of
 from tagcast_client import AlreadyExistsError, AnyFilter, PreconditionFailedError, ProblemError, TagcastError
 from tagcast_client.models import Subscription
 from tagcast_client.operation import Json, drop_none

@@ -16,10 +16,9 @@ from tagcast_cli.dead_letters import dead_letters
 from tagcast_cli.doctor import doctor
 from tagcast_cli.filters import filters
 from tagcast_cli.groups import group
-from tagcast_cli.hosts import hosts
 from tagcast_cli.jobs import archive, audit, backtest, erase, replay, report, retain
 from tagcast_cli.lane_acts import lanes
-from tagcast_cli.lanes import lane, pause, resume, retry, skip
+from tagcast_cli.lanes import hosts, lane, pause, resume, retry, skip
 from tagcast_cli.listen import listen
 from tagcast_cli.messages import explain, history, list_messages, message, publish
 from tagcast_cli.screen import fields_table

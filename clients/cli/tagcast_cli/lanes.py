@@ -1,4 +1,4 @@
-"""`tagcast lane`, `pause`, `resume`, `retry`, `skip`: the lane of one subscription."""
+"""`tagcast lane`, `pause`, `resume`, `retry`, `skip`: the lane of one subscription; `hosts`: their circuits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
@@ -346,3 +347,38 @@ def skip(
         lambda lane: f"{subscription} on {topic}: {message or 'the head'} was skipped.",
         {"reason": reason} if message is None else {"reason": reason, "message_id": message},
     )
+
+
+def next_probe(probe_at: str | None, now: datetime) -> str:
+    """Return when a host is probed next. After that instant, the next attempt is the probe.
+
+    >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)
+    ('at the next attempt', '12:00:05 UTC (in 5 s)')
+    """
+    if probe_at is not None and datetime.fromisoformat(probe_at) <= now:
+        return "at the next attempt"
+    return readable_instant(probe_at, now)
+
+
+def _host_row(host: Json) -> list[Any]:
+    return [
+        state_text(host.get("circuit")),
+        host.get("host"),
+        readable_instant(host.get("last_failed_at")),
+        readable_instant(host.get("opened_at")),
+        next_probe(host.get("next_probe_at"), datetime.now(UTC)),
+    ]
+
+
+HOSTS = Listing(
+    key="hosts",
+    headings=("circuit", "host", "last failed", "opened", "next probe"),
+    row=_host_row,
+    empty="All hosts responded in the last hour.",
+)
+
+
+def hosts(ctx: typer.Context, limit: Limit = 20, cursor: Cursor = None, every: EveryPage = False) -> None:
+    """List the hosts that did not respond in the last hour. An open circuit allows one probe at a time."""
+    session_of(ctx).show_list("/hosts", HOSTS, Page(limit, cursor, every))

@@ -17,11 +17,10 @@ from tagcast_client.operation import Json, drop_none, path_of
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS
 
 from tagcast_cli.content import body_bytes
-from tagcast_cli.endpoints import endpoint_text, protocol_of
 from tagcast_cli.filters import FilterOptions, absent_function_lines, filter_text, filters, warning_lines
 from tagcast_cli.instant import duration
 from tagcast_cli.options import remove_settings, with_options
-from tagcast_cli.push_options import LIFE, SECRET_VARIABLE, SubscriptionOptions
+from tagcast_cli.push_options import LIFE, SECRET_VARIABLE, SubscriptionOptions, endpoint_text, protocol_of
 from tagcast_cli.screen import fault_lines, fields_table, rows_table, state_text
 from tagcast_cli.session import (
     PRECONDITION_FAILED,

@@ -9,9 +9,8 @@ from rich.text import Text
 from tagcast_client import TagcastError
 from tagcast_client.operation import Json, path_of
 
-from tagcast_cli.endpoints import protocol_of
 from tagcast_cli.instant import readable_instant
-from tagcast_cli.push_options import Strategy
+from tagcast_cli.push_options import Strategy, protocol_of
 from tagcast_cli.screen import outcome_text
 from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tagcast_cli.endpoints import endpoint_of
+from tagcast_cli.push_options import endpoint_of
 from tagcast_client import Client
 from tagcast_client.changing import patch_of
 from tagcast_client.filters import with_defaults
