@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 from tagcast.errors import FilterEvaluationError
-from tagcast.filters.kinds import CompiledFilter, compile_filter
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.auditing.audit_entries import ENTRY, violation
 from glue_jobs.auditing.history import LANE

@@ -11,8 +11,10 @@ from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, PatternScope
 from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import RoutingKeyFilter, TagExpressionFilter, TagsFilter, compile_filter
+from tagcast.filters.kinds import compile_filter
+from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92_filter import Sql92Filter
+from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 
 from glue_jobs.erasing.contents import Part, parts_read
 from glue_jobs.io.messages_read import Seen

@@ -18,17 +18,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
+from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern.scopes import PatternScope
 from tagcast.filters.event_pattern_filter import EventPatternFilter
-from tagcast.filters.kinds import (
-    CompiledFilter,
-    EverythingFilter,
-    FunctionFilter,
-    RoutingKeyFilter,
-    TagExpressionFilter,
-    TagsFilter,
-)
+from tagcast.filters.function_filter import FunctionFilter
+from tagcast.filters.kinds import EverythingFilter
+from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92_filter import Sql92Filter
+from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 
 from glue_jobs.io.objects import Objects, RacedError
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from tagcast.delivery import publishing
 from tagcast.errors import ConflictError, DisagreementError, NotFoundError, UnavailableError
+from tagcast.filters.compiled import FilterValue
 from tagcast.filters.difference import digest
-from tagcast.filters.kinds import FilterValue, canonical
+from tagcast.filters.kinds import canonical
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import Draft, Keep, Subscription, SubscriptionSettings
 from tagcast.operating import lanes

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
+from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern import evaluate
 from tagcast.filters.event_pattern.event import Value
 from tagcast.filters.event_pattern.leaves import IgnoringCase
 from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.index import event_index
 from tagcast.filters.index.topic_index import Matched, TopicIndex
-from tagcast.filters.kinds import CompiledFilter, compile_filter
+from tagcast.filters.kinds import compile_filter
 from tagcast.strict_json import JSON_VALUES_MAX
 
 from tests.event_patterns.pairs import pairs

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 from tagcast.errors import FilterEvaluationError, FilterSyntaxError, InvalidFilterError
+from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import CompiledFilter, canonical, compile_filter
+from tagcast.filters.kinds import canonical, compile_filter
 
 
 @dataclass(frozen=True)

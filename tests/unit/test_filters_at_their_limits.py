@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tagcast.delivery.publishing import publish
 from tagcast.errors import FilterEvaluationError
-from tagcast.filters.compiled import SENT_TIMES_MAX
+from tagcast.filters.compiled import SENT_TIMES_MAX, CompiledFilter
 from tagcast.filters.event_pattern.event import PATH_CHARACTERS_MAX
 from tagcast.filters.event_pattern.pattern import (
     ALTERNATIVES_MAX,
@@ -30,7 +30,7 @@ from tagcast.filters.event_pattern.sns import SNS_COMBINATIONS_MAX, SNS_KEYS_MAX
 from tagcast.filters.function_filter import TIMEOUT_DEFAULT_S, TIMEOUT_MAX_S
 from tagcast.filters.index import event_index
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import KINDS, CompiledFilter, compile_filter
+from tagcast.filters.kinds import KINDS, compile_filter
 from tagcast.filters.routing_key_filter import FILTER_PATTERNS_MAX, KEY_BYTES_MAX, KEY_DOTS_MAX
 from tagcast.filters.sql92 import cell
 from tagcast.filters.sql92.dialect import CHARACTERS_MAX, DEPTH_MAX, ELEMENTS_MAX, TERMS_MAX

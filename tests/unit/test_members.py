@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 from tagcast.errors import ConflictError, DisagreementError, InvalidFilterError, InvalidRequestError, NotFoundError
-from tagcast.filters.kinds import FilterValue
+from tagcast.filters.compiled import FilterValue
 from tagcast.membership import LIVENESS_S, MEMBERS_MAX, SILENCE_S, Client, Heartbeat, MemberChange, Mode
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import Write

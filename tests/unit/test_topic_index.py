@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
+from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.index.parted_index import PartedIndex, from_snapshot, join_snapshots, parts_of
 from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
-from tagcast.filters.kinds import CompiledFilter, compile_filter
+from tagcast.filters.kinds import compile_filter
 from tagcast.filters.sql92 import cell
 
 TAGS = [*(f"t{n}" for n in range(5)), "xff", "1,2", "#"]

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import rule_engine
+from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import CompiledFilter, compile_filter
+from tagcast.filters.kinds import compile_filter
 from tagcast.filters.sql92 import compile_sql92
 
 from tests.benchmarks.filtering import loads

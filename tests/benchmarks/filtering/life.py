@@ -7,9 +7,10 @@ import time
 import tracemalloc
 from collections.abc import Mapping
 
+from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.index.changed_index import CHANGES_MAX, ChangedIndex, with_changes
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import CompiledFilter, compile_filter
+from tagcast.filters.kinds import compile_filter
 
 from tests.benchmarks.filtering import loads
 from tests.benchmarks.filtering.measure import Message, cpu_us

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
-from tagcast.filters.kinds import CompiledFilter, compile_filter
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.kinds import compile_filter
 from tagcast.model import Draft
 
 from tests.event_patterns.hostile import hostile_pair

@@ -8,31 +8,12 @@ which takes about 80 ms.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tagcast.errors import Fault, FaultCode, FilterEvaluationError, FilterSyntaxError, InvalidFilterError
+from tagcast.errors import Fault, FaultCode, InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
 from tagcast.filters.explanation import Explanation
-from tagcast.filters.function_filter import FunctionFilter, compile_function
-from tagcast.filters.routing_key_filter import RoutingKeyFilter, compile_routing_key
-from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter, compile_tag_expression, compile_tags
-
-__all__ = [
-    "KINDS",
-    "CompiledFilter",
-    "EverythingFilter",
-    "Explanation",
-    "Fault",
-    "FilterEvaluationError",
-    "FilterInput",
-    "FilterSyntaxError",
-    "FilterValue",
-    "FunctionFilter",
-    "InvalidFilterError",
-    "RoutingKeyFilter",
-    "TagExpressionFilter",
-    "TagsFilter",
-    "canonical",
-    "compile_filter",
-]
+from tagcast.filters.function_filter import compile_function
+from tagcast.filters.routing_key_filter import compile_routing_key
+from tagcast.filters.tag_filters import compile_tag_expression, compile_tags
 
 
 @dataclass(frozen=True, slots=True)
