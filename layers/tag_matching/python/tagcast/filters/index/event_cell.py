@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tagcast.filters.event_pattern.evaluate import hold_together, may_be_met
@@ -12,10 +12,9 @@ from tagcast.filters.event_pattern.event import Decimals, Event, Value
 from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row, read_value
 from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.index.event_column import Column
-from tagcast.filters.sql92.cell import bits_of
+from tagcast.filters.sql92.cell import STEP, bits_of, cumulative_bits, places_of
 
 HANDFUL_MAX = 12
-_STEP = 8
 
 
 class EventEntry(NamedTuple):
@@ -165,21 +164,6 @@ class EventCell:
         return cls(owners, {path: Column.from_row(*row) for path, row in columns.items()}, entries)
 
 
-def places_of(bits: int) -> Iterator[int]:
-    """Yield the positions of the bits that are set."""
-    if bits.bit_count() > 16:
-        digits = bin(bits)[:1:-1]
-        place = digits.find("1")
-        while place >= 0:
-            yield place
-            place = digits.find("1", place + 1)
-        return
-    while bits:
-        place = bits.bit_length() - 1
-        yield place
-        bits ^= 1 << place
-
-
 class _Bits:
     """A column as bits. *asked* are the bits of the alternatives with a condition on this path."""
 
@@ -255,15 +239,16 @@ def _used_bits(column: Column, count: int) -> int:
 
 
 class _Bounds:
-    """Ranges of numbers: sorted bounds, and cumulative bits at every ``_STEP``-th bound."""
+    """Ranges of numbers: sorted bounds, and cumulative bits at every ``STEP``-th bound."""
 
     __slots__ = ("_highs", "_lows")
 
     def __init__(self, numeric: Mapping[int, Numeric], count: int) -> None:
         lows = sorted((leaf.low, leaf.low_open, place) for place, leaf in numeric.items())
         highs = sorted((leaf.high, not leaf.high_open, place) for place, leaf in numeric.items())
-        self._lows = [(bound, flag) for bound, flag, _ in lows], _steps([place for _, _, place in lows])
-        self._highs = [(bound, flag) for bound, flag, _ in highs], _steps([place for _, _, place in reversed(highs)])
+        places, backwards = [place for _, _, place in lows], [place for _, _, place in reversed(highs)]
+        self._lows = [(bound, flag) for bound, flag, _ in lows], (cumulative_bits(places, 0), places)
+        self._highs = [(bound, flag) for bound, flag, _ in highs], (cumulative_bits(backwards, 0), backwards)
 
     def beside(self, number: float) -> int:
         """Return the bits of the ranges that contain a number."""
@@ -276,18 +261,9 @@ class _Bounds:
 _Steps = tuple[list[int], list[int]]
 
 
-def _steps(places: list[int]) -> _Steps:
-    steps, bits = [0], 0
-    for first in range(0, len(places), _STEP):
-        for place in places[first : first + _STEP]:
-            bits |= 1 << place
-        steps.append(bits)
-    return steps, places
-
-
 def _first(steps: _Steps, count: int) -> int:
     at, places = steps
-    bits = at[count // _STEP]
-    for place in places[count - count % _STEP : count]:
+    bits = at[count // STEP]
+    for place in places[count - count % STEP : count]:
         bits |= 1 << place
     return bits

@@ -153,7 +153,7 @@ def _test(column: _Column, rows: _Asked) -> tuple[str, str, str, Any, Any]:
 
 
 Bits = Callable[[PropertyReadings], int]
-_STEP = 8
+STEP = 8
 _REMEMBERED_MAX = 128
 _ONE = ord("1")
 
@@ -164,7 +164,7 @@ def bits_of(places: Sequence[int], count: int) -> int:
     >>> bits_of([0, 3], 4), bits_of([], 4), bits_of(range(20), 20) == (1 << 20) - 1
     (9, 0, True)
     """
-    if len(places) < _STEP:
+    if len(places) < STEP:
         bits = 0
         for place in places:
             bits |= 1 << place
@@ -246,7 +246,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
     def make(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
         floats = list(map(float, values))
         free = free_of(places, count)
-        steps = _prefixes(places, free if lower else (1 << count) - 1)
+        steps = cumulative_bits(places, free if lower else (1 << count) - 1)
         remembered: dict[Reading, int] = {}
 
         def bits(view: PropertyReadings) -> int:
@@ -261,9 +261,9 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
             if near in floats[last - 1 if last else 0 : last + 1]:
                 first, behind = bisect_left(floats, near), bisect_right(floats, near)
                 last = bisect(values, value, first, behind, key=lambda row: from_row(dimension.kind, row))
-            step = (last + _STEP // 2) // _STEP
+            step = (last + STEP // 2) // STEP
             found = steps[step]
-            for place in places[step * _STEP : last] or places[last : step * _STEP]:
+            for place in places[step * STEP : last] or places[last : step * STEP]:
                 found ^= 1 << place
             if len(remembered) >= _REMEMBERED_MAX:
                 remembered.clear()
@@ -275,11 +275,11 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
     return make
 
 
-def _prefixes(places: Sequence[int], bits: int) -> list[int]:
-    """Return cumulative bits at every ``_STEP``-th bound."""
+def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
+    """Return cumulative bits at every ``STEP``-th bound, from *bits* on. Each place changes its bit."""
     steps = [bits]
-    for first in range(0, len(places), _STEP):
-        for place in places[first : first + _STEP]:
+    for first in range(0, len(places), STEP):
+        for place in places[first : first + STEP]:
             bits ^= 1 << place
         steps.append(bits)
     return steps
@@ -421,21 +421,29 @@ class SqlCell:
 
     def _add(self, bits: int, texts: Mapping[str, str], found: list[int]) -> None:
         if bits & self._unsure:
-            for place in _places(bits & self._unsure):
+            for place in places_of(bits & self._unsure):
                 if not self._partial[place].is_true(texts):
                     bits ^= 1 << place
         firsts = self._firsts
         if bits.bit_count() > _FEW_BITS:
             found.extend(compress(firsts, bin(bits)[:1:-1].encode().translate(_ONES)))
         else:
-            for place in _places(bits):
+            for place in places_of(bits):
                 found.append(firsts[place])
         if bits & self._shared:
-            for place in _places(bits & self._shared):
+            for place in places_of(bits & self._shared):
                 found += self._crowds[place]
 
 
-def _places(bits: int) -> Iterator[int]:
+def places_of(bits: int) -> Iterator[int]:
+    """Yield the positions of the bits that are set."""
+    if bits.bit_count() > 16:
+        digits = bin(bits)[:1:-1]
+        place = digits.find("1")
+        while place >= 0:
+            yield place
+            place = digits.find("1", place + 1)
+        return
     while bits:
         place = bits.bit_length() - 1
         yield place

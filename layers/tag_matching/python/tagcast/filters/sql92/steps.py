@@ -1,16 +1,13 @@
 """Evaluates an expression: one step for each condition, children first, with jumps instead of recursion."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tagcast.filters.sql92.dialect import Dialect
-from tagcast.filters.sql92.rocketmq import rocketmq_leaf
+from tagcast.filters.sql92.rocketmq import Evaluation, Truth, Values, rocketmq_leaf
 from tagcast.filters.sql92.strict import strict_leaf
 from tagcast.filters.sql92.tree import OPERANDS, Node
 
-Truth = bool | None
-Values = list[Truth]
-Evaluation = Callable[[Mapping[str, str], Values], Truth]
 Step = tuple[Evaluation, int, object, int]
 """The evaluation, the place of the node, the value that decides the parent, and the step of the parent."""
 

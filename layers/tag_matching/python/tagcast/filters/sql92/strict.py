@@ -8,12 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tagcast.filters.sql92.like import parse_like
 from tagcast.filters.sql92.numbers import Number, negate, number_of, truth_of
-from tagcast.filters.sql92.rocketmq import SEARCHES
+from tagcast.filters.sql92.rocketmq import SEARCHES, Evaluation, Truth, Values
 from tagcast.filters.sql92.tree import NUMBER_LITERALS, Node
 
-Truth = bool | None
-Values = list[Truth]
-Evaluation = Callable[[Mapping[str, str], Values], Truth]
 _Texts = Callable[[Mapping[str, str], Values], str | None]
 _Numbers = Callable[[Mapping[str, str], Values], Number | None]
 COMPARISONS: Mapping[str, Callable[[Number, Number], bool]] = {
