@@ -139,12 +139,3 @@ DAY_OF: Mapping[RecordKind, str] = {
 
 INSTANT_MAX = 4_102_444_800_000
 """The year 2100. A larger number of milliseconds is not a valid instant."""
-
-
-def same_columns(schema: StructType) -> str:
-    """Return the columns in SQL notation, for tables and documents.
-
-    >>> same_columns(LANES)[:40]
-    'record_id string, schema_version int, to'
-    """
-    return ", ".join(f"{column.name} {column.dataType.simpleString()}" for column in schema.fields)

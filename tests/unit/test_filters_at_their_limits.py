@@ -26,7 +26,7 @@ from tagcast.filters.event_pattern.pattern import (
     PATTERN_VALUES_MAX,
     SEARCHES_MAX,
 )
-from tagcast.filters.event_pattern.sns import SNS_COMBINATIONS_MAX, SNS_KEYS_MAX, SNS_NUMBER_MAX
+from tagcast.filters.event_pattern_filter import SNS_COMBINATIONS_MAX, SNS_KEYS_MAX, SNS_NUMBER_MAX
 from tagcast.filters.function_filter import TIMEOUT_DEFAULT_S, TIMEOUT_MAX_S
 from tagcast.filters.index import event_index
 from tagcast.filters.index.topic_index import TopicIndex

@@ -1,7 +1,7 @@
 """Event patterns: the language of EventBridge rules and SNS filter policies for JSON.
 
 `pattern` parses a pattern and lists its faults; `leaves` are its comparisons. `event` indexes a message's JSON by path.
-`evaluate` computes the verdict, and `explain` explains it. `arrays` ensures that conditions on one array match the same
-element. `sns` has the limits of SNS. `scopes` selects the part of a message that a pattern reads. The index of many
-patterns is `tagcast.filters.index.event_index`.
+`evaluate` computes the verdict, and ensures that conditions on one array match the same element; `explain` explains it.
+`scopes` selects the part of a message that a pattern reads. The index of many patterns is
+`tagcast.filters.index.event_index`.
 """

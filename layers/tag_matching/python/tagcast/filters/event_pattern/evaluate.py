@@ -1,11 +1,138 @@
 """Decides whether an event matches a pattern. Tests compare the index with this rule."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tagcast.errors import FilterEvaluationError
-from tagcast.filters.event_pattern.arrays import Constraint, TooManyCombinationsError, are_consistent
 from tagcast.filters.event_pattern.event import Element, Event
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
+
+Chosen = Mapping[int, int]
+"""The element chosen in each array so far: array number to index."""
+
+
+class Constraint(NamedTuple):
+    """The array elements that meet a condition (*met*).
+
+    *there* are all elements with the condition's path; None if the condition does not allow an absent path.
+    """
+
+    met: Sequence[Element | None]
+    there: Sequence[Element | None] | None
+
+
+class _Node:
+    """A node of a trie: child nodes by array and index. *ends*: whether a value stands at this node."""
+
+    __slots__ = ("arrays", "ends")
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, dict[int, _Node]] = {}
+        self.ends = False
+
+
+class TooManyCombinationsError(Exception):
+    """The arrays of an event allow more combinations than the bound."""
+
+
+def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
+    """Return whether all conditions, in order, can be met by choosing one element of each array.
+
+    As in EventBridge, a path counts as absent if the elements chosen so far lack it. Of the choices that no later
+    condition distinguishes, only one is tried.
+
+    >>> first, second = Element(0, 0, None), Element(0, 1, None)
+    >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)
+    False
+    >>> are_consistent([Constraint([first, second], None), Constraint([second], None)], 100)
+    True
+    """
+    if (known := _in_one_array(wanted)) is not None:
+        return known
+    trees = [(_tree(each.met), None if each.there is None else _tree(each.there)) for each in wanted]
+    later: list[set[int]] = [set()]
+    for met, there in reversed(trees):
+        later.append(later[-1] | _arrays(met) | (set() if there is None else _arrays(there)))
+    later.reverse()
+    seen: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+    pending = [_options(*trees[0], {})]
+    steps = 0
+    while pending:
+        chosen = next(pending[-1], None)
+        if chosen is None:
+            pending.pop()
+            continue
+        place = len(pending)
+        if place == len(trees):
+            return True
+        steps += 1
+        if steps > steps_max:
+            raise TooManyCombinationsError
+        matters = later[place]
+        state = place, tuple(choice for choice in chosen.items() if choice[0] in matters)
+        if state not in seen:
+            seen.add(state)
+            pending.append(_options(*trees[place], chosen))
+    return False
+
+
+def _in_one_array(wanted: Sequence[Constraint]) -> bool | None:
+    """Return whether one element meets all conditions.
+
+    Return None if the elements are not all in one outer array, or if a condition allows an absent path.
+    """
+    found = [element for each in wanted for element in each.met if element is not None]
+    if any(each.there is not None for each in wanted) or not found:
+        return None
+    if any(element.parent is not None or element.array != found[0].array for element in found):
+        return None
+    indices = [
+        {element.index for element in each.met if element is not None} for each in wanted if None not in each.met
+    ]
+    return not indices or bool(set.intersection(*indices))
+
+
+def _tree(elements: Sequence[Element | None]) -> _Node:
+    root = _Node()
+    for element in elements:
+        node = root
+        for array, index in element.chain() if element is not None else ():
+            node = node.arrays.setdefault(array, {}).setdefault(index, _Node())
+        node.ends = True
+    return root
+
+
+def _arrays(root: _Node) -> set[int]:
+    found: set[int] = set()
+    pending = [root]
+    while pending:
+        for array, elements in pending.pop().arrays.items():
+            found.add(array)
+            pending.extend(elements.values())
+    return found
+
+
+def _options(met: _Node, there: _Node | None, chosen: Chosen) -> Iterator[Chosen]:
+    """Yield the choices that meet a condition and extend *chosen*."""
+    if there is not None and next(_below(there, chosen), None) is None:
+        yield chosen
+    for more in _below(met, chosen):
+        yield {**chosen, **dict(more)} if more else chosen
+
+
+def _below(node: _Node, chosen: Chosen) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield the additional choices that lead to a value below *node*."""
+    if node.ends:
+        yield ()
+    for array, elements in node.arrays.items():
+        index = chosen.get(array)
+        if index is None:
+            for new, child in elements.items():
+                for more in _below(child, chosen):
+                    yield ((array, new), *more)
+        elif index in elements:
+            yield from _below(elements[index], chosen)
+
 
 COMPARISONS_MAX = 100_000
 """The most comparisons of one evaluation. Each value that a condition reads counts as the condition's
