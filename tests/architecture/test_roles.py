@@ -10,12 +10,11 @@ import pytest
 from tagcast.model import Endpoint, Protocol
 from tagcast_aws.endpoints.guard import Guard
 
-from local.engine.callers import InvocationRights, callers_of
+from local.engine.callers import InvocationRights, callers_of, role_of, roles_of
 from local.rules.needs import Account
 from local.rules.permissions import Need, Role, decide, grants_of
 from local.template.intrinsics import Resolver
 from local.template.parameters import ANY_SUBSCRIBER
-from local.template.roles import role_of, roles_of
 from local.template.translated import FUNCTION, Template, read_template
 from tests.permissions.report import Removal, declared_roles, without
 

@@ -24,13 +24,13 @@ from tagcast_aws.runtime.settings import Settings
 from tagcast_aws.runtime.subscription_metrics import UNITS
 
 from functions.retry.app import RESERVE_S
+from local.engine.callers import role_of, roles_of
 from local.front.authorizer import read_authorizer
 from local.rules.limits import HTTP_API_TIMEOUT_S
 from local.rules.needs import Account
 from local.rules.permissions import Need
 from local.sources.event_pattern import matches
 from local.template.intrinsics import Resolver
-from local.template.roles import role_of, roles_of
 from local.template.translated import FUNCTION, SourceSpec, read_template
 from tests.aws.limits import LAMBDA_FULL_CPU_MB
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from local.engine.callers import WORKFLOW, role_of, roles_of
 from local.rules.permissions import Need, Role
 from local.template.intrinsics import Resolver
-from local.template.roles import WORKFLOW, role_of, roles_of
 from local.template.translated import FUNCTION
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from local.engine.callers import roles_of
 from local.rules.permissions import Grant, Need
-from local.template.roles import roles_of
 from tests.aws.account import furnished
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.roles import Roles

@@ -21,11 +21,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from local.engine.callers import roles_of
 from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role
 from local.template.intrinsics import Resolver
 from local.template.parameters import LOCAL
-from local.template.roles import roles_of
 from local.template.translated import read_template
 from tests.permissions.story import FUNCTIONS, Story
 from tests.permissions.uses import USES, Use, declared, recorded

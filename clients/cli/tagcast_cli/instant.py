@@ -81,20 +81,17 @@ def readable_instant(text: object, now: datetime | None = None) -> str:
     return f"{instant.strftime(shape)} ({distance})"
 
 
-def _read_duration(text: object, shortest_s: int, longest_s: int | None) -> int:
+def _read_duration(text: object, longest_s: int | None) -> int:
     try:
         seconds = seconds_of(str(text))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if seconds < shortest_s or (longest_s is not None and seconds > longest_s):
-        bounds = (
-            f"at least {shortest_s} s" if longest_s is None else f"{shortest_s} s to {readable_duration(longest_s)}"
-        )
-        raise typer.BadParameter(f"{text} is out of range: {bounds}")
+    if longest_s is not None and seconds > longest_s:
+        raise typer.BadParameter(f"{text} is out of range: 0 s to {readable_duration(longest_s)}")
     return seconds
 
 
-def duration(*names: str, help: str, shortest_s: int = 0, longest_s: int | None = None) -> Any:
+def duration(*names: str, help: str, longest_s: int | None = None) -> Any:
     """Return an option for a duration such as 90, 90s, 15m, 12h or 1d; its value is in whole seconds."""
-    parser = partial(_read_duration, shortest_s=shortest_s, longest_s=longest_s)
+    parser = partial(_read_duration, longest_s=longest_s)
     return typer.Option(*names, parser=parser, metavar="DURATION", help=help)
