@@ -23,7 +23,6 @@ from dataclasses import replace
 from typing import Any
 
 from tagcast.delivery.fan_out import fan_out
-from tagcast.memory import Memory
 from tagcast.model import (
     Outcome,
     Push,
@@ -31,7 +30,7 @@ from tagcast.model import (
     Strategy,
     Subscription,
 )
-from tagcast.ports import Row, Table
+from tagcast.ports import Memory, Row, Table
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.directory import kept_directory_of, read_topic
 from tagcast.repairing.relay import EndArrival, relay

@@ -9,9 +9,8 @@ from typing import TypeVar
 
 from tagcast.delivery.lease import Task
 from tagcast.delivery.redelivery import redeliver
-from tagcast.memory import Memory
 from tagcast.model import Outcome, Strategy
-from tagcast.ports import Table, World
+from tagcast.ports import Memory, Table, World
 from tagcast.pushing.circuit import HostNews
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.rows.keys import lane_key

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tagcast.archive.record import Record
-from tagcast.memory import Memory
-from tagcast.ports import Key, World
+from tagcast.ports import Key, Memory, World
 from tagcast_aws import wiring
 
 from tests.aws.limits import EXPIRED_LATE_S

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 from tagcast.errors import TagcastError
-from tagcast.memory import Memory
 from tagcast.model import Outcome, Push
-from tagcast.ports import Key, Row, Store, Table, Update, World, Write
+from tagcast.ports import Key, Memory, Row, Store, Table, Update, World, Write
 from tagcast.registry.directory import Directories, Directory
 
 from tests.fakes.memory_store import is_written

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from tagcast.errors import UnavailableError
-from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Strategy, Subscription, TopicSettings
 from tagcast.operating import lanes, messages
-from tagcast.ports import Write
+from tagcast.ports import Memory, Write
 from tagcast.pushing.circuit import (
     CIRCUIT,
     CIRCUIT_WAIT_S_MAX,

@@ -42,8 +42,8 @@ from tagcast.filters.tag_filters import (
     FILTER_TAGS_MAX,
     TAG_CHARACTERS_MAX,
 )
-from tagcast.memory import Memory
 from tagcast.model import Draft
+from tagcast.ports import Memory
 from tagcast.registry import indexing
 
 from tests.fakes.handlers import answered

@@ -12,8 +12,8 @@ from tagcast.errors import UnavailableError
 from tagcast.filters.compiled import FilterValue
 from tagcast.filters.index.parted_index import parts_of
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.memory import Memory
 from tagcast.model import Draft
+from tagcast.ports import Memory
 from tagcast.registry import indexing, kept_subscriptions, subscriptions
 from tagcast.registry.directory import kept_directory_of, read_topic
 from tagcast.registry.indexing import BUILD_FOR_S

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from tagcast.errors import UnavailableError
-from tagcast.memory import Memory
 from tagcast.model import Subscription
-from tagcast.ports import GroupQueue
+from tagcast.ports import GroupQueue, Memory
 from tagcast.registry import subscriptions
 from tagcast.registry.directory import Directory, directory_of, kept_directory_of
 from tagcast.registry.reading import READ_AT_ONCE, READ_FOR_S

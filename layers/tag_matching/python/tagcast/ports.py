@@ -4,15 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tagcast.membership import MembershipChange
-from tagcast.memory import Memory
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import PACK_MAX, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, ReceivedEntry
 from tagcast.tables import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Table, Update, Write
-from tagcast.vault import Signer, Vault
 from tagcast.verification import EndpointGuard, Verification
+
+K = TypeVar("K")
+
+
+class Memory:
+    """One value for each class, such as a cache. Each class is private to the package that defines it.
+
+    Losing this memory costs time, but never changes an answer.
+
+    >>> class Seen(set[str]): "Words that were seen."
+    >>> memory = Memory()
+    >>> memory.of(Seen).add("a")
+    >>> memory.of(Seen)
+    Seen({'a'})
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[type[Any], Any] = {}
+
+    def of(self, kind: type[K]) -> K:
+        """Return the value of the class *kind*. The first call creates it with ``kind()``."""
+        kept: K | None = self._kept.get(kind)
+        if kept is None:
+            kept = self._kept[kind] = kind()
+        return kept
+
+
+class Vault(Protocol):
+    """Encrypts secrets with a key that the service never sees.
+
+    *context* identifies the owner of the secrets. Secrets cannot be decrypted with another context.
+    """
+
+    def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
+        """Return *plain* encrypted. Raises UnavailableError."""
+
+    def open(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
+        """Return the plaintext of *sealed* in this context. Raises UnavailableError."""
+
+
+class Signer(Protocol):
+    """The service's keys (ed25519), for receivers without a shared secret; each subscription has its own key.
+
+    While the seed is rotated, each subscription has two keys, and both sign.
+    """
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether :meth:`prepare` has nothing to do."""
+
+    def prepare(self) -> None:
+        """Load the seeds, which may take a while. Raises UnavailableError."""
+
+    def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
+        """Return a signature of *content* by each key of a subscription. Call :meth:`prepare` first."""
+
+    def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
+        """Return the subscription's public keys, 32 bytes each. Raises UnavailableError."""
+
 
 __all__ = [
     "ABSENT",
