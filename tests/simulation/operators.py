@@ -13,8 +13,8 @@ from tagcast.model import RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import Table, World
 from tagcast.registry import subscriptions, topics
-from tagcast.registry.filter_change import change_filter
 from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest, put_subscriptions
+from tagcast.registry.subscriptions import change_filter
 from tagcast.topic_settings import TopicSettings
 
 from functions.sweep import app as sweep_app

@@ -14,7 +14,7 @@ from tagcast.model import Draft, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import Key, Put, Row, Table, World, Write
 from tagcast.registry import shadows, subscriptions, topics
-from tagcast.registry.filter_change import change_filter
+from tagcast.registry.subscriptions import change_filter
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.lane_transitions import claim

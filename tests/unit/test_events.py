@@ -16,8 +16,7 @@ from tagcast.operating.lanes import pause, resume
 from tagcast.ports import World
 from tagcast.registry import topics
 from tagcast.registry.directory import read_topic
-from tagcast.registry.filter_change import change_filter
-from tagcast.registry.subscriptions import delete_subscription, put_subscription
+from tagcast.registry.subscriptions import change_filter, delete_subscription, put_subscription
 from tagcast.tables import Write
 
 from tests.fakes.stream import FakeStream

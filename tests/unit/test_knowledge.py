@@ -10,8 +10,8 @@ from tagcast.model import Keep, TopicSettings
 from tagcast.ports import Key, Row
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.directory import CLOCKS_APART_S
-from tagcast.registry.filter_change import change_filter
 from tagcast.registry.subscribing import SubscriptionRequest, put_subscriptions
+from tagcast.registry.subscriptions import change_filter
 from tagcast.rows.keys import topic_key
 
 from tests.fakes.memory_store import MemoryStore

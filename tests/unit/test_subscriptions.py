@@ -21,9 +21,9 @@ from tagcast.model import (
 )
 from tagcast.ports import Table
 from tagcast.registry import filter_history, shadows, subscriptions
-from tagcast.registry.filter_change import change_filter
 from tagcast.registry.filter_history import VERSIONS_KEPT
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
+from tagcast.registry.subscriptions import change_filter
 from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.message import TOMBSTONE_S

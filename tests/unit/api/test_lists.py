@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tagcast.registry.filter_change import change_filter
+from tagcast.registry.subscriptions import change_filter
 from tagcast_aws.api.http.paging import encode_cursor
 from tagcast_aws.api.routes import description
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import CURSOR_FAULT, ConditionLostError, InvalidRequestError, NotFoundError, PreconditionFailedError
@@ -12,7 +12,14 @@ from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.filter_history import VERSIONS_KEPT
-from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest, check_version, put_together, validate
+from tagcast.registry.subscribing import (
+    StoredSubscription,
+    SubscriptionRequest,
+    check_version,
+    put_together,
+    replace_filter,
+    validate,
+)
 from tagcast.rows import stored
 from tagcast.rows.keys import subscription_key
 from tagcast.rows.lane import Lane
@@ -142,3 +149,21 @@ def filter_versions(world: World, topic: str, name: str, limit: int, cursor: str
     before = None if cursor is None else int(cursor)
     found = stored.filter_history(world.store, topic, ordinal, limit + 1, before)
     return Page(tuple(found[:limit]), str(found[limit - 1].version) if len(found) > limit else None)
+
+
+def change_filter(
+    world: World, topic: str, name: str, filter: Mapping[str, object] | None, if_match: int | None = None
+) -> Subscription:
+    """Replace the filter, as a new version of the subscription; all other settings and secrets stay.
+
+    *if_match* is the required current version. Accepted messages keep the verdict of their publish.
+
+    Raises NotFoundError, InvalidFilterError, PreconditionFailedError.
+    """
+
+    def attempt() -> Subscription:
+        known = get_subscription(world, topic, name)
+        check_version(known, if_match)
+        return replace_filter(world, known, filter)
+
+    return until_won(world, f"topic {topic}", attempt)

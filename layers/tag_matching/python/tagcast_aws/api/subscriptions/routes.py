@@ -16,10 +16,10 @@ from tagcast.operating.urgency import urgent_lanes
 from tagcast.operating.verification import put_verified, verify
 from tagcast.ports import World
 from tagcast.pulling.group import queue_counts
-from tagcast.registry.filter_change import change_filter
 from tagcast.registry.rotation import rotate_secret
 from tagcast.registry.subscribing import SubscriptionRequest
 from tagcast.registry.subscriptions import (
+    change_filter,
     delete_subscription,
     filter_versions,
     get_subscription,
