@@ -22,7 +22,6 @@ from typing import Any
 
 from tagcast_cli import smoke_receiver
 from tagcast_cli.doctor import DENIED, Deployment
-from tagcast_cli.smoke_story import Endpoint, JobRun, MissingRightError, NotPlayedError, PlaceError, Push
 
 ACTIONS = {
     "s3:ListObjectsV2": "s3:ListBucket",
@@ -45,6 +44,46 @@ ARCHIVED_BYTES_MAX = 256 * 1024 * 1024
 EARLY = timedelta(minutes=5)
 """Firehose names an object by its oldest record, which is at most this much older than the run's first message."""
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "TIMEOUT", "ERROR", "EXPIRED")
+
+
+Endpoint = Mapping[str, str]
+
+
+class MissingRightError(Exception):
+    """The caller lacks the permission for *action*."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"Your identity may not call {action}.")
+        self.action = action
+
+
+class PlaceError(Exception):
+    """A place could not complete a call. The text is the reason."""
+
+
+class NotPlayedError(Exception):
+    """A step could not run, or was not selected. The text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A push in the receiver's log: attempt, response status and time, in seconds since 1970."""
+
+    subscription: str
+    message_id: str
+    attempt: int
+    status: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A run of a job: its state, its start, and its billed DPU-hours."""
+
+    state: str
+    began_at: str
+    fault: str = ""
+    dpu_hours: float = 0.0
 
 
 @dataclass

@@ -13,8 +13,7 @@ from tagcast_cli import smoke_receiver
 from tagcast_cli.doctor import Deployment
 from tagcast_cli.job_run import Archive, Days, JobError, run_job
 from tagcast_cli.screen import console
-from tagcast_cli.smoke_aws import OnAws
-from tagcast_cli.smoke_story import Endpoint, JobRun, PlaceError
+from tagcast_cli.smoke_aws import Endpoint, JobRun, OnAws, PlaceError
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The steps of `tagcast smoke`: create resources, publish, check the deliveries, and delete everything.
 
-The steps use the API and a `Place` that creates queues, functions and endpoints: AWS, the local stack, or a fake of the
-tests. A step that fails, or that the caller may not do, does not stop the other steps. The last step deletes all
-resources of the run by name, whether or not an earlier step created them.
+The steps use the API, and a place that creates queues, functions and endpoints: AWS or the local stack. A step that
+fails, or that the caller may not do, does not stop the other steps. The last step deletes all resources of the run by
+name, whether or not an earlier step created them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from tagcast_client import ConflictError, InvalidError, NotFoundError, ProblemError, TagcastError
-from tagcast_client.operation import Answer, path_of
+from tagcast_client import Client, ConflictError, InvalidError, NotFoundError, ProblemError, TagcastError
+from tagcast_client.operation import path_of
 
 from local.rules.costs import SmokeTest
 from tagcast_cli.doctor import State
+from tagcast_cli.smoke_aws import Endpoint, MissingRightError, NotPlayedError, OnAws, PlaceError, Push
 from tagcast_cli.smoke_receiver import BROKEN, DOOMED, FAILS_ONCE
 
 QUEUE, FUNCTION, ENDPOINT = "queue", "function", "endpoint"
@@ -41,99 +42,9 @@ LATE_S = 15.0
 EARLY_SHARE = 0.9
 """The share of the interval that must pass before a retry. Clocks of two environments of the receiver may differ."""
 
-Endpoint = Mapping[str, str]
-
-
-class MissingRightError(Exception):
-    """The caller lacks the permission for *action*."""
-
-    def __init__(self, action: str) -> None:
-        super().__init__(f"Your identity may not call {action}.")
-        self.action = action
-
-
-class PlaceError(Exception):
-    """A place could not complete a call. The text is the reason."""
-
 
 class BrokenPromiseError(Exception):
     """An observed result is not the promised one."""
-
-
-class NotPlayedError(Exception):
-    """A step could not run, or was not selected. The text is the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
-    """A push in the receiver's log: attempt, response status and time, in seconds since 1970."""
-
-    subscription: str
-    message_id: str
-    attempt: int
-    status: int
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class JobRun:
-    """A run of a job: its state, its start, and its billed DPU-hours."""
-
-    state: str
-    began_at: str
-    fault: str = ""
-    dpu_hours: float = 0.0
-
-
-class Place(Protocol):
-    """Creates receivers. Raises MissingRightError or PlaceError, or NotPlayedError for an unsupported operation."""
-
-    @property
-    def queue_requests(self) -> int:
-        """The number of requests to queues."""
-
-    def earlier_runs(self) -> Sequence[str]:
-        """Return the names of runs with remaining resources."""
-
-    def make_log(self, run: str) -> None:
-        """Create the receivers' log. It is created first and deleted last, because it names the run."""
-
-    def make_queue(self, run: str) -> Endpoint:
-        """Create a queue."""
-
-    def make_function(self, run: str, secret: str) -> Endpoint:
-        """Create a function with the receiver's code."""
-
-    def make_url(self, run: str) -> Endpoint:
-        """Create an HTTP endpoint of the function."""
-
-    def read_pushes(self) -> Sequence[Push]:
-        """Return the pushes logged since the last call, in order for each subscription."""
-
-    def read_queued(self) -> Sequence[str]:
-        """Return the ids of messages that arrived in the queue since the last call, in order."""
-
-    def read_archived(self, topic: str) -> frozenset[str]:
-        """Return the ids of a topic's archived messages."""
-
-    def last_job(self) -> JobRun | None:
-        """Return the last run of the compaction job, or None."""
-
-    def run_job(self) -> JobRun:
-        """Run the compaction job, and wait for its end."""
-
-    def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
-        """Delete all resources of a run. Return the resources that remain, and why.
-
-        The log stays if *keep_log*, or if another resource remains. The next run finds remaining resources by the log.
-        """
-
-
-class Api(Protocol):
-    """The API of the deployment."""
-
-    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
-        """Send a request. Raises TagcastError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +62,8 @@ class Step:
 class Story:
     """One run of the smoke test; *tell* gets each finished step."""
 
-    api: Api
-    place: Place
+    api: Client
+    place: OnAws
     run: str
     secret: str = field(repr=False)
     tell: Callable[[Step], object]

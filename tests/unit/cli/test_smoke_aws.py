@@ -24,9 +24,18 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 from tagcast_cli.app import app
 from tagcast_cli.doctor import Deployment
-from tagcast_cli.smoke_aws import ACTIONS, NOT_YET, OnAws, receiver_archive
+from tagcast_cli.smoke_aws import (
+    ACTIONS,
+    NOT_YET,
+    JobRun,
+    MissingRightError,
+    NotPlayedError,
+    OnAws,
+    PlaceError,
+    Push,
+    receiver_archive,
+)
 from tagcast_cli.smoke_receiver import answer, handle
-from tagcast_cli.smoke_story import JobRun, MissingRightError, NotPlayedError, PlaceError, Push
 from typer.testing import CliRunner
 
 from tests.unit.cli.conftest import FakeApi

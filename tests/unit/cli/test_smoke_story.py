@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from tagcast.instant import rfc3339
 from tagcast_cli.doctor import State
+from tagcast_cli.smoke_aws import Endpoint, JobRun, MissingRightError, OnAws, PlaceError, Push
 from tagcast_cli.smoke_receiver import BROKEN, DOOMED, FAILS_ONCE
 from tagcast_cli.smoke_story import (
     INTERVAL_S,
     RETENTION_S,
     STEPS,
-    Endpoint,
-    JobRun,
-    MissingRightError,
-    PlaceError,
-    Push,
     Step,
     Story,
 )
+from tagcast_client import Client
 from tagcast_client.errors import refusal
 from tagcast_client.operation import Answer
 
@@ -223,7 +220,16 @@ def answer(told: Mapping[str, Any]) -> Answer:
 
 def played(world: World, **options: Any) -> tuple[dict[str, Step], Story]:
     steps: list[Step] = []
-    story = Story(world, world, RUN, "whsec_x", steps.append, now_s=world.now_s, sleep=world.sleep, **options)
+    story = Story(
+        cast("Client", world),
+        cast("OnAws", world),
+        RUN,
+        "whsec_x",
+        steps.append,
+        now_s=world.now_s,
+        sleep=world.sleep,
+        **options,
+    )
     try:
         story.play()
     except KeyboardInterrupt:
