@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tagcast.memory import Memory
 from tagcast.operating import messages, subscription_names
 from tagcast.operating.lanes import COUNTED_MAX, LIST_COUNTED_MAX
 from tagcast.operating.messages import FOUND_AT_ONCE
+from tagcast.ports import Memory
 from tagcast.rows import stored
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
