@@ -50,22 +50,22 @@ REQUESTS = (
 OF_THE_URL = TEXT.partition("\n## The URL of the function publish\n")[2]
 ALLOWED = {
     "publish to one topic": REQUESTS[:2],
-    "run the topics of one team: all that begin with `billing-`, and tests of filters": (
+    "run the topics of one team (`billing-…`), and test filters": (
         REQUESTS[3],
         REQUESTS[6],
         REQUESTS[13],
         REQUESTS[17],
         REQUESTS[18],
     ),
-    "list, create and delete subscriptions of one topic, not publish": (
+    "list, create and delete subscriptions of one topic, without publishing": (
         REQUESTS[9],
         *REQUESTS[11:13],
         *REQUESTS[14:16],
         *REQUESTS[19:21],
         REQUESTS[23],
     ),
-    "consume as a member of one group, not update it": REQUESTS[19:23],
-    "act on many lanes, of every topic; other callers use the routes of single lanes": REQUESTS[25:27],
+    "consume as a member of one group, without updating it": REQUESTS[19:23],
+    "act on many lanes, of every topic": REQUESTS[25:27],
     "read everything": REQUESTS[8:14],
 }
 
