@@ -112,6 +112,10 @@ def test_a_subscription_is_warned_while_its_dead_letters_would_be_lost(api: Clie
     assert "has no subscription" in api("GET", S).json["warnings"][0]
     api("PUT", "/topics/dead/subscriptions/keepers", {"endpoint": {"protocol": "pull"}})
     assert "warnings" not in api("GET", S).json
+    doubtful = {"kind": "sql92", "dialect": "rocketmq", "expression": "a = b"}
+    assert api("PUT", S + "/filter", {"filter": doubtful}).json["warnings"]
+    listed = api("GET", "/topics/orders/subscriptions").json["subscriptions"]
+    assert not [each for each in listed if "warnings" in each], "a list compiles no filters"
 
 
 def test_a_topic_is_warned_while_its_events_would_be_lost(api: Client) -> None:

@@ -57,6 +57,7 @@ from tagcast_aws.api.subscriptions.settings import (
     VersionsAnswer,
     show_subscription,
     show_version,
+    with_warnings,
 )
 from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
 from tagcast_aws.api.topics import lost_in
@@ -202,7 +203,7 @@ def answer_with_lane(
     lane, counts = lane_view(world, subscription), queue_counts(world, subscription)
     dead_letters = subscription.settings.dead_letter_topic
     lost = None if dead_letters is None else lost_in(world, dead_letters, "dead letters")
-    answer = show_subscription(subscription, keys, lane, counts, lost)
+    answer = with_warnings(show_subscription(subscription, keys, lane, counts), subscription, lost)
     return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
 
 

@@ -222,12 +222,8 @@ def show_subscription(
     keys: Sequence[str],
     lane: LaneView | None = None,
     counts: QueueCounts | None = None,
-    lost: str | None = None,
 ) -> SubscriptionAnswer:
-    """Return the answer with a subscription and its public *keys*, without its secrets; with its *lane*, if given.
-
-    *lost* is the warning that its dead letters would be lost.
-    """
+    """Return the answer with a subscription and its public *keys*, without its secrets; with its *lane*, if given."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
         "topic": value.topic,
@@ -245,11 +241,18 @@ def show_subscription(
         answer["allowed_per_second"] = chosen.allowed_per_second
     if chosen.signature is not Signature.V1:
         answer["public_keys"] = list(keys)
-    warnings = [*compile_filter(chosen.filter).warnings, *([] if lost is None else [lost])]
-    if warnings:
-        answer["warnings"] = warnings
     if lane is not None:
         answer["lane"] = show_lane(lane, counts, is_unverified=chosen.unverified is not None)
+    return answer
+
+
+def with_warnings(answer: SubscriptionAnswer, of: Subscription, lost: str | None) -> SubscriptionAnswer:
+    """Return *answer* with the warnings about its filter, and the warning *lost* about its dead letters.
+
+    Lists have none, because compiling their filters may take seconds.
+    """
+    if warnings := [*compile_filter(of.settings.filter).warnings, *([] if lost is None else [lost])]:
+        answer["warnings"] = warnings
     return answer
 
 

@@ -24,7 +24,12 @@ from tagcast_aws.api.publishing.answer import RefusedAnswer
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.secret import make_secret, public_keys
-from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, show_subscription
+from tagcast_aws.api.subscriptions.settings import (
+    SubscriptionAnswer,
+    SubscriptionBody,
+    show_subscription,
+    with_warnings,
+)
 from tagcast_aws.api.topics import lost_in
 
 REPEATED_BYTES_MAX = 5_500_000
@@ -115,7 +120,8 @@ def _result(
 ) -> SubscriptionAnswer | RefusedAnswer:
     if isinstance(result, StoredSubscription):
         warning = lost.get(asked.wanted.settings.dead_letter_topic)
-        answer = show_subscription(result.subscription, keys[asked.wanted.name], lost=warning)
+        made = result.subscription
+        answer = with_warnings(show_subscription(made, keys[asked.wanted.name]), made, warning)
         if asked.untold is not None:
             answer["secret"] = asked.untold
         return answer
