@@ -138,8 +138,8 @@ def _read_curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
     """Yield the chunks of a curated file, which is one sorted run."""
     file = parquet.ParquetFile(pa.BufferReader(content))
     packed = len(content) / max(1, file.metadata.num_rows)
-    for batch in file.iter_batches(GROUP_ROWS // 4, use_threads=False):
-        rows = _of_schema(pa.Table.from_batches([batch]), kind)
+    for number in range(file.num_row_groups):
+        rows = _of_schema(file.read_row_group(number, use_threads=False), kind)
         instants = rows[DAY_OF[kind]]
         yield from _chunks(rows, day_of(instants[0].as_py() // DAY_MS), packed)
 
@@ -182,6 +182,9 @@ def _chunks(run: pa.Table, day: str, packed: float) -> Iterator[Any]:
     ids = run["record_id"]
     for start in range(0, len(run), rows):
         piece = run.slice(start, rows)
+        if rows > 1 and piece.nbytes > 2 * CHUNK_BYTES:  # Its records are larger than most of the run.
+            yield from _chunks(piece, day, packed)
+            continue
         sink = pa.BufferOutputStream()
         with ipc.new_stream(sink, run.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(piece)

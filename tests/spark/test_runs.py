@@ -227,6 +227,35 @@ def test_runs_merge_to_each_record_once_in_order_and_a_topic_is_in_few_row_group
     assert sum(each["duplicates"] for each in again) == len(records)
 
 
+def test_chunks_of_large_records_beside_many_small_ones_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "CHUNK_BYTES", 100_000)
+    dice = random.Random(20261128)
+    large = [message(n, "large", body=dice.randbytes(5_000).hex()) for n in range(100)]
+    records = table_of([*(message(n, "small") for n in range(5_000)), *large])
+
+    chunks = pa.Table.from_batches(runs.sorted_runs(records, KIND, "key")).to_pylist()
+
+    assert sum(each["records"] for each in chunks) == len(records)
+    assert max(len(each["content"]) for each in chunks) < 250_000
+
+
+def test_a_curated_file_is_read_one_row_group_after_the_other(tmp_path: Path) -> None:
+    with parquet.ParquetWriter(tmp_path / "file", lines.arrow_schema(KIND), use_dictionary=False) as writer:
+        for group in range(8):
+            writer.write_table(table_of([message(group * 100 + n, body="y" * 40_000) for n in range(100)]))
+    before = pa.total_allocated_bytes()
+
+    chunks = read_sources(lambda: FolderObjects(tmp_path), [Source("file", is_curated=True)], KIND, "key")
+
+    assert next(chunks)["records"][0].as_py() > 0
+    assert pa.total_allocated_bytes() - before < 4 * 100 * 40_000
+    assert sum(each["records"][0].as_py() for each in chunks) < 800
+
+
+def table_of(records: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(records, lines.arrow_schema(KIND))
+
+
 def test_of_records_that_differ_the_same_is_kept_and_an_erased_one_before_all() -> None:
     one, other = {**message(1), "properties": [("a", "1")]}, {**message(1), "topic": "other"}
     erased = {**message(1), "hashes": [("body", "h")], "tags": None}
