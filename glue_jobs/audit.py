@@ -21,7 +21,7 @@ from tagcast.ids import ID_SEQUENCE_BITS
 from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import audit_attempts, audit_entries, audit_late, audit_matching, audit_order, history, merkle
-from glue_jobs.auditing.audit_entries import Terms
+from glue_jobs.auditing.audit_entries import HOUR_MS, Terms
 from glue_jobs.auditing.subject import Subject
 from glue_jobs.erasing.contents import key_of
 from glue_jobs.erasing.places import name_of_subject
@@ -69,7 +69,7 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
     delays = history.least_delays(policies, terms.time_scale)
     moved = materialise(history.interventions(records.lanes))
     closed = materialise(history.closed_intervals(records.lanes))
-    hours = materialise(audit_order.closed_hours(closed))
+    hours = materialise(audit_order.closed_hours(closed, records.window))
     whole = audit_entries.entries(records.messages, records.deliveries)
     told_apart = materialise(audit_entries.find_unusual(whole, hours, terms))
     entries = told_apart.where("usual = 0")
@@ -77,7 +77,7 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
     attempts = materialise(audit_attempts.attempts(records.deliveries, entries))
     gaps = materialise(audit_attempts.gaps(attempts, terms))
     soon, judged_gaps = audit_attempts.find_early(gaps, policies, delays, moved, terms)
-    filters = history.filters_in_force(records.subscriptions)
+    filters = history.filters_in_force(records.subscriptions, records.window.first_at - HOUR_MS)
     verdicts = materialise(audit_matching.judge_messages(records.messages, filters, terms))
     reasons = sql.create_map(*(sql.lit(part) for pair in audit_matching.VIOLATIONS.items() for part in pair))
     wrong = verdicts.where(sql.col("kind").isin(*audit_matching.VIOLATIONS))
@@ -219,7 +219,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_of = now - LAG_MS if given.as_of is None else min(given.as_of, now)  # No archive is complete for the future.
     terms = Terms(as_of, given.skew_ms, given.time_scale)
     archive = Archive.at(open_session(given), given.archive)
-    archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     certificate = certify(archive, window, terms, given.topic, subject)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"
     label += "" if subject is None else name_of_subject(key_of(archive.objects), given.property)

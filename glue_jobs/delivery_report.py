@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
-from tagcast.archive.record import RecordKind
 from tagcast.instant import DAY_MS, rfc3339
 
 from glue_jobs.auditing import audit_entries, history
@@ -50,12 +49,12 @@ class Tables:
     names: DataFrame
 
 
-def report(records: history.Records, window: arguments.Window, as_of: int) -> Tables:
+def report(records: history.Records, as_of: int) -> Tables:
     """Return the tables of the report until *as_of*."""
     entries = audit_entries.entries(records.messages, records.deliveries)
     outcomes = materialise(measures.outcomes(entries))
-    closed = history.closed_intervals(records.lanes, removal_ends=True)
-    blocked = materialise(measures.blocked_ms(closed, window.first_at, min(window.end_at, as_of)))
+    closed = history.closed_intervals(records.lanes, removal_ms=0)
+    blocked = materialise(measures.blocked_ms(closed, records.window.first_at, min(records.window.end_at, as_of)))
     accepted = materialise(measures.count_accepted(records.messages))
     failed = materialise(measures.count_failures(records.deliveries))
     names = materialise(measures.subscription_names(records.subscriptions))
@@ -141,9 +140,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = read_arguments(argv)
     window = given.window
     archive = Archive.at(open_session(given), given.archive)
-    archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     as_of = arguments.now_ms()
-    tables = report(history.read(archive, window, given.topic), window, as_of)
+    tables = report(history.read(archive, window, given.topic), as_of)
     if given.topic is None:
         rows = hour_rows(tables)
         archive.write_days(rows.coalesce(1), "reports", "report", "hours")

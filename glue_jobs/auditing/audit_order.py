@@ -9,7 +9,8 @@ from pyspark.sql import functions as sql
 from tagcast.model import EntryState, Strategy
 
 from glue_jobs.auditing.audit_entries import ENTRY, HOUR_MS, Terms, end_is, entries_told_of, violation
-from glue_jobs.auditing.history import LANE
+from glue_jobs.auditing.history import LANE, LIFE_MS
+from glue_jobs.io import arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,11 +91,12 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
     return violation("out_of_order", named, sql.col("tried_at"), *detail)
 
 
-def closed_hours(closed: DataFrame) -> DataFrame:
-    """Return the intervals in *closed*, with one row per ``hour``, for at most 40 days of each interval."""
-    until = sql.least(sql.col("ends_at"), sql.col("begins_at") + 40 * 24 * HOUR_MS)
-    hours = sql.sequence(sql.floor(sql.col("begins_at") / HOUR_MS), sql.floor(until / HOUR_MS))
-    return closed.withColumn("hour", sql.explode(hours))
+def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
+    """Return the intervals in *closed*, with one row per ``hour`` in which messages of the window may be pushed."""
+    begins = sql.greatest("begins_at", sql.lit(window.first_at))
+    until = sql.least("ends_at", sql.lit(window.end_at + LIFE_MS))
+    hours = sql.sequence(sql.floor(begins / HOUR_MS), sql.floor(until / HOUR_MS))
+    return closed.where(begins <= until).withColumn("hour", sql.explode(hours))
 
 
 def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:

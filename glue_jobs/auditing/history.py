@@ -21,7 +21,7 @@ from glue_jobs.io.storage import Archive
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FOREVER = 2**62
+FOREVER, LIFE_MS = 2**62, RETENTION_S_MAX * 1000
 LANE = ("topic", "ordinal")
 GRANULARITY_MS = 1000
 """The streams of the tables have times in whole seconds, rounded down."""
@@ -54,8 +54,9 @@ class FilterInForce:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The curated records that a report or an audit reads. The topic is added to each delivery."""
+    """The curated records that a report or an audit of *window* reads. The topic is added to each delivery."""
 
+    window: arguments.Window
     messages: DataFrame
     deliveries: DataFrame
     subscriptions: DataFrame
@@ -67,6 +68,7 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
 
     Settings and lanes of all days are many small files, so they are read once.
     """
+    archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     subscriptions, lanes = (materialise(archive.records(k)) for k in (RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     messages, deliveries = (archive.records(k, window.days()) for k in (RecordKind.MESSAGES, RecordKind.DELIVERIES))
     # Records of backlogs have only the topic's id. Every due row has a row of its lane, so these rows have every id.
@@ -75,16 +77,19 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
     found = deliveries.join(sql.broadcast(named), "topic_id", "left")
     deliveries = found.withColumn("topic", sql.coalesce("topic", "topic_of_id")).drop("topic_of_id")
     tables = (messages, deliveries, subscriptions, lanes)
-    return Records(*(table if topic is None else table.where(sql.col("topic") == topic) for table in tables))
+    return Records(window, *(table if topic is None else table.where(sql.col("topic") == topic) for table in tables))
 
 
-def filters_in_force(subscriptions: DataFrame) -> dict[str, list[FilterInForce]]:
-    """Return the versions of all filters by topic; they are few enough for the driver."""
+def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str, list[FilterInForce]]:
+    """Return the versions of all filters by topic; they are few enough for the driver.
+
+    Subscriptions that were deleted before *judged_from* are left out: they would cost time for each message.
+    """
     rows = subscriptions.where("part in ('filter', 'removed')").collect()
     removed = {(row.topic, row.ordinal): row.changed_at for row in rows if row.part == "removed"}
     versions = defaultdict(list)
     for row in rows:
-        if row.part == "filter":
+        if row.part == "filter" and removed.get((row.topic, row.ordinal), judged_from) >= judged_from:
             versions[row.topic, row.ordinal].append(row)
     found: dict[str, list[FilterInForce]] = defaultdict(list)
     for (topic, ordinal), history in sorted(versions.items()):
@@ -126,7 +131,7 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
 
     The rows of a policy end with its last retry, or when the sum of the waits exceeds the longest life of a message.
     """
-    rows, life_ms = list[tuple[str, int, int]](), RETENTION_S_MAX * 1000
+    rows = list[tuple[str, int, int]]()
     distinct = policies.select("policy", "strategy", "max_retries", "interval_s", "interval_s_max").distinct()
     for row in distinct.collect():
         policy = RetryPolicy(Strategy(row.strategy), row.max_retries, row.interval_s, row.interval_s_max)
@@ -137,7 +142,7 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
             least_ms = max(1, round(wait_s / time_scale * 1000))
             rows.append((row.policy, failures, least_ms))
             waited_ms += least_ms
-            if waited_ms > life_ms:
+            if waited_ms > LIFE_MS:
                 break
     return policies.sparkSession.createDataFrame(rows, "policy string, attempt int, least_ms bigint")
 
@@ -153,21 +158,21 @@ def interventions(lanes: DataFrame) -> DataFrame:
     return lanes.where(moved).select(*LANE, sql.col("changed_at").alias("moved_at"), "state")
 
 
-def closed_intervals(lanes: DataFrame, *, removal_ends: bool = False) -> DataFrame:
+def closed_intervals(lanes: DataFrame, removal_ms: int = LIFE_MS) -> DataFrame:
     """Return the times in which lanes held back messages: (…, begins_at, ends_at).
 
     The time of one closure may be split into several rows, at changes of the lane.
 
     A retrying lane holds nothing back. Changes within one second have no order in the records: only the sum of
-    the changes is used. A removed lane accepts no pushes, but no delivery waits in it; with *removal_ends* it counts as
-    open.
+    the changes is used. A removed lane accepts no pushes. After *removal_ms*, by default the longest life of its last
+    message, it counts as open: nothing is pushed to it any more.
     """
     open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]
-    open_states += [LaneState.REMOVED.value] if removal_ends else []
     was_open, is_open = (sql.col(name).isin(open_states) for name in ("previous_state", "state"))
-    closes, opens = was_open & ~is_open, is_open & ~was_open
-    steps = lanes.withColumn("step", closes.cast("int") - opens.cast("int")).where("step <> 0")
-    seconds = steps.groupBy(*LANE, "changed_at").agg(sql.sum("step").alias("step"))
+    was_removed, is_removed = (sql.col(name) == LaneState.REMOVED.value for name in ("previous_state", "state"))
+    steps = lanes.select(*LANE, "changed_at", (was_open.cast("int") - is_open.cast("int")).alias("step"))
+    over = lanes.where(is_removed & ~was_removed).select(*LANE, sql.col("changed_at") + removal_ms, sql.lit(-1))
+    seconds = steps.union(over).where("step <> 0").groupBy(*LANE, "changed_at").agg(sql.sum("step").alias("step"))
     order = Window.partitionBy(*LANE).orderBy("changed_at")
     told = seconds.select(
         *LANE,

@@ -213,14 +213,12 @@ def in_spark(archive: str, cores: int, sizes: list[int], job: str | None, repeat
             compact.compact(where, kind, days, rebuild=True)
 
     def report() -> None:
-        where.suit(days.days())
-        made = delivery_report.report(history.read(where, days, None), days, days.end_at)
+        made = delivery_report.report(history.read(where, days, None), days.end_at)
         delivery_report.hour_rows(made).write.mode("overwrite").format("noop").save()
         where.spark.catalog.clearCache()
 
     def prove() -> None:
         terms = Terms(moment("2026-11-23"), 1000)
-        where.suit(days.days())
         found, counts = audit.violations(history.read(where, days, None), terms)
         assert (found.count(), counts["gaps_judged"] > 0) == (0, True), found.limit(5).collect()
         where.spark.catalog.clearCache()

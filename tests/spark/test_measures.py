@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from datetime import date
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 from tagcast.model import EntryState
 
+from glue_jobs.auditing import audit_order, history
 from glue_jobs.auditing.audit_entries import ENDS
-from glue_jobs.io.schemas import DELIVERIES
+from glue_jobs.io.arguments import Window
+from glue_jobs.io.schemas import DELIVERIES, LANES, SUBSCRIPTIONS
 from glue_jobs.measuring import measures
-from tests.spark.story import message, wait
+from tests.spark.story import LIFE_MS, NOON, Record, lane, message, removed, subscribed, wait
 
 DELIVERED = ENDS.index(EntryState.DELIVERED.value) + 1
 ENTRIES = (
@@ -58,12 +62,32 @@ def test_a_failure_whose_delivery_moved_in_its_backlog_counts_once(spark: SparkS
     some = [message(number) for number in (1, 2)]
     waits = [wait(each, attempts=1, position=place, topic="fruit") for each in some for place in (1, 7)]
     waits.append(wait(some[0], attempts=2, position=9, topic="fruit"))
-    columns = DELIVERIES.fieldNames()
-    rows = spark.createDataFrame([tuple(each.get(name) for name in columns) for each in waits], DELIVERIES)
-    counted = measures.count_failures(rows)
+    counted = measures.count_failures(rows_of(spark, waits, DELIVERIES))
     [failed] = measures.failures(counted, "topic", "ordinal").collect()
     assert [each.asDict() for each in failed.top_failures] == [{"outcome": "http 500", "count": 3}]
     assert [row["count"] for row in measures.failures(counted).collect()] == [3]
+
+
+def rows_of(spark: SparkSession, records: list[Record], schema: StructType) -> DataFrame:
+    return spark.createDataFrame([tuple(each.get(name) for name in schema.fieldNames()) for each in records], schema)
+
+
+def test_what_was_deleted_long_before_the_window_costs_an_audit_nothing(spark: SparkSession) -> None:
+    # The paused lane still holds back its messages.
+    long_ago = NOON - 60 * LIFE_MS
+    told = [lane("fruit", long_ago, "removed"), lane("fruit", long_ago, "paused", ordinal=1)]
+    told += [
+        lane("fruit", NOON, "blocked", ordinal=2),
+        lane("fruit", NOON + 60_000, "removed", "blocked", 2, ordinal=2),
+    ]
+    window = Window(date(2026, 11, 20), date(2026, 11, 21))
+    known = [*subscribed("fruit"), removed("fruit", long_ago), *subscribed("fruit", 2), removed("fruit", NOON, 2)]
+
+    filters = history.filters_in_force(rows_of(spark, known, SUBSCRIPTIONS), window.first_at)
+    hours = audit_order.closed_hours(history.closed_intervals(rows_of(spark, told, LANES)), window)
+
+    assert [each.ordinal for each in filters["fruit"]] == [2]
+    assert {row.ordinal: row["count"] for row in hours.groupBy("ordinal").count().collect()} == {1: 49, 2: 25}
 
 
 def rounded(rows: list[Any]) -> dict[str, list[float | None]]:
