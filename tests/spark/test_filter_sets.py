@@ -1,11 +1,10 @@
-"""Filters in Spark say what the core says: one by one, by the set, and by the pure form for tags."""
+"""Filters in Spark say what the core says: one by one, and by the set."""
 
 from __future__ import annotations
 
 import base64
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -91,45 +90,10 @@ def test_spark_counts_what_the_core_says_one_by_one(drawn: tuple[list[Any], Any]
     assert failed
 
 
-def tag_matches(messages: DataFrame, tags_of: Mapping[int, Iterable[str]]) -> DataFrame:
-    """Return the same for tag filters, without Python workers: the cross-check of :func:`filter_sets.matches`.
-
-    A pair of message and filter is counted at the first common tag, so that no pair counts twice and no shuffle is
-    needed.
-    """
-    spark = messages.sparkSession
-    rows = [(tag, number, sorted(set(tags))) for number, tags in tags_of.items() for tag in set(tags)]
-    wanted = spark.createDataFrame(rows, "tag string, candidate int, wanted array<string>")
-    exploded = messages.select("hour", sql.array_distinct("tags").alias("tags"))
-    exploded = exploded.select("hour", "tags", sql.explode("tags").alias("tag"))
-    pairs = exploded.join(sql.broadcast(wanted), "tag")
-    first = sql.get(sql.array_intersect("tags", "wanted"), sql.lit(0)) == sql.col("tag")
-    return pairs.where(first).groupBy("hour", "candidate").agg(sql.count("*").alias("matched"))
-
-
-def test_the_pure_form_agrees_on_tag_filters(drawn: tuple[list[Any], Any], messages: DataFrame) -> None:
-    _, values = drawn
-    tags_of = {n: v["tags"] for n, v in enumerate(values) if v is not None and v["kind"] == "tags" and v["tags"]}
-    pure = tag_matches(messages, tags_of).collect()
-    ours = filter_sets.matches(messages, FilterSet.of(values)).where(sql.col("candidate").isin(list(tags_of))).collect()
-    assert {(r.hour, r.candidate): r.matched for r in pure} == {
-        (r.hour, r.candidate): r.matched for r in ours if r.matched
-    }
-
-
-def plan_of(frame: DataFrame) -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())
-
-
-@pytest.mark.parametrize("form", ["set", "pure"])
-def test_no_plan_grows_with_messages_times_filters(messages: DataFrame, form: str) -> None:
+def test_no_plan_grows_with_messages_times_filters(messages: DataFrame) -> None:
     values = [{"kind": "tags", "tags": [f"t{n}"]} for n in range(50)]
-    if form == "set":
-        plan = plan_of(filter_sets.matches(messages, FilterSet.of(values)))
-        assert "MapInArrow" in plan or "PythonMapInArrow" in plan
-    else:
-        plan = plan_of(tag_matches(messages, {n: v["tags"] for n, v in enumerate(values)}))
-        assert "BroadcastHashJoin" in plan
+    plan = str(filter_sets.matches(messages, FilterSet.of(values))._jdf.queryExecution().executedPlan().toString())
+    assert "MapInArrow" in plan or "PythonMapInArrow" in plan
     for word in ("CartesianProduct", "BroadcastNestedLoopJoin", "SortAggregate"):
         assert word not in plan
 
