@@ -281,12 +281,12 @@ class _Reading:
             session.conf.set(BATCH, RECORDS_AT_ONCE)
 
     def _sample(self, chunks: DataFrame) -> list[tuple[str, str, int]]:
-        """Return day, first id and number of records of some chunks, if a day is too large for one file."""
+        """Return day, first id and bytes of some chunks, if a day is too large for one file."""
         if max(self.packed.values()) <= FILE_BYTES:
             return []
         thin = -(-self.number // SAMPLED)
-        some = chunks.where(sql.pmod(sql.xxhash64("first"), sql.lit(thin)) == 0).select("dt", "first", "records")
-        return [(row.dt, row["first"], row.records) for row in some.collect()]
+        some = chunks.where(sql.pmod(sql.xxhash64("first"), sql.lit(thin)) == 0).select("dt", "first", "packed")
+        return [(row.dt, row["first"], row.packed) for row in some.collect()]
 
     def close(self) -> None:
         """Release the chunks."""

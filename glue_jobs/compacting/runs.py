@@ -131,17 +131,16 @@ def sorted_runs(records: pa.Table, kind: RecordKind, key: str) -> Iterator[Any]:
         of_day = records if days[0] == days[-1] == day and (days == day).all() else records.filter(days == day)
         run = of_day.combine_chunks()
         run = run.take(compute.sort_indices(run["record_id"]))
-        yield from _chunks(run.combine_chunks(), day_of(int(day)), _bytes_per_record(run))
+        yield from _chunks(run.combine_chunks(), day_of(int(day)), _packed_share(run))
 
 
 def _read_curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
     """Yield the chunks of a curated file, which is one sorted run."""
     file = parquet.ParquetFile(pa.BufferReader(content))
-    packed = len(content) / max(1, file.metadata.num_rows)
     for number in range(file.num_row_groups):
-        rows = _of_schema(file.read_row_group(number, use_threads=False), kind)
-        instants = rows[DAY_OF[kind]]
-        yield from _chunks(rows, day_of(instants[0].as_py() // DAY_MS), packed)
+        rows, group = _of_schema(file.read_row_group(number, use_threads=False), kind), file.metadata.row_group(number)
+        packed = sum(group.column(place).total_compressed_size for place in range(group.num_columns))
+        yield from _chunks(rows, day_of(rows[DAY_OF[kind]][0].as_py() // DAY_MS), packed / rows.nbytes)
 
 
 def day_of(number: int) -> str:
@@ -162,13 +161,13 @@ def _of_schema(rows: pa.Table, kind: RecordKind) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=arrow_schema(kind)).combine_chunks()
 
 
-def _bytes_per_record(run: pa.Table) -> float:
-    """Return the Parquet bytes per record, from a sample of consecutive records."""
+def _packed_share(run: pa.Table) -> float:
+    """Return the Parquet bytes per byte in memory, from a sample of consecutive records."""
     sample = run.slice(max(0, (len(run) - SAMPLE_ROWS) // 2), SAMPLE_ROWS)
     sink = pa.BufferOutputStream()
     with _writer(sink, run.schema) as writer:
         writer.write_table(sample)
-    return float(sink.getvalue().size) / max(1, len(sample))
+    return float(sink.getvalue().size / sample.nbytes)
 
 
 def _writer(sink: Any, schema: pa.Schema) -> Any:
@@ -176,14 +175,14 @@ def _writer(sink: Any, schema: pa.Schema) -> Any:
     return parquet.ParquetWriter(sink, schema, compression=COMPRESSION, use_dictionary=repeated, write_page_index=True)
 
 
-def _chunks(run: pa.Table, day: str, packed: float) -> Iterator[Any]:
+def _chunks(run: pa.Table, day: str, packed_share: float) -> Iterator[Any]:
     """Yield a sorted run of one day as chunks."""
     rows = min(CHUNK_ROWS, max(1, CHUNK_BYTES * len(run) // max(1, run.nbytes)))
     ids = run["record_id"]
     for start in range(0, len(run), rows):
         piece = run.slice(start, rows)
         if rows > 1 and piece.nbytes > 2 * CHUNK_BYTES:  # Its records are larger than most of the run.
-            yield from _chunks(piece, day, packed)
+            yield from _chunks(piece, day, packed_share)
             continue
         sink = pa.BufferOutputStream()
         with ipc.new_stream(sink, run.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
@@ -193,7 +192,7 @@ def _chunks(run: pa.Table, day: str, packed: float) -> Iterator[Any]:
             first=ids[start].as_py(),
             last=ids[start + len(piece) - 1].as_py(),
             records=len(piece),
-            packed=round(packed * len(piece)),
+            packed=round(packed_share * piece.nbytes),
             content=sink.getvalue().to_pybytes(),
         )
 
@@ -217,18 +216,18 @@ class Range:
 
 
 def ranges_of(weights: Iterable[tuple[str, str, int]], packed: Mapping[str, int], file_bytes: int) -> list[Range]:
-    """Return the sorted ranges of all days, from a sample of (day, first id, records) and the bytes by day.
+    """Return the sorted ranges of all days, from a sample of (day, first id, bytes) and the bytes by day.
 
     >>> [each.low for each in ranges_of([("d", "a", 5), ("d", "b", 5), ("d", "c", 5)], {"d": 30}, 20)]
     ['', 'c']
     """
     sample: dict[str, list[tuple[str, int]]] = {day: [] for day in packed}
-    for day, first, records in weights:
-        sample[day].append((first, records))
+    for day, first, size in weights:
+        sample[day].append((first, size))
     found = []
     for day in sorted(packed):
         ordered = sorted(sample[day])
-        sums = np.cumsum([records for _, records in ordered]).tolist()
+        sums = np.cumsum([size for _, size in ordered]).tolist()
         number = -(-packed[day] // file_bytes)
         places = (bisect_left(sums, sums[-1] * n / number) for n in range(1, number) if sums)
         lows = ["", *sorted({ordered[min(place + 1, len(ordered) - 1)][0] for place in places})]

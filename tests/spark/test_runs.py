@@ -157,7 +157,7 @@ def compacted(folder: Path, sources: list[Source], packed: int, prefix: str) -> 
     }
     read = [each for each in read if each["dt"] is not None]
     bytes_of = {DAY: sum(each["packed"] for each in read)}
-    weights = [(each["dt"], each["first"], each["records"]) for each in read]
+    weights = [(each["dt"], each["first"], each["packed"]) for each in read]
     ranges = ranges_of(weights, bytes_of, -(-bytes_of[DAY] // packed))
 
     def placed() -> Iterator[Any]:
@@ -227,16 +227,26 @@ def test_runs_merge_to_each_record_once_in_order_and_a_topic_is_in_few_row_group
     assert sum(each["duplicates"] for each in again) == len(records)
 
 
-def test_chunks_of_large_records_beside_many_small_ones_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "CHUNK_BYTES", 100_000)
+def test_large_records_beside_many_small_ones_make_chunks_and_files_of_the_usual_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "CHUNK_BYTES", 50_000)
     dice = random.Random(20261128)
-    large = [message(n, "large", body=dice.randbytes(5_000).hex()) for n in range(100)]
-    records = table_of([*(message(n, "small") for n in range(5_000)), *large])
+    large = [message(n, "large", body=dice.randbytes(5_000).hex()) for n in range(200)]
+    told = [json.dumps(each) for each in [*large, *(message(n, "small") for n in range(5_000))]]
+    (tmp_path / "1.gz").write_bytes(gzip.compress("\n".join(told).encode()))
 
-    chunks = pa.Table.from_batches(runs.sorted_runs(records, KIND, "key")).to_pylist()
+    chunks = read_sources(lambda: FolderObjects(tmp_path), [Source("1.gz")], KIND, "key")
+    assert max(len(each["content"][0].as_py() or "") for each in chunks) < 125_000
 
-    assert sum(each["records"] for each in chunks) == len(records)
-    assert max(len(each["content"]) for each in chunks) < 250_000
+    for source in (Source("1.gz"), Source("0/file", is_curated=True)):
+        files, _ = compacted(tmp_path, [source], 10, "1/")
+        assert sum(each["records"] for each in files) == 5_200
+        sizes = [each["bytes"] for each in files]
+        assert max(sizes) < 2 * sum(sizes) / len(sizes)
+        (tmp_path / "0").mkdir(exist_ok=True)
+        whole = pa.concat_tables([parquet.read_table(tmp_path / each["key"], partitioning=None) for each in files])
+        parquet.write_table(whole.sort_by("record_id"), tmp_path / "0/file", row_group_size=500)
 
 
 def test_a_curated_file_is_read_one_row_group_after_the_other(tmp_path: Path) -> None:
