@@ -17,6 +17,7 @@ from tagcast.model import EntryState, Ordering, Outcome, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, Key, Put, QueueEntry, Row, SearchPage, Table, Write
 from tagcast.queues import Audience
+from tagcast.registry.subscriptions import put_subscription
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import list_unsent, relay
 from tagcast.repairing.sweep import SweepResult, sweep
@@ -574,6 +575,24 @@ def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_
     fake.clock.sleep(300 + expiry.LEFT_S)
 
     assert fake.sweep().expired == 25
+
+
+def test_the_subscriptions_of_many_expired_deliveries_are_read_together(fake: FakeWorld, store: SlowStore) -> None:
+    settings = fake.group("g").settings
+    for number in range(expiry.ALONE_MAX):
+        fake.group(f"g{number}")
+    fake.topic("dead")
+    with_letters = replace(settings, dead_letter_topic="dead", dead_letter_expired=True)
+    put_subscription(fake.world, "test1", "g", with_letters)
+    fake.publish("1")
+    fake.deliver()
+    fake.clock.sleep(300 + search.OVER_S + 1)
+    store.clock = fake.clock
+    began_s = fake.clock.monotonic()
+
+    assert fake.sweep().expired == expiry.ALONE_MAX + 1
+    assert fake.clock.monotonic() < began_s + 5
+    assert sum(key.pk.startswith("MSG#dead#") for key in fake.store.rows) == 1
 
 
 def test_retained_messages_of_a_longer_retention_hide_no_shorter_lives(fake: FakeWorld) -> None:

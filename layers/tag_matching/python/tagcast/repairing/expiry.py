@@ -8,14 +8,14 @@ last topic of the previous sweep.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.isolation import at_once, each
 from tagcast.delivery.dead_letter import has_dead_letter, publish_dead_letter
-from tagcast.delivery.ending import complete, end_due, end_many
+from tagcast.delivery.ending import TRIES_MAX, complete, end_due, end_many
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState, Subscription
@@ -35,7 +35,8 @@ QUIET_PAGES_MAX = 10
 RETAINED_PAGE, TOPIC_S = 50, 20.0
 REACH = 1_000
 """A due row is looked up among the first 1,000 rows of a backlog. Later rows are left to the lane."""
-TRIES_MAX = 5
+ALONE_MAX = 1_000
+"""Up to 1,000 subscriptions are read one by one. More are found among all subscriptions of their topic."""
 LEFT_S = 600
 """Retained messages are left to their lanes for 10 minutes after expiry, because lanes know attempts in flight."""
 
@@ -120,10 +121,12 @@ def expire_due(world: World, lane: Lane, owner: Subscription | None, due: Pendin
 
 def _subscriptions_with_letters(world: World, topic: str, ordinals: Collection[int]) -> dict[int, Subscription]:
     """Return the subscriptions of *ordinals* that have dead letters for expired messages. Ordinals are never reused."""
+    found: Iterable[Subscription | None] = stored.every_subscription(world.store, topic)
+    if len(ordinals) <= ALONE_MAX:
+        found = (subscription_at(world, topic, each) for each in sorted(ordinals))
     with suppress(NotFoundError):
-        found = [subscription_at(world, topic, each) for each in sorted(ordinals)]
-        chosen = [each for each in found if each is not None and has_dead_letter(each.settings, EntryState.EXPIRED)]
-        return {each.ordinal: each for each in chosen}
+        chosen = (each for each in found if each is not None and has_dead_letter(each.settings, EntryState.EXPIRED))
+        return {each.ordinal: each for each in chosen if each.ordinal in ordinals}
     return {}
 
 
