@@ -286,6 +286,20 @@ def test_beside_a_section_that_is_sent_again_nothing_ends_that_is_in_its_life(fa
     assert states(fake, message_id)["c"] is EntryState.PENDING
 
 
+def test_the_search_reads_one_section_at_a_time(fake: FakeWorld) -> None:
+    for name in NAMES:
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    for name in NAMES[:-1]:
+        skip_head(fake.world, "test1", name, "a test")
+    fake.clock.sleep(1_200)
+    fake.store.most_rows_at_once = 0
+    fake.sweep()
+
+    assert fake.store.most_rows_at_once <= len(NAMES), "so many lanes, and fewer rows of a section"
+
+
 def test_what_is_owed_past_its_life_expires_in_every_section(fake: FakeWorld) -> None:
     for name in ("a", "e"):
         fake.pusher.behaviours[name] = lambda push: FAIL

@@ -66,18 +66,27 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
 
 
 async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
-    """Return a found message; for a wide message, return the sections of its state map that no worker serves."""
-    if not (found.is_wide and found.is_open):
+    """Return a found message; for a wide message, return the sections of its state map that no worker serves.
+
+    Sections are read one after the other, because a section may have a thousand ends. If nothing is pending any more,
+    the first section represents the message, so that its body is removed.
+    """
+    if not found.is_wide:
         return [found]
     row = await world.executor.run(partial(stored.accepted, world.store, found.topic, found.message_id))
     if row is None:
         return []
     over_at = world.clock.now() - round(OVER_S * 1000 / min(world.time_scale, 60.0))
-    sections = enumerate(await world.executor.run(partial(stored.sections, world.store, row)))
-    looked = [(replace(found, section=number, is_open=bool(each.map.waiting)), each) for number, each in sections]
-    if not any(each.map.pending for _, each in looked):
-        await world.executor.run(partial(complete, world.store, found.topic, found.message_id))
-    return [one for one, each in looked if one.is_open or (each.map.pending and one.expires_at < over_at)]
+    parts, is_pending = list[FoundMessage](), False
+    for section in range(len(row.bounds)):
+        part = (await world.executor.run(partial(stored.with_ends, world.store, row, section))).map
+        one, is_pending = replace(found, section=section, is_open=bool(part.waiting)), is_pending or bool(part.pending)
+        if one.is_open or (part.pending and one.expires_at < over_at):
+            parts.append(one)
+    if is_pending:
+        return parts
+    await world.executor.run(partial(complete, world.store, found.topic, found.message_id))
+    return [replace(found, section=0, is_open=False)] if found.expires_at < over_at else []
 
 
 async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:
