@@ -99,12 +99,18 @@ def test_a_group_never_shows_its_secret(world: FakeWorld) -> None:
     assert known.settings.secret not in json.dumps(answer) + repr(known)
 
 
-def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_goes(world: FakeWorld) -> None:
-    group = world.group("g")
+@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_goes(
+    world: FakeWorld, ordered: bool, is_held: bool
+) -> None:
+    group = world.group("g", ordered=ordered)
     ids = world.publish(*(f"{number}" for number in range(25)))
     world.deliver()
+    if is_held:
+        answered(world.world, "POST", "/topics/test1/subscriptions/g/pull", '{"visibility_timeout_seconds": 3600}')
     subscriptions.delete_subscription(world.world, "test1", "g")
-    world.run_workflows(world.clock.instant + 60_000)
+    world.run_workflows(world.clock.instant + (4_200_000 if is_held else 60_000))
 
     states = {message_view(world.world, "test1", each).subscribers["g"].state.value for each in ids}
     assert states == {"cancelled"}
@@ -128,20 +134,6 @@ def test_what_a_removed_group_had_pulled_in_vain_says_how_often_and_when_last(wo
     assert (entry.state.value, entry.attempts, entry.last_outcome) == ("cancelled", 1, "not acknowledged in time")
     assert entry.last_attempt_at is not None
     assert entry.last_attempt_at > pulled_at
-
-
-@pytest.mark.parametrize("ordered", [True, False])
-def test_what_a_member_holds_when_its_group_is_deleted_is_cancelled(world: FakeWorld, ordered: bool) -> None:
-    world.group("g", ordered=ordered)
-    ids = world.publish(*(f"{number}" for number in range(25)))
-    world.deliver()
-    answered(world.world, "POST", "/topics/test1/subscriptions/g/pull", '{"visibility_timeout_seconds": 3600}')
-    subscriptions.delete_subscription(world.world, "test1", "g")
-    world.run_workflows(world.clock.instant + 4_200_000)
-
-    states = {message_view(world.world, "test1", each).subscribers["g"].state.value for each in ids}
-    assert states == {"cancelled"}
-    assert not world.group_queues.queues
 
 
 def test_what_a_paused_group_was_owed_is_cancelled_wherever_it_lies(world: FakeWorld) -> None:
