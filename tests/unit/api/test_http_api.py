@@ -264,6 +264,16 @@ def test_a_subscription_is_changed_in_part_and_its_secrets_stay(api: Client) -> 
     assert api("PATCH", "/topics/orders/subscriptions/none", {}).status == 404
 
 
+@pytest.mark.parametrize("to_group", [True, False])
+def test_a_patch_to_a_group_or_from_one_is_refused_as_a_put_is(api: Client, to_group: bool) -> None:
+    pushed, group = {**HOOK, "secret": SECRET, "batch": None}, {"endpoint": {"protocol": "pull"}, "ordered": True}
+    api("PUT", S, pushed if to_group else group)
+    patch = {"endpoint": {"protocol": "pull", "url": None}} if to_group else HOOK
+
+    for refused in (api("PATCH", S, patch), api("PUT", S, group if to_group else pushed)):
+        assert (refused.status, refused.json["code"]) == (409, "conflict")
+
+
 @pytest.mark.parametrize(
     ("patch", "pointers"),
     [

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pydantic import ConfigDict
 from tagcast.errors import InvalidRequestError
-from tagcast.model import Endpoint, Subscription, SubscriptionSettings
+from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.verification import change_verified
 from tagcast.ports import World
 from tagcast.sealing.secrets import KEPT, open_secrets
@@ -21,7 +21,7 @@ from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBo
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.retry import present_for
 from tagcast_aws.api.subscriptions.secret import make_secret
-from tagcast_aws.api.subscriptions.settings import OF_PUSHES, WIRES, SubscriptionBody, show_subscription
+from tagcast_aws.api.subscriptions.settings import OF_GROUPS, OF_PUSHES, WIRES, SubscriptionBody, show_subscription
 
 _KEPT = ClientCertificateBody(certificate=uuid4().hex, private_key="")
 """A placeholder, which no caller can send, for the present certificate: its private key is not available here."""
@@ -86,10 +86,11 @@ def change(
 
 def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:
     """Return the settings of *known*, updated by *named*. Raises InvalidRequestError if the result is no valid PUT."""
-    present = present_for(as_put(known), named, is_group=known.settings.is_group)
+    protocol = (named.get("endpoint") or {}).get("protocol", known.settings.endpoint.protocol)
+    present = present_for(_as_put(known, protocol), named, is_group=protocol == Protocol.PULL)
     opens = _needs_secrets(present, named)
     kept = open_secrets(world, known).settings if opens else known.settings
-    if opens and not kept.is_group:
+    if opens and not kept.is_group and protocol != Protocol.PULL:
         present |= _hidden(kept)
     wanted = apply_patch(present, named)
     if wanted.get("headers") == {}:  # The patch removed the last header.
@@ -114,12 +115,11 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
     )
 
 
-def as_put(known: Subscription) -> dict[str, Any]:
-    """Return a subscription as the body of a PUT, without write-only settings."""
-    answer = show_subscription(known, ())
-    fields = {name: value for name, value in answer.items() if name in SubscriptionBody.model_fields}
-    fields.pop("client_certificate", None)
-    return {name: value for name, value in fields.items() if not (known.settings.is_group and name in OF_PUSHES)}
+def _as_put(known: Subscription, protocol: object) -> dict[str, Any]:
+    """Return a subscription as the body of a PUT with *protocol*, without write-only settings."""
+    fields = SubscriptionBody.model_fields.keys() - {"client_certificate"}
+    fields -= (OF_PUSHES if protocol == Protocol.PULL else OF_GROUPS).keys()
+    return {name: value for name, value in show_subscription(known, ()).items() if name in fields}
 
 
 def _hidden(settings: SubscriptionSettings) -> dict[str, Any]:
