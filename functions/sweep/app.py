@@ -15,15 +15,6 @@ RESERVE_S = 30.0
 """Work in progress at the end of the budget must end before the function's timeout."""
 
 
-def budget_s_of(left_ms: int) -> float:
-    """Return the seconds in which work may start, if *left_ms* of the invocation is left.
-
-    >>> budget_s_of(100_000), budget_s_of(20_000)
-    (70.0, 1.0)
-    """
-    return max(1.0, left_ms / 1000 - RESERVE_S)
-
-
 async def handle(world: World, budget_s: float) -> dict[str, Any]:
     """Sweep once and report the result."""
     swept = await sweep(world, budget_s)
@@ -42,7 +33,7 @@ async def handle(world: World, budget_s: float) -> dict[str, Any]:
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()
-    swept = wiring.run(world, handle(world, budget_s_of(context.get_remaining_time_in_millis())))
+    swept = wiring.run(world, handle(world, max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)))
     metrics = wiring.metrics()
     metrics.add_metric(name="OldestBlockedHeadSeconds", unit="Seconds", value=swept["oldest_blocked_head_seconds"])
     metrics.add_metric(name="ExpiringWithinHour", unit="Count", value=swept["expiring_within_hour"])

@@ -246,14 +246,6 @@ def test_where_verification_is_optional_only_none_takes_an_unverified_endpoint_a
     assert put_it(fake, chosen, "none").settings.unverified is None
 
 
-def test_a_deployment_that_verifies_all_endpoints_refuses_to_take_one_as_verified(fake: FakeWorld) -> None:
-    fake.world = replace(fake.world, verification=replace(fake.world.verification, is_optional=False))
-    put(fake, settings(fake), None)
-    assert [url for url, _ in fake.verifier.asked] == [URL]
-    with pytest.raises(InvalidRequestError, match="verification"):
-        put(fake, settings(fake), "none")
-
-
 class FlakyGuard:
     """Refuses each endpoint when it is looked at first, as where a name server answers late, and never again."""
 
@@ -267,11 +259,12 @@ class FlakyGuard:
         return "does not resolve"
 
 
-def test_an_endpoint_whose_first_look_up_failed_is_not_taken_for_one_that_agreed(fake: FakeWorld) -> None:
+@pytest.mark.parametrize("put_it", [put, put_one_of_many])
+def test_an_endpoint_whose_first_look_up_failed_is_not_taken_for_one_that_agreed(fake: FakeWorld, put_it: Put) -> None:
     chosen = settings(fake)
     fake.world = replace(fake.world, guard=FlakyGuard())
 
-    assert put(fake, chosen).settings.unverified == "does not resolve"
+    assert put_it(fake, chosen).settings.unverified == "does not resolve"
     fake.publish("1")
     fake.deliver()
     fake.run_workflows(until=fake.clock.instant + WAITING_MS)
@@ -280,22 +273,3 @@ def test_an_endpoint_whose_first_look_up_failed_is_not_taken_for_one_that_agreed
     assert verify(fake.world, "test1", "A").settings.unverified is None
     fake.run_workflows(until=fake.clock.instant + WAITING_MS)
     assert fake.pusher.received["A"] == ["1"]
-
-
-def test_of_several_none_is_taken_for_one_that_agreed_whose_first_look_up_failed(fake: FakeWorld) -> None:
-    chosen = settings(fake)
-    fake.world = replace(fake.world, guard=FlakyGuard())
-    wanted = [
-        SubscriptionRequest(
-            f"s{number}",
-            replace(chosen, endpoint=Endpoint(Protocol.HTTPS, f"https://{number}.test/")),
-            verification="required",
-        )
-        for number in range(20)
-    ]
-
-    made = put_all_verified(fake.world, "test1", wanted)
-
-    assert [each.subscription.settings.unverified for each in made if isinstance(each, StoredSubscription)] == [
-        "does not resolve"
-    ] * 20
