@@ -96,6 +96,16 @@ def test_each_publish_builds_one_part_until_one_is_accepted(large: FakeWorld, bu
     assert len(builds) == PARTS, "the whole was kept as well"
 
 
+def test_few_large_filters_are_built_in_parts_as_well(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "EFFORT_MAX", EFFORT_MAX)
+    monkeypatch.setattr(indexing, "BUILD_FOR_S", 0)
+    fake.topic("wide")
+    for name in "abcdefgh":
+        fake.subscribe(name, "order", *(f"{number:064d}" for number in range(99)), topic="wide")
+    assert until_accepted(fake, is_cold=True) == (len(parts(fake)), 8)
+    assert len(parts(fake)) > 1
+
+
 def test_a_process_goes_on_although_nothing_can_be_kept(large: FakeWorld, builds: Builds) -> None:
     for _ in range(PARTS - 1):
         assert matched(large) is None

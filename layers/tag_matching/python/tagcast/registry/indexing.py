@@ -19,7 +19,7 @@ from tagcast.ports import World
 from tagcast.registry import kept_subscriptions
 
 ARCHIVED_SUBSCRIPTIONS_MIN = 200
-"""With fewer subscriptions, compiling is faster than a request to the archive."""
+"""With fewer subscriptions, compiling is faster than a request to the archive, unless their filters are large."""
 EFFORT_MAX = 3_000_000
 """About half a second of CPU time. An index of more effort is built in parts of at most this effort."""
 BUILD_FOR_S = 8.0
@@ -46,7 +46,9 @@ def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription],
     UnavailableError if the build takes too long; the next request continues with the parts built so far.
     """
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
-        return TopicIndex.build(kept_subscriptions.filters(by_ordinal))
+        filters = kept_subscriptions.filters(by_ordinal)
+        if len(parts_of(filters, EFFORT_MAX)) <= 1:
+            return TopicIndex.build(filters)
     until = world.clock.monotonic() + BUILD_FOR_S / world.time_scale
     kept = f"{topic.subscriptions_version:012d}.json" if digest is None else f"kept/{digest}.json"
     name = f"{topic.topic_id}/{kept}"
