@@ -67,7 +67,7 @@ def of_deployment(asked: argparse.Namespace) -> tuple[GlueJobs, CloudWatchMinute
 
     session = boto3.Session(profile_name=asked.profile, region_name=asked.region or region_of(asked.url))
     client = cast("Callable[[str], Any]", session.client)
-    return GlueJobs(asked.stack, asked.data / "reports", client), CloudWatchMinutes(asked.stack, client)
+    return GlueJobs(asked.stack, asked.url, asked.data / "reports", client), CloudWatchMinutes(asked.stack, client)
 
 
 async def run(asked: argparse.Namespace) -> int:

@@ -241,10 +241,11 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
 class GlueJobs:
     """Runs the jobs of the deployed stack *stack* with Glue, and downloads their HTML reports from S3.
 
-    *client* creates AWS clients with the console's profile.
+    *url* is the API of the console. *client* creates AWS clients with the console's profile.
     """
 
     stack: str
+    url: str
     reports: Path
     client: Callable[[str], Any]
     sleep: Callable[[float], object] = time.sleep
@@ -290,8 +291,8 @@ class GlueJobs:
     def _bucket(self) -> str:
         [found] = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
         outputs = {each["OutputKey"]: str(each["OutputValue"]) for each in found.get("Outputs", ())}
-        if ARCHIVE not in outputs:
-            raise JobError(f"the stack {self.stack} has no archive. Set your stack with --stack")
+        if outputs.get("Url", "").rstrip("/") != self.url.rstrip("/"):
+            raise JobError(f"the stack {self.stack} has another API than {self.url}. Set your stack with --stack")
         return outputs[ARCHIVE]
 
     def _page(self, bucket: str, order: JobOrder, began_at: datetime) -> Path | None:

@@ -153,7 +153,8 @@ class FakeAws:
     def describe_stacks(self, StackName: str) -> Any:  # noqa: N803
         if StackName != "mine":
             raise ClientError({"Error": {"Code": "ValidationError", "Message": "no such stack"}}, "DescribeStacks")
-        return {"Stacks": [{"Outputs": [{"OutputKey": "ArchiveBucketName", "OutputValue": "kept"}]}]}
+        outputs = {"ArchiveBucketName": "kept", "Url": URL}
+        return {"Stacks": [{"Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()]}]}
 
     def start_job_run(self, JobName: str, Arguments: dict[str, str]) -> Any:  # noqa: N803
         self.started.append((JobName, Arguments))
@@ -176,6 +177,7 @@ class FakeAws:
         Path(target).write_text(f"{bucket} {key}")
 
 
+URL = "https://mine.execute-api.eu-west-1.amazonaws.com"
 ORDER = JobOrder("audit", Days.of("2026-11-01", "2026-11-02"), "orders")
 
 
@@ -185,7 +187,7 @@ def test_glue_runs_the_jobs_of_a_deployment_and_their_pages_come_from_its_bucket
 ) -> None:
     aws, said = FakeAws(state, "2 violations"), list[str]()
 
-    found = GlueJobs("mine", tmp_path, aws, sleep=lambda seconds: None).run(ORDER, said.append)
+    found = GlueJobs("mine", f"{URL}/", tmp_path, aws, sleep=lambda seconds: None).run(ORDER, said.append)
 
     assert aws.started == [("mine-audit", {"--from": "2026-11-01", "--to": "2026-11-02", "--topic": "orders"})]
     assert said == ["Glue: starting, 7 s", "Glue: running, 7 s"]
@@ -229,11 +231,21 @@ def test_a_report_that_cannot_be_downloaded_is_a_failure_with_its_reason(
 
 
 def test_a_job_of_glue_that_leaves_no_page_failed_and_says_why(tmp_path: Path) -> None:
-    jobs = GlueJobs("mine", tmp_path, FakeAws("ERROR", "no memory"), sleep=lambda seconds: None)
+    jobs = GlueJobs("mine", f"{URL}/", tmp_path, FakeAws("ERROR", "no memory"), sleep=lambda seconds: None)
     with pytest.raises(JobError, match="no memory"):
         jobs.run(ORDER, lambda said: None)
     with pytest.raises(JobError, match="no such stack"):
-        GlueJobs("other", tmp_path, FakeAws("SUCCEEDED")).run(ORDER, lambda said: None)
+        GlueJobs("other", URL, tmp_path, FakeAws("SUCCEEDED")).run(ORDER, lambda said: None)
+
+
+def test_no_job_reads_the_archive_of_another_stack(tmp_path: Path) -> None:
+    aws = FakeAws("SUCCEEDED")
+    jobs = GlueJobs("mine", "https://other.execute-api.eu-west-1.amazonaws.com", tmp_path, aws)
+    with pytest.raises(JobError, match="the stack mine has another API than https://other"):
+        jobs.run(ORDER, lambda said: None)
+    with pytest.raises(JobError, match="another API"):
+        jobs.message("orders", "1")
+    assert aws.started == []
 
 
 def test_the_console_writes_files_for_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
