@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tagcast.errors import ConditionLostError
 from tagcast.ids import topic_id_of
-from tagcast.model import EntryState, Ordering, Outcome, Strategy
+from tagcast.model import EntryState, Ordering, Outcome, RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, Key, Put, QueueEntry, Row, SearchPage, Table, Write
 from tagcast.queues import Audience
@@ -447,6 +447,21 @@ def test_of_a_backlog_that_begins_to_expire_all_is_counted(fake: FakeWorld) -> N
     pending = fake.sweep().backlogs
 
     assert (pending.backlog, pending.expiring) == (3, 3)
+
+
+def test_of_a_backlog_in_the_order_of_retries_the_oldest_is_told_and_all_that_expire(fake: FakeWorld) -> None:
+    fake.topic("day", retention_s=7_200, ordering=Ordering.NONE)
+    fake.subscribe("A", topic="day", retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, 176))
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("old", topic="day")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 4_800_000)
+    fake.publish("new", topic="day")
+    fake.deliver()
+
+    pending = fake.sweep().backlogs
+
+    assert (pending.expiring, pending.oldest_s) == (1, 4_800)
 
 
 @pytest.mark.parametrize(("scale", "expiring"), [(1.0, 3), (12.0, 3), (13.0, 0)])

@@ -124,13 +124,8 @@ class BacklogSummary:
 
 
 async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
-    """Return the combined backlog of *lanes*. If the head of a lane does not expire soon, only the head is counted."""
-
-    async def read(lane: Lane) -> BacklogSummary:
-        head = await world.executor.run(partial(_read_backlog, world, lane, 1))
-        return await world.executor.run(partial(_read_backlog, world, lane, COUNTED_MAX)) if head.expiring else head
-
-    found = await each(world, "a head", lanes, read)
+    """Return the combined backlog of *lanes*. Under INDEPENDENT_RETRY the head is not the oldest delivery."""
+    found = await each(world, "a backlog", lanes, lambda lane: world.executor.run(partial(_read_backlog, world, lane)))
     return BacklogSummary(
         sum(one.backlog for one in found),
         sum(one.expiring for one in found),
@@ -145,7 +140,7 @@ async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
         ordinal = ordinal_of(lane.subscription_id)
         name = stored.subscription_name(world.store, lane.topic, ordinal)
         if name is not None:
-            pending = _read_backlog(world, lane, COUNTED_MAX)
+            pending = _read_backlog(world, lane)
             values = {
                 "Backlog": pending.backlog,
                 "ExpiringWithinHour": pending.expiring,
@@ -156,8 +151,8 @@ async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
     await each(world, "a watched lane", lanes, lambda lane: world.executor.run(partial(tell, lane)))
 
 
-def _read_backlog(world: World, lane: Lane, limit: int) -> BacklogSummary:
-    dues, now = stored.dues(world.store, lane.subscription_id, limit=limit), world.clock.now()
+def _read_backlog(world: World, lane: Lane) -> BacklogSummary:
+    dues, now = stored.dues(world.store, lane.subscription_id, limit=COUNTED_MAX), world.clock.now()
     soon = now + round(SOON_S * 1000 / world.time_scale)
     oldest_s = max(((now - due.accepted_at) / 1000 for due in dues), default=0.0)
     return BacklogSummary(len(dues), sum(due.expires_at <= soon for due in dues), oldest_s)
