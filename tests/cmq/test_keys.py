@@ -84,7 +84,7 @@ def test_a_process_that_was_frozen_reads_the_secret_again(stopped: str) -> None:
     assert secret.text(50) == "with the key revoked"
 
 
-@pytest.mark.parametrize("code", ["ResourceNotFoundException", "AccessDeniedException"])
+@pytest.mark.parametrize("code", ["ResourceNotFoundException", "AccessDeniedException", "InvalidRequestException"])
 def test_a_secret_that_is_not_there_is_none_and_what_was_read_before_is_forgotten(code: str) -> None:
     clock, log = FakeClock(), Log()
     secret = CachedSecret(Secrets("kept", refused(code)), "tagcast/cmq-keys", clock, log.logger)

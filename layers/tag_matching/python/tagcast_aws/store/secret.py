@@ -12,8 +12,11 @@ from tagcast.registry.directory import NEVER, Look
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
-_ABSENT = ("ResourceNotFoundException", "AccessDeniedException")
-"""The codes for a missing secret. If a role has access by name pattern, AWS denies access to a missing secret."""
+_ABSENT = ("ResourceNotFoundException", "AccessDeniedException", "InvalidRequestException")
+"""The codes for a missing secret, and for one that is scheduled for deletion.
+
+If a role has access by name pattern, AWS denies access to a missing secret.
+"""
 
 
 class CachedSecret:
