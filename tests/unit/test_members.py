@@ -417,7 +417,7 @@ def test_a_group_that_waits_for_its_turn_until_the_sweep_ends_waits_for_the_next
         beat(fake, group=name)
     later(fake, SILENCE_S)
 
-    world, ends = replace(fake.world, executor=OneAtATime(fake.clock)), fake.clock.monotonic() + 7
+    world, ends = replace(fake.world, executor=OneAtATime(fake.clock)), fake.clock.monotonic() + 13
 
     assert asyncio.run(remove_silent(world, ends)) == 1
     assert len(stored.registration_rows(fake.world.store)) == 1
@@ -511,6 +511,15 @@ def test_a_broadcasting_member_that_is_silent_for_a_day_goes_and_the_others_stay
     assert fake.sweep().removed == 1
     assert stored.subscription(fake.world.store, "test1", silent) is None
     assert stored.subscription(fake.world.store, "test1", living) is not None
+
+
+def test_a_sweep_reads_the_members_of_a_broadcasting_group_once(fake: FakeWorld) -> None:
+    for place in range(20):
+        beat(fake, Client(str(place), ""), TAG_A, Mode.BROADCASTING)
+    fake.store.rows_read = 0
+
+    assert asyncio.run(remove_silent(fake.world, fake.clock.monotonic() + 1)) == 0
+    assert fake.store.rows_read == 2 * 20, "their registrations, and themselves"
 
 
 @pytest.mark.parametrize("mode", Mode)

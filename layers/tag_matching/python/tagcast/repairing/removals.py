@@ -6,12 +6,13 @@ it is deleted. The sweep also announces the loss of a group's last member.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
-from tagcast.concurrency.isolation import each
+from tagcast.concurrency.isolation import at_once, each
 from tagcast.errors import ConditionLostError, ContendedError, NotFoundError, PreconditionFailedError
 from tagcast.ids import ordinal_of, topic_id_of
-from tagcast.membership import LIVENESS_S, Registration
+from tagcast.membership import LIVENESS_S, Member, Registration
 from tagcast.model import LaneState
 from tagcast.ports import GroupQueue, Row, World
 from tagcast.registry.directory import read_topic
@@ -24,24 +25,32 @@ from tagcast.rows.sealed import EXCHANGE_ROWS, exchange_delete, exchange_rows, f
 
 async def remove_silent(world: World, ends: float) -> int:
     """Check every group created by heartbeats, until *ends*; return the number of deleted subscriptions."""
-    rows = await world.executor.run(partial(stored.registration_rows, world.store))
+    run = world.executor.run
+    rows = await run(partial(stored.registration_rows, world.store))
+    groups: dict[tuple[str, str], list[Registration]] = {}
+    for one in await each(world, "a group", rows, at_once(REGISTRATIONS.value_of)):
+        groups.setdefault((one.topic, one.group), []).append(one)
 
-    def look_at(row: Row) -> bool:
-        if world.clock.monotonic() >= ends:
-            return False
-        return _look_at(world, REGISTRATIONS.value_of(row))
+    def members_of(name: tuple[str, str]) -> Sequence[Member]:
+        members = stored.members(world.store, *name) if world.clock.monotonic() < ends else ()
+        tell_lost(world, *name, members)
+        return members
 
-    return sum(await each(world, "a group", rows, lambda row: world.executor.run(partial(look_at, row))))
+    def look_at(members: Sequence[Member], one: Registration) -> bool:
+        return world.clock.monotonic() < ends and _is_silent(world, one, members) and _remove(world, one)
+
+    async def of_group(name: tuple[str, str]) -> int:
+        members = await run(partial(members_of, name))
+        return sum(await each(world, "a group", groups[name], lambda one: run(partial(look_at, members, one))))
+
+    return sum(await each(world, "a group", groups, of_group))
 
 
-def _look_at(world: World, registration: Registration) -> bool:
-    members = stored.members(world.store, registration.topic, registration.group)
-    tell_lost(world, registration.topic, registration.group, members)
+def _is_silent(world: World, registration: Registration, members: Sequence[Member]) -> bool:
+    """Return whether *registration* had no heartbeat for too long. A broadcasting group has one for each member."""
     seen_at = max((registration.renewed_at, *(each.seen_at for each in members if registration.is_of(each.client))))
     silence_s = max(registration.silence_s / world.time_scale, 2 * LIVENESS_S)
-    if world.clock.now() < seen_at + silence_s * 1000:
-        return False
-    return _remove(world, registration)
+    return world.clock.now() >= seen_at + silence_s * 1000
 
 
 def _remove(world: World, registration: Registration) -> bool:
