@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tagcast.ids import ordinal_of, subscription_id
+from tagcast.ids import ordinal_of, subscription_id, topic_id_of
 from tagcast.ports import World
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.rows import stored
@@ -21,13 +21,7 @@ class Names(dict[str, str]):
 
 def subscription_name(world: World, topic: str, of: str) -> str | None:
     """Return the name of the subscription with the id *of*, or None if the name is no longer stored."""
-    known = world.memory.of(Names)
-    if of not in known:
-        name = stored.subscription_name(world.store, topic, ordinal_of(of))
-        if name is None:
-            return None
-        _keep(known, {of: name})
-    return known[of]
+    return subscription_names(world, topic, topic_id_of(of), (ordinal_of(of),)).get(ordinal_of(of))
 
 
 def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collection[int]) -> Mapping[int, str]:
@@ -35,10 +29,11 @@ def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collec
     found = kept_names(world, topic_id, ordinals)
     unknown = [ordinal for ordinal in ordinals if ordinal not in found]
     if len(unknown) > ONE_BY_ONE_MAX:
-        keep_names(world, topic_id, stored.names(world.store, topic))
-        return kept_names(world, topic_id, ordinals)
-    read = {ordinal: subscription_name(world, topic, subscription_id(topic_id, ordinal)) for ordinal in unknown}
-    return found | {ordinal: name for ordinal, name in read.items() if name is not None}
+        read: Mapping[int, str | None] = stored.names(world.store, topic)
+    else:
+        read = {ordinal: stored.subscription_name(world.store, topic, ordinal) for ordinal in unknown}
+    keep_names(world, topic_id, {ordinal: name for ordinal, name in read.items() if name is not None})
+    return found | kept_names(world, topic_id, unknown)
 
 
 def kept_names(world: World, topic_id: str, ordinals: Collection[int]) -> dict[int, str]:
@@ -50,10 +45,7 @@ def kept_names(world: World, topic_id: str, ordinals: Collection[int]) -> dict[i
 
 def keep_names(world: World, topic_id: str, names: Mapping[int, str]) -> None:
     """Cache the names of a topic's subscriptions."""
-    _keep(world.memory.of(Names), {subscription_id(topic_id, ordinal): name for ordinal, name in names.items()})
-
-
-def _keep(known: Names, found: Mapping[str, str]) -> None:
-    if len(known) + len(found) > NAMES_MAX:
+    known = world.memory.of(Names)
+    if len(known) + len(names) > NAMES_MAX:
         known.clear()
-    known.update(found)
+    known.update({subscription_id(topic_id, ordinal): name for ordinal, name in names.items()})

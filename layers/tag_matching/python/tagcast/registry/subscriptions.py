@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from tagcast.concurrency.contention import until_won
-from tagcast.errors import CURSOR_FAULT, ConditionLostError, InvalidRequestError, NotFoundError, PreconditionFailedError
+from tagcast.errors import ConditionLostError, NotFoundError, PreconditionFailedError
 from tagcast.model import LaneState, Subscription, SubscriptionSettings
 from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
@@ -139,13 +138,8 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> t
 
 
 def filter_versions(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[FilterVersion]:
-    """Return the stored versions of a subscription's filter that are below *cursor*, newest first.
-
-    Raises NotFoundError, and InvalidRequestError if *cursor* is no version.
-    """
+    """Return the stored versions of a subscription's filter below the version *cursor*, newest first."""
     ordinal = get_subscription(world, topic, name).ordinal
-    if cursor is not None and not re.fullmatch(r"[1-9][0-9]{0,9}", cursor, re.ASCII):
-        raise InvalidRequestError((CURSOR_FAULT,))
     before = None if cursor is None else int(cursor)
     found = stored.filter_history(world.store, topic, ordinal, limit + 1, before)
     return Page(tuple(found[:limit]), str(found[limit - 1].version) if len(found) > limit else None)

@@ -32,7 +32,6 @@ from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.http.webhooks import ShownAttributes
 from tagcast_aws.api.limits import ENTRY_NAME, PAGE_BYTES_MAX
 
-SECTION_DIGITS_MAX = 5
 ONLY: Mapping[str, Collection[EntryState]] = {"failing": FAILING} | {each.value: (each,) for each in EntryState}
 """The values of *only*, with the states of the deliveries that each selects."""
 
@@ -154,15 +153,6 @@ def _receipt(value: MessageView) -> MessageAnswer:
     return answer
 
 
-def _section(cursor: str | None) -> int:
-    """Return the section of a wide message at a cursor."""
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > SECTION_DIGITS_MAX:
-        raise InvalidRequestError((Fault("is not a cursor of this message", "/cursor", FaultCode.WRONG_FORMAT),))
-    return int(cursor)
-
-
 def _entry(value: Entry) -> EntryAnswer:
     answer: EntryAnswer = {"state": value.state.value, "attempts": value.attempts}
     if value.last_attempt_at is not None:
@@ -204,10 +194,10 @@ def find(world: World, request: Request[None]) -> Answer:
 
 def _message(world: World, request: Request[None], topic: str) -> Answer:
     faults: list[Fault] = []
-    section, only = _section(request.page()[1]), request.choice("only", tuple(ONLY), faults)
+    (_, section), only = request.page("[0-9]{1,5}"), request.choice("only", tuple(ONLY), faults)
     if faults:
         raise InvalidRequestError(tuple(faults))
-    found = message_view(world, topic, request.path["message_id"], section, ONLY[only] if only else ())
+    found = message_view(world, topic, request.path["message_id"], int(section or 0), ONLY[only] if only else ())
     answer = show_message(found)
     if found.counts is not None:
         answer["counts"] = {state.value: found.counts[state] for state in EntryState if found.counts.get(state)}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tagcast_aws.store.vault import word_of
+
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
     from mypy_boto3_s3 import S3Client
@@ -24,21 +26,17 @@ class S3IndexArchive:
         """Return the object, or None if it is missing or S3 fails."""
         try:
             return self._make_client().get_object(Bucket=self._bucket, Key=_key(name))["Body"].read()
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in ("NoSuchKey", "404"):
-                self._logger.warning("index not loaded", extra={"error": error.response["Error"]["Code"]})
-        except BotoCoreError as error:
-            self._logger.warning("index not loaded", extra={"error": type(error).__name__})
+        except (ClientError, BotoCoreError) as error:
+            if (word := word_of(error)) not in ("NoSuchKey", "404"):
+                self._logger.warning("index not loaded", extra={"error": word})
         return None
 
     def save(self, name: str, content: bytes) -> None:
         """Put the object. After a failure, the next cold start compiles the index again."""
         try:
             self._make_client().put_object(Bucket=self._bucket, Key=_key(name), Body=content)
-        except ClientError as error:
-            self._logger.warning("index not saved", extra={"error": error.response["Error"]["Code"]})
-        except BotoCoreError as error:
-            self._logger.warning("index not saved", extra={"error": type(error).__name__})
+        except (ClientError, BotoCoreError) as error:
+            self._logger.warning("index not saved", extra={"error": word_of(error)})
 
 
 def _key(name: str) -> str:

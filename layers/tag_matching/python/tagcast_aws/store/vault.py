@@ -39,14 +39,14 @@ class KmsVault:
         try:
             answer = self._make_client().encrypt(KeyId=self._key, Plaintext=plain, EncryptionContext=context)
         except (ClientError, BotoCoreError) as error:
-            raise UnavailableError(f"secrets cannot be encrypted: {_word(error)}") from None
+            raise UnavailableError(f"secrets cannot be encrypted: {word_of(error)}") from None
         return bytes(answer["CiphertextBlob"])
 
     def _decrypted(self, blob: bytes, context: Mapping[str, str]) -> bytes:
         try:
             answer = self._make_client().decrypt(KeyId=self._key, CiphertextBlob=blob, EncryptionContext=context)
         except (ClientError, BotoCoreError) as error:
-            raise UnavailableError(f"secrets cannot be decrypted: {_word(error)}") from None
+            raise UnavailableError(f"secrets cannot be decrypted: {word_of(error)}") from None
         return bytes(answer["Plaintext"])
 
 
@@ -61,5 +61,6 @@ def _blobs(sealed: bytes) -> Iterator[bytes]:
         sealed = sealed[end:]
 
 
-def _word(error: ClientError | BotoCoreError) -> str:
+def word_of(error: ClientError | BotoCoreError) -> str:
+    """Return AWS' code of an error, or the SDK's name for it."""
     return error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__

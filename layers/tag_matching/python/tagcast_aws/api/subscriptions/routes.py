@@ -183,7 +183,7 @@ def answer_urgent_lanes(world: World, request: Request[None]) -> Answer:
 
 def answer_versions(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the history of a filter."""
-    limit, cursor = request.page()
+    limit, cursor = request.page("[1-9][0-9]{0,9}")
     found = filter_versions(world, request.topic, request.subscription, limit, cursor)
     items, places = [show_version(each) for each in found.items], [str(each.version) for each in found.items]
     shown, cursor = _that_fit(items, places, found.cursor)
