@@ -12,6 +12,7 @@ from tagcast.errors import ConflictError, InvalidFilterError, NotFoundError, Pre
 from tagcast.model import Draft
 from tagcast.ports import Table, Update, Write
 from tagcast.registry import shadows, subscriptions
+from tagcast.registry.directory import directory_of
 from tagcast.registry.shadowing import OBSERVED_WITHIN_S
 from tagcast.registry.shadows import ShadowReport
 from tagcast.rows.shadow import Comparison, Shadow
@@ -135,6 +136,15 @@ def test_shadows_that_take_long_hold_up_no_publish(fake: FakeWorld, monkeypatch:
     assert len(publishing.publish(fake.world, "test1", drafts)) == 100
     assert next(seconds) < 20
     assert fake.telemetry.counts["ShadowCountsLost"] == 1
+
+
+def test_a_change_of_another_subscription_compiles_no_shadow_again(fake: FakeWorld) -> None:
+    shadow(fake)
+    [before] = directory_of(fake.world, "test1").shadows
+    fake.subscribe("B", "pear")
+    assert directory_of(fake.world, "test1").shadows[0] is before
+    fake.subscribe("A", "pear")
+    assert directory_of(fake.world, "test1").shadows[0] != before
 
 
 def test_a_repeated_request_is_counted_once(fake: FakeWorld) -> None:

@@ -243,7 +243,7 @@ def _refresh(world: World, known: Directory, topic: Topic) -> Directory | None:
     index = known.index
     if filters or removed:
         index = index.changed(filters, removed, lambda: index_of(world, topic, by_ordinal))
-    return Directory(topic, by_ordinal, by_name, index, compile_shadows(shadows, by_ordinal), in_order)
+    return Directory(topic, by_ordinal, by_name, index, compile_shadows(shadows, by_ordinal, known.shadows), in_order)
 
 
 def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], shadows: Sequence[Shadow]) -> Directory:

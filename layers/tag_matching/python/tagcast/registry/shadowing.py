@@ -44,15 +44,19 @@ class ReadyShadow:
         return Comparison.ONLY_SHADOW if would_match else Comparison.NEITHER
 
 
-def compile_shadows(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> tuple[ReadyShadow, ...]:
-    """Compile the shadows of existing subscriptions.
+def compile_shadows(
+    shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription], known: Iterable[ReadyShadow] = ()
+) -> tuple[ReadyShadow, ...]:
+    """Compile the shadows of existing subscriptions that are not *known* beside the same active filter.
 
     Shadows beside a function filter are left out, because the verdict of the function is unknown at publish time.
     """
+    ready = {each.partition: each for each in known}
     return tuple(
-        ReadyShadow(shadow.ordinal, compile_filter(shadow.filter), shadow.observations(owner.settings.filter))
+        ready.get(partition) or ReadyShadow(shadow.ordinal, compile_filter(shadow.filter), partition)
         for shadow in shadows
         if (owner := by_ordinal.get(shadow.ordinal)) is not None and not is_function(owner.settings.filter)
+        for partition in (shadow.observations(owner.settings.filter),)
     )
 
 
