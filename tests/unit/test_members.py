@@ -511,6 +511,8 @@ def test_a_broadcasting_member_that_is_silent_for_a_day_goes_and_the_others_stay
     assert fake.sweep().removed == 1
     assert stored.subscription(fake.world.store, "test1", silent) is None
     assert stored.subscription(fake.world.store, "test1", living) is not None
+    [registered] = stored.registration_rows(fake.store)
+    assert [each.client for each in stored.members(fake.store, "test1", str(registered["name"]))] == [B]
 
 
 def test_a_sweep_reads_the_members_of_a_broadcasting_group_once(fake: FakeWorld) -> None:

@@ -16,10 +16,10 @@ from tagcast.membership import LIVENESS_S, Member, Registration
 from tagcast.model import LaneState
 from tagcast.ports import GroupQueue, Row, World
 from tagcast.registry.directory import read_topic
-from tagcast.registry.members import tell_lost
+from tagcast.registry.members import FORGOTTEN_AT_ONCE, tell_lost
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
-from tagcast.rows.member import REGISTRATIONS, registration_delete
+from tagcast.rows.member import REGISTRATIONS, member_delete, registration_delete
 from tagcast.rows.sealed import EXCHANGE_ROWS, exchange_delete, exchange_rows, formers_removal
 
 
@@ -37,7 +37,8 @@ async def remove_silent(world: World, ends: float) -> int:
         return members
 
     def look_at(members: Sequence[Member], one: Registration) -> bool:
-        return world.clock.monotonic() < ends and _is_silent(world, one, members) and _remove(world, one)
+        its = [each for each in members if one.is_of(each.client)]
+        return world.clock.monotonic() < ends and _is_silent(world, one, its) and _remove(world, one, its)
 
     async def of_group(name: tuple[str, str]) -> int:
         members = await run(partial(members_of, name))
@@ -47,19 +48,20 @@ async def remove_silent(world: World, ends: float) -> int:
 
 
 def _is_silent(world: World, registration: Registration, members: Sequence[Member]) -> bool:
-    """Return whether *registration* had no heartbeat for too long. A broadcasting group has one for each member."""
-    seen_at = max((registration.renewed_at, *(each.seen_at for each in members if registration.is_of(each.client))))
+    seen_at = max((registration.renewed_at, *(each.seen_at for each in members)))
     silence_s = max(registration.silence_s / world.time_scale, 2 * LIVENESS_S)
     return world.clock.now() >= seen_at + silence_s * 1000
 
 
-def _remove(world: World, registration: Registration) -> bool:
-    """Delete a subscription created by heartbeats, unless it changed or a member joins; return whether it was
-    deleted.
+def _remove(world: World, registration: Registration, members: Sequence[Member]) -> bool:
+    """Delete a subscription created by heartbeats, and its silent *members*, which every heartbeat of the group reads.
+
+    Nothing is deleted if the subscription changed or a member joins. Return whether it was deleted.
     """
-    forget = registration_delete(registration)
+    topic, forget = registration.topic, registration_delete(registration)
+    gone = (member_delete(topic, registration.group, each) for each in members[:FORGOTTEN_AT_ONCE])
     try:
-        delete_subscription(world, registration.topic, registration.subscription, registration.version, (forget,))
+        delete_subscription(world, topic, registration.subscription, registration.version, (forget, *gone))
     except (NotFoundError, PreconditionFailedError):
         world.store.write(forget)
         return False
