@@ -68,11 +68,15 @@ def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return the entries added after acceptance, with the parts of their messages that filters read."""
+    """Return the entries added after acceptance, with the parts of their messages that filters read.
+
+    The entries are counted before the join, so that Spark knows if they are few and does not move all bodies to them.
+    """
     columns = ("matched", "replay_of", "matching", "tags", "routing_key", "properties", *BODIES)
     gone = sql.map_keys("hashes").alias("gone")
     known = messages.select(gone, "topic", "message_id", "accepted_at", "subscriptions_version", *columns)
-    added = deliveries.where("added_at is not null").select(*ENTRY, "added_at", "filter_version")
+    added = materialise(deliveries.where("added_at is not null").select(*ENTRY, "added_at", "filter_version"))
+    added.count()
     return added.join(known, ["topic", "message_id"])
 
 

@@ -7,15 +7,16 @@ from datetime import date
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 from tagcast.model import EntryState
 
-from glue_jobs.auditing import audit_order, history
+from glue_jobs.auditing import audit_late, audit_order, history
 from glue_jobs.auditing.audit_entries import ENDS
 from glue_jobs.io.arguments import Window
-from glue_jobs.io.schemas import DELIVERIES, LANES, SUBSCRIPTIONS
+from glue_jobs.io.schemas import DELIVERIES, LANES, MESSAGES, SUBSCRIPTIONS
 from glue_jobs.measuring import measures
-from tests.spark.story import LIFE_MS, NOON, Record, lane, message, removed, subscribed, wait
+from tests.spark.story import LIFE_MS, NOON, Record, added, lane, message, removed, subscribed, wait
 
 DELIVERED = ENDS.index(EntryState.DELIVERED.value) + 1
 ENTRIES = (
@@ -51,7 +52,7 @@ def test_quantiles_are_exact_by_hour_and_by_anything_coarser(spark: SparkSession
         (("hour",), measures.quantiles_by(outcomes, "hour")),
     ):
         entries.withColumn("hour", measures.hour_of("accepted_at")).createOrReplaceTempView("entries")
-        columns = ", ".join(f"{sql} as {name}" for name, sql in theirs.items())
+        columns = ", ".join(f"{text} as {name}" for name, text in theirs.items())
         wanted = spark.sql(f"select {', '.join(keys)}, {columns} from entries group by {', '.join(keys)}")
         found = ours.select(*keys, *theirs)
         assert rounded(found.collect()) == rounded(wanted.collect())
@@ -88,6 +89,14 @@ def test_what_was_deleted_long_before_the_window_costs_an_audit_nothing(spark: S
 
     assert [each.ordinal for each in filters["fruit"]] == [2]
     assert {row.ordinal: row["count"] for row in hours.groupBy("ordinal").count().collect()} == {1: 49, 2: 25}
+
+
+def test_bodies_are_not_shuffled_for_a_few_late_entries(spark: SparkSession) -> None:
+    columns = {each.name: sql.lit(None).cast(each.dataType) for each in MESSAGES.fields}
+    columns |= dict.fromkeys(("topic", "message_id"), sql.col("id").cast("string"))
+    many = spark.range(10**9).withColumns(columns)
+    late = audit_late.late_entries(many, rows_of(spark, [added(message(1))], DELIVERIES))
+    assert "SortMergeJoin" not in str(late._jdf.queryExecution().executedPlan().toString())
 
 
 def rounded(rows: list[Any]) -> dict[str, list[float | None]]:
