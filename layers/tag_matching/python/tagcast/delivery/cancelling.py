@@ -19,8 +19,8 @@ CANCELLED_AT_ONCE = 33
 """At most 33 deliveries of a deleted subscription are read together: one request reads three rows for each."""
 WAIT_S, VISIBILITY_TIMEOUT_S = 1, 20
 """Long polling asks all servers of a group's queue. After a fault the next worker comes 30 s later."""
-HELD_S = 600
-"""The worker returns every 10 minutes while members hold messages of a deleted group."""
+HELD_S = 60
+"""The worker returns every minute while members hold messages of a deleted group, or SQS still counts deleted ones."""
 
 
 async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
