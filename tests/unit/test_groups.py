@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from tagcast.errors import UnavailableError
 from tagcast.model import LaneState
 from tagcast.operating.messages import message_view
-from tagcast.ports import GroupQueue, Key, Row
+from tagcast.ports import GroupQueue, Key
 from tagcast.registry import subscriptions
 from tagcast.registry.directory import read_topic
 from tagcast.rows import stored
 
 from tests.fakes.handlers import answered
-from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import throttled
 from tests.fakes.world import FakeWorld
 
@@ -151,8 +148,7 @@ def test_what_a_paused_group_was_owed_is_cancelled_wherever_it_lies(world: FakeW
     assert all(not row["pending"] for key, row in world.store.rows.items() if key.sk == "MSG")
 
 
-@pytest.mark.parametrize("is_read", [True, False])
-def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(world: FakeWorld, is_read: bool) -> None:
+def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(world: FakeWorld) -> None:
     world.group("g")
     ids = world.publish("a", "b")
     world.deliver()
@@ -162,7 +158,7 @@ def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(wo
     def is_end(key: Key) -> bool:
         return key.sk.startswith("END#")
 
-    with pytest.raises(UnavailableError), unavailable(world.store) if is_read else throttled(world.store, is_end):
+    with pytest.raises(UnavailableError), throttled(world.store, is_end):
         world.run_workflows(world.clock.instant + 600_000)
 
     world.clock.sleep(PAUSE_S)
@@ -172,21 +168,6 @@ def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(wo
     states = {message_view(world.world, "test1", each).subscribers["g"].state.value for each in ids}
     assert states == {"cancelled"}
     assert not world.group_queues.queues
-
-
-@contextmanager
-def unavailable(store: MemoryStore) -> Iterator[None]:
-    """Fail every read of messages."""
-    reading = store.get_many
-
-    def get_many(keys: Sequence[Key]) -> dict[Key, Row]:
-        if any(key.sk == "MSG" for key in keys):
-            raise UnavailableError("the table gives no rows")
-        return reading(keys)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "get_many", get_many)
-        yield
 
 
 def test_a_queue_that_cannot_be_emptied_now_is_emptied_later(world: FakeWorld) -> None:
