@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, takewhile
 
-from tagcast.concurrency.contention import pause_s
+from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.concurrency.side_by_side import Together, side_by_side
 from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import complete, slices_of, write_all
@@ -57,8 +57,6 @@ TOGETHER_BYTES_MAX = 2 * 1024 * 1024
 """The maximum of message bytes in one request. DynamoDB accepts 16 MiB, but the sizes are estimates."""
 GO_ON_S = 2.0
 """An invocation starts no further slice more than 2 s after its beginning."""
-TRIES_MAX = 8
-"""A write whose condition fails is tried at most 8 times; then the batch must be redelivered."""
 TIME_S, TIME_S_MAX = 2.0, 4.0
 """Pushes to a subscription may start for 2 s per 10 messages or 500 subscriptions of a batch, at most 4 s."""
 MESSAGES_IN_TIME, SUBSCRIPTIONS_IN_TIME = 10, 500

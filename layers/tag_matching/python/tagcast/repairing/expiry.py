@@ -95,7 +95,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     if len(page) == PAGE and backlog.quiet < QUIET_PAGES_MAX:
         backlog.after = stored.place(page[-1])
         return sum(expired), False
-    if not await world.executor.run(lambda: _wake_next(world, lane, backlog.earliest)):
+    if not await world.executor.run(lambda: _moved(world, wake_next(lane, backlog.earliest))):
         await _postpone(world, lane)
     return sum(expired), True
 
@@ -134,17 +134,13 @@ def _expired_entry(known: PendingDelivery | FailedPulls | None) -> Entry:
     return Entry(EntryState.EXPIRED) if known is None else known.entry(EntryState.EXPIRED)
 
 
-def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:
-    """Set the lane's next check to *wake_at*; return whether no batch joined since the read."""
-    return _moved(world, wake_next(lane, wake_at))
-
-
 async def _postpone(world: World, lane: Lane) -> None:
     """Move the lane behind all overdue lanes. Batches that joined meanwhile do not expire earlier than now."""
     await world.executor.run(lambda: _moved(world, postpone(lane, world.clock.now())))
 
 
 def _moved(world: World, move: Write) -> bool:
+    """Move a lane's next check; return whether the condition of the write held."""
     try:
         world.store.write(move)
     except ConditionLostError:
