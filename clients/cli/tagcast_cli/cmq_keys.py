@@ -131,7 +131,7 @@ def list_keys(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackN
             key.note,
             " ".join(key.topics),
             "no" if key.signs_all else "yes",
-            *map(_readable, (key.created_at, key.revoked_at)),
+            *(None if at is None else readable_instant(rfc3339(at)) for at in (key.created_at, key.revoked_at)),
         ]
         for key in keys
     ]
@@ -178,10 +178,6 @@ def _told(key: CmqKey) -> dict[str, Any]:
         "created_at": rfc3339(key.created_at),
         "revoked_at": None if key.revoked_at is None else rfc3339(key.revoked_at),
     }
-
-
-def _readable(instant: int | None) -> str | None:
-    return None if instant is None else readable_instant(rfc3339(instant))
 
 
 def _show(ctx: typer.Context, fields: dict[str, Any]) -> None:

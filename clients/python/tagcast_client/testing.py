@@ -146,7 +146,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         said: Mapping[str, Any],
         headers: Mapping[str, str],
     ) -> None:
-        whole = _whole_topic if kind == "topic" else _whole_subscription
+        whole = _whole_subscription if kind == "subscription" else lambda given: {**_TOPIC, **given}
         if method == "PUT" and name not in resources:
             resources[name] = _Resource(whole(_merged({}, said)))
         elif "if-none-match" in headers:
@@ -217,10 +217,6 @@ def _find(
     if (headers or {}).get("if-match") not in (None, f'"{resources[name].version}"'):
         raise _RefusedError(412, f"the {kind} has version {resources[name].version}")
     return resources[name]
-
-
-def _whole_topic(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_TOPIC, **settings}
 
 
 def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:

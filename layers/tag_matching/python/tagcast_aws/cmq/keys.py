@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from tagcast_aws.api.http.authorization import EVERY_TOPIC
 
@@ -50,11 +49,12 @@ class KeyRing:
         >>> KeyRing.of(KeyRing((CmqKey("AKID1", "s", 5),)).as_text()).find("AKID1").created_at
         5
         """
-        return cls(tuple(_key(each) for each in json.loads(text)["keys"]) if text else ())
+        found = json.loads(text)["keys"] if text else ()
+        return cls(tuple(CmqKey(**{**each, "topics": tuple(each["topics"])}) for each in found))
 
     def as_text(self) -> str:
         """Return the text to store as a secret."""
-        keys = [_fields(key) for key in self.keys]
+        keys = [asdict(key) for key in self.keys]
         return json.dumps({"keys": keys}, ensure_ascii=False, separators=(",", ":"))
 
     def find(self, secret_id: str) -> CmqKey | None:
@@ -87,11 +87,3 @@ def note_size(note: str) -> int:
 
 def _revoked(keys: Sequence[CmqKey]) -> list[CmqKey]:
     return sorted((key for key in keys if key.revoked_at is not None), key=lambda key: key.revoked_at or 0)
-
-
-def _key(given: Mapping[str, Any]) -> CmqKey:
-    return CmqKey(**{**given, "topics": tuple(given["topics"])})
-
-
-def _fields(key: CmqKey) -> dict[str, object]:
-    return {each.name: getattr(key, each.name) for each in fields(CmqKey)}
