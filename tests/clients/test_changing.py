@@ -139,6 +139,7 @@ def test_a_program_that_starts_makes_what_is_absent_and_keeps_what_it_does_not_n
         {"filter": Filter.routing_key("a.*", "b", "a.*")},
         {"filter": Filter.tag_expression(" a||b || a")},
         {"filter": {"kind": "tag_expression"}},
+        {"filter": Filter.pattern({"price": [{"numeric": [">", 100.0]}, -0.0, 0.5, 1e300]})},
         {"timeout_seconds": None, "content_format": None, "signature": None},
         {"filter": None, "batch": None, "max_per_second": None, "ordered": None, "dead_letter_expired": None},
         {"retry": BACKOFF, "ordered": None},
@@ -148,7 +149,16 @@ def test_a_program_that_starts_makes_what_is_absent_and_keeps_what_it_does_not_n
         {"filter": {"kind": "sql92", "expression": "a > 5"}, "retry": BACKOFF, "secret": SECRET, "timeout_seconds": 5},
     ],
     ids=[
-        *("repeated tag", "all of one", "repeated pattern", "blanks", "no expression", "defaults", "nothing"),
+        *(
+            "repeated tag",
+            "all of one",
+            "repeated pattern",
+            "blanks",
+            "no expression",
+            "whole numbers",
+            "defaults",
+            "nothing",
+        ),
         *("ordered by its strategy", "ordered by default", "retries by default", "no secret", "several"),
     ],
 )

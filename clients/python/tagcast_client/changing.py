@@ -9,7 +9,7 @@ from typing import Any
 from tagcast_client.filters import normal_form
 from tagcast_client.instants import instant
 from tagcast_client.models import Subscription, Topic
-from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
+from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS, AnyFilter
 
 GENERATE = "generate"
 """The value that tells the service to generate a secret."""
@@ -143,10 +143,17 @@ def _has(present: Subscription, name: str, value: Any) -> bool:
     if value is None:
         return bool(known == _DEFAULTS[name])
     if name == "filter":
-        return json.dumps(normal_form(known), sort_keys=True) == json.dumps(normal_form(value), sort_keys=True)
+        return _comparable(known) == _comparable(value)
     if name == "batch" and known is not None:
         known = {"max_messages": known.max_messages, "max_bytes": known.max_bytes}
     if isinstance(known, Mapping) and isinstance(value, Mapping):
         named = {key: known.get(key) for key in value}
         return named == value and (name != "endpoint" or known.keys() == value.keys())
     return bool(known == value)
+
+
+def _comparable(filter: AnyFilter | None) -> str:
+    """Return a filter as JSON, in which a whole number has no fraction, as in the API's answers."""
+    text = json.dumps(normal_form(filter))
+    whole = json.loads(text, parse_float=lambda found: int(x) if (x := float(found)).is_integer() else x)
+    return json.dumps(whole, sort_keys=True)
