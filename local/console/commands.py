@@ -142,14 +142,10 @@ def _header_options(headers: Mapping[str, str | None]) -> list[str]:
     return [word for pair in pairs for word in pair]
 
 
-def _secret_options(secret: str) -> list[str]:
-    return ["--secret", secret if secret == GENERATE else HIDDEN]
-
-
 _OPTIONS: Mapping[str, Callable[[Any], list[str]]] = {
     "endpoint": _endpoint_options,
     "filter": filter_options,
     "headers": _header_options,
-    "secret": _secret_options,
+    "secret": lambda secret: ["--secret", secret if secret == GENERATE else HIDDEN],
 }
 """The settings with options of their own."""

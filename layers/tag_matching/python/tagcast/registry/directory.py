@@ -230,7 +230,8 @@ def _refresh(world: World, known: Directory, topic: Topic) -> Directory | None:
     changed, shadows = changes
     present = [each for each in changed.values() if each is not None]
     before = {name: known.by_name.get(name) for name in changed}
-    removed = [one.ordinal for name, one in before.items() if one and not _same_ordinal(one, changed[name])]
+    ordinals = {each.ordinal for each in present}
+    removed = [each.ordinal for each in before.values() if each and each.ordinal not in ordinals]
     filters: dict[int, FilterValue | None] = {}
     for each in present:
         was = before[each.name]
@@ -260,7 +261,3 @@ def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], 
 
 def _in_order(subscriptions: Sequence[Subscription]) -> frozenset[int]:
     return frozenset(each.ordinal for each in subscriptions if each.settings.keeps_order)
-
-
-def _same_ordinal(one: Subscription, other: Subscription | None) -> bool:
-    return other is not None and one.ordinal == other.ordinal
