@@ -6,9 +6,8 @@ from typing import Any
 
 from tagcast.ports import World
 from tagcast_aws import wiring
-from tagcast_aws.api import tail
+from tagcast_aws.api import pulling, tail
 from tagcast_aws.api.http.routing import Router
-from tagcast_aws.api.pulling import routes as pulling
 
 router = Router((*pulling.ROUTES, *tail.ROUTES))
 

@@ -9,7 +9,7 @@ from tagcast.errors import Fault, FaultCode
 from tagcast_aws.api.filters import filter_faults
 from tagcast_aws.api.http.body import Body, read
 from tagcast_aws.api.publishing.body import MessageBody
-from tagcast_aws.api.pulling.routes import AckBody
+from tagcast_aws.api.pulling import AckBody
 from tagcast_aws.api.routes import description
 from tagcast_aws.api.subscriptions.settings import SubscriptionBody
 

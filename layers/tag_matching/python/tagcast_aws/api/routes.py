@@ -7,11 +7,10 @@ from typing import Any
 
 from tagcast.ports import World
 
-from tagcast_aws.api import filters, history, hosts, members, messages, shadows, tail, topics
+from tagcast_aws.api import filters, history, hosts, members, messages, pulling, shadows, tail, topics
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
-from tagcast_aws.api.pulling import routes as pulling
 from tagcast_aws.api.service import HEALTH, ROOT
 from tagcast_aws.api.subscriptions import routes as subscriptions
 

@@ -1,4 +1,4 @@
-"""The routes of the pull function."""
+"""The routes of a group's members: pulls, acknowledgements, nacks and extensions."""
 
 from __future__ import annotations
 

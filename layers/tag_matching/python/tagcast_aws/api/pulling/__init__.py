@@ -1,1 +1,0 @@
-"""Consumer groups: pulls, acknowledgements, nacks and extensions."""
