@@ -38,7 +38,7 @@ LISTED_MAX = 100
 NOTHING_JUDGED = 3
 """The exit code of an audit whose window has nothing to judge: it proves nothing."""
 LAG_MS = 3_600_000
-"""Streams, their retries and Firehose's buffer delay records by less than an hour."""
+"""The most time from an event until its record is in the archive, with retries of streams and Firehose's buffer."""
 KINDS = {
     "never_ended": "every delivery ends within 8 hours after its message expired",
     "ended_twice": "no delivery ends twice",

@@ -176,7 +176,7 @@ def _checked(
 
 
 def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> DataFrame:
-    """Return the messages, without bodies if no candidate reads them. Else print how many messages have no body."""
+    """Return the messages, without bodies if no candidate reads them. Otherwise print how many have no body."""
     if not any(compile_filter(each).reads_body for _, each in candidates):
         return messages.drop(*BODIES)
     missing = messages.where(sql.coalesce(*BODIES).isNull()).count()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 FILE_BYTES = 240 * 1024 * 1024
-"""The size of a file is at most 240 MiB, so that large days have files of 128 to 256 MiB."""
+"""The most bytes of a file, so that large days have files of 128 to 256 MiB."""
 TASK_BYTES = 32 * 1024 * 1024
 """A task reads at least 32 MiB of raw or curated files, so that few tasks have little work."""
 RAW_WEIGHT = 8
@@ -116,8 +116,8 @@ def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> l
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
     """Compact the new raw files of the window. Raises RacedError if another run wins at each attempt.
 
-    With *rebuild*, read all raw files from the day before the first day on, and write the curated days from the first
-    day on from these files alone.
+    With *rebuild*, write the curated days from the first day on, from raw files alone. Raw files are read from the day
+    before on.
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
     return until_won(run.made, ATTEMPTS, lambda fault: tell(f"{kind}: {fault}"))
@@ -378,7 +378,7 @@ def _is_unreadable(fault: Exception) -> bool:
 
 
 def _unreadable_file(archive: Archive, kind: RecordKind, arrival: arguments.Window) -> str | None:
-    """Return the first unreadable file; files that arrived in the window are checked first."""
+    """Return the first unreadable file, or None. Files that arrived in the window are checked first."""
     window = arrival.days()
     for days in (window, [day for day in archive.days("raw", kind.value) if day not in window]):
         for key in (key for each in list_arrived(archive.objects, kind, days) for key in each.files):

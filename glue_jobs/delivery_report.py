@@ -35,11 +35,7 @@ ROWS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The report's tables.
-
-    *hours* has one row per subscription and hour, and *subscriptions* has one per subscription. *accepted* has one row
-    per topic and hour.
-    """
+    """The report's tables: *hours* by subscription and hour, *subscriptions*, and *accepted* by topic and hour."""
 
     hours: DataFrame
     subscriptions: DataFrame

@@ -105,8 +105,8 @@ class MessageSelection:
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
     """Return the messages that cannot be erased yet, each with the time from which it can be erased.
 
-    Such a message may still be pending, in a buffer or in the state table, until a fixed time after its expiry. An id
-    without a record is assumed to have the longest lifetime of a message.
+    Until a fixed time after its expiry, a message may be pending, in a buffer or in the state table. An id without a
+    record is assumed to have the longest lifetime of a message.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS

@@ -181,7 +181,7 @@ class Chunk:
 
 
 def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, total: int) -> dict[str, int]:
-    """Send the messages that this run has not sent, first an interrupted chunk. Return the total result.
+    """Send the messages that this run has not sent, an interrupted chunk first. Return the total result.
 
     Raises RacedError if another process continues the same run.
     """

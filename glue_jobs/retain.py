@@ -65,8 +65,8 @@ class PendingFiles:
 def list_pending_files(objects: Objects, day: str, aside: Collection[str], until: Until) -> PendingFiles:
     """Return the files that arrived on a day. *aside* are quarantined files and Firehose's failures of that day.
 
-    Compaction recorded the days of a raw file's records. For damaged lines, Firehose's failures and uncompacted files,
-    the day of arrival counts, and the next day: a file named by one day may have records of the next.
+    Compaction recorded the days of a raw file's records. Other files may have records of their day of arrival, and of
+    the next day.
     """
     days = json_of(objects.read(ledger_key(MESSAGES, day)))
     done = json_of(objects.read(done_key(day)))

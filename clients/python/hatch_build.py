@@ -28,7 +28,7 @@ WORDS = {
     "asyncio_tasks": "threads",
     "async_verdict": "verdict",
 }
-"""The replacements of names without the prefix ``Async``. unasync itself replaces the keywords of Python."""
+"""The replacements of names without the prefix ``Async``. unasync replaces Python's keywords."""
 WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
 
 

@@ -1,7 +1,7 @@
 """Writes the generated modules of the client from the API's document: `settings`, `models`, `_async/operations`.
 
 A schema of requests becomes a TypedDict. A schema of answers becomes a frozen dataclass, and an operation becomes a
-method. The tables below add what the document does not contain.
+method. The tables below add facts that the document lacks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REPEATABLE_IF = {
 }
 """The conditions under which a request may be repeated after a lost answer.
 
-All unlisted requests may be repeated, except conditional requests.
+A request that is not listed may be repeated, unless it is conditional.
 """
 DEFAULTS = {"filter_error_count": 0}
 """Defaults of optional answer fields that have no default in the document."""
@@ -210,10 +210,7 @@ class Modules:
         return f"{without_null(kind)} | None = {'field(default=None, repr=False)' if is_secret else 'None'}"
 
     def flatten(self, schema: Schema) -> dict[str, Any]:
-        """Return a property merged with the schemas that it refers to.
-
-        These schemas are a reference, the parts of `allOf`, and the only choice besides null.
-        """
+        """Return a property merged with its reference, the parts of its `allOf`, and its only choice besides null."""
         choices = [each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"]
         parts = [*schema.get("allOf", ()), *(choices if len(choices) == 1 else ())]
         parts += [self.schemas[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []

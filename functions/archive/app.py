@@ -77,7 +77,7 @@ def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tup
 
 
 def _tell_events(told: Told, events: EventPublisher) -> int | None:
-    """Publish the events of archived records; return the place of the first failure."""
+    """Publish the events of archived records; return the place of the first failure, or None."""
     for place, record in told:
         try:
             events.tell(record)

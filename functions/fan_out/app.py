@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 RESERVE_S = 10.0
 """An invocation stops this long before Lambda's timeout, and returns unserved entries to the queue."""
 PUT_OFF_S_MAX = 60
-"""Failed entries are redelivered at once, then after 1, 2, 4 … 60 s, so that a lasting fault causes no busy loop."""
+"""A failed entry is redelivered at once, then after 1, 2, 4 … 60 s. So a lasting fault causes no busy loop."""
 BESIDE_S = 0.25
 """Served entries wait 0.25 s for other entries, because most batches end together and then need no delete request."""
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
-    """Serve a batch of queue records. Return the entries whose fan-out failed, and the unserved entries.
+    """Serve a batch of queue records. Return the failed entries, and the entries not served within *budget_s*.
 
-    Failed entries, and entries not served within *budget_s*, are made visible in the queue again, so that their group
-    continues soon. SQS returns nothing of a group while an earlier entry is invisible
+    The function makes these entries visible in the queue again, so that their group continues soon. SQS returns nothing
+    of a group while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
     An unreadable record is logged and deleted, because it would block its message group for ever. Ordered and unordered
@@ -92,7 +92,7 @@ def _batches_of(event: Mapping[str, Any], world: World) -> dict[tuple[str, bool]
 
 
 async def _put_off(world: World, records: Sequence[Mapping[str, Any]]) -> None:
-    """Return failed records to the queue, each with its delay."""
+    """Make failed records visible in the queue again, each with its delay."""
     by_pause: dict[int, list[str]] = {}
     for record in records:
         received = int(record["attributes"].get("ApproximateReceiveCount", "1"))

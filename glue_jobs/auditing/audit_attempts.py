@@ -81,7 +81,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     """Return the recorded attempts of entries that waited: (entry, attempt, at, place, waited_first).
 
-    *place* is the position in the backlog. *waited_first*: the entry had this position before the attempt.
+    *place* is the position in the backlog, and *waited_first* is true if the entry had it before the attempt.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -130,9 +130,9 @@ def find_early(
 ) -> tuple[DataFrame, DataFrame]:
     """Return gaps without an intervention that are shorter than the core's shortest wait, and all judged gaps.
 
-    The wait belongs to the head of a lane, or under INDEPENDENT_RETRY to each entry. An entry is known to be the head
-    in three cases: at its second and later attempts; at position 0 of a new backlog; and under BACKOFF_RETRY after
-    it waited in the backlog.
+    A wait is that of a lane's head, or under INDEPENDENT_RETRY of each entry. An entry is known to be the head at its
+    second and later attempts, and at position 0 of a new backlog. Under BACKOFF_RETRY, it is also known after it waited
+    in the backlog.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 ENDED_WITHIN_MS = 8 * HOUR_MS
-"""The search writes the last ends: an hour after the expiry, in passes six hours apart (`tagcast.repairing.search`)."""
+"""The search (`tagcast.repairing.search`) writes the last ends: an hour after the expiry, in passes 6 h apart."""
 ENTRY = ("topic", "message_id", "ordinal")
 ENDS = tuple(state.value for state in EntryState if state.is_terminal)
 
@@ -163,10 +163,7 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
 
 
 def find_strangers(entries: DataFrame, messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return deliveries for which their message has no entry, and deliveries whose message is not archived.
-
-    A late entry needs no entry in its message.
-    """
+    """Return deliveries whose message lacks the entry or is not archived. A late entry is not in its message."""
     stray = entries.where("matched is null and (ends > 0 or waits > 0)")
     stray = stray.select(*ENTRY, sql.coalesce("ended_at", "waits_since").alias("at"), sql.lit(False).alias("is_late"))
     late = deliveries.where("added_at is not null")

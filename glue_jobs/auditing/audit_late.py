@@ -38,7 +38,7 @@ def _matches(filter: str | None, known: Known) -> bool | None:
 
 
 def _recorded_verdict(name: str, matching: Collection[str]) -> bool | None:
-    """Return the recorded verdict of a filter on an erased part; None if the erasure could not evaluate the filter."""
+    """Return the recorded verdict of a filter on an erased part; None if no verdict could be recorded."""
     return None if f"?{name}" in matching else name in matching
 
 

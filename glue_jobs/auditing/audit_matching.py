@@ -35,8 +35,10 @@ FORGOTTEN = ("gone", "matching", "erasure")
 """Columns of an erased message: its erased parts, the filters that matched before erasure, and the erasure's name."""
 REMEMBERED_MAX = 200_000
 Judged = tuple[Known, int, frozenset[int], tuple[int, ...], bool]
-"""The parts of a complete message that decide its verdict, besides its acceptance time: the parts that filters read,
-the topic's version, the filters deleted long before, the message's entries, and whether the message is a replay.
+"""The parts of a complete message that decide its verdict, besides its acceptance time.
+
+These are the parts that filters read, the topic's version, the filters deleted long before, the message's entries, and
+whether the message is a replay.
 """
 
 
@@ -194,7 +196,7 @@ def _judge(
 ) -> list[tuple[str, int]]:
     """Return the violations of one message's matches, and update the counts.
 
-    A subscription that was deleted an hour before the message matters only if the message has a delivery for it.
+    If a subscription was deleted an hour or more before the message, only a delivery for it is a violation.
     """
     force, (places, unread) = known_filters.in_force(version), found
     removed = known_filters.removed_before(at - HOUR_MS)

@@ -16,14 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 RUN_MS = 120_000
-"""A worker runs for at most two minutes. It writes what a filter function filtered with the results of its pushes."""
+"""A worker runs for at most two minutes, and writes a filter function's verdicts with the results of its pushes."""
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
-    """Return the lanes that always used BACKOFF_RETRY; other lanes promise no order.
-
-    Groups are excluded, because the archive does not record the order of their queues.
-    """
+    """Return the lanes that always used BACKOFF_RETRY; others promise no order. A group's order is not recorded."""
     backoff = (sql.col("strategy") == Strategy.BACKOFF_RETRY.value) & ~sql.col("is_pulled")
     always = policies.groupBy(*LANE).agg(sql.min(backoff.cast("int")).alias("always"))
     return always.where("always = 1").select(*LANE)
@@ -102,7 +99,7 @@ def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
 def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
     """Return entries that a first round delivered while their lane was not active, under any strategy.
 
-    Each round reads the lanes after it begins. So it pushes nothing to a lane that was closed before it began.
+    A round reads the lanes after it begins, so it pushes nothing to a lane that was closed before.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 LISTED_MAX = 1000
-"""The maximum number of names in a Spark plan. With more names, all tags or all properties are read."""
+"""The most names in a Spark plan. With more names, all tags or all properties are read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,10 +103,7 @@ def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str
 
 
 def policies(subscriptions: DataFrame) -> DataFrame:
-    """Return the retry settings with their validity: valid_from to valid_to.
-
-    For a group (*is_pulled*) only the number of retries counts: its members decide when to pull.
-    """
+    """Return retry settings, valid_from to valid_to. For a group (*is_pulled*) only the number of retries counts."""
     settings = subscriptions.where("part = 'settings'")
     following = sql.lead("changed_at", 1, FOREVER).over(Window.partitionBy(*LANE).orderBy("version"))
     policy = sql.concat_ws(
@@ -129,7 +126,7 @@ def policies(subscriptions: DataFrame) -> DataFrame:
 def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
     """Return the core's shortest wait after each failure of each policy: (policy, attempt, least_ms).
 
-    The rows of a policy end with its last retry, or when the sum of the waits exceeds the longest life of a message.
+    The rows of a policy end with its last retry, or when the waits exceed the longest life of a message.
     """
     rows = list[tuple[str, int, int]]()
     distinct = policies.select("policy", "strategy", "max_retries", "interval_s", "interval_s_max").distinct()

@@ -1,8 +1,8 @@
 """A Merkle root over curated records that anyone can recompute from the Parquet files alone.
 
 1. Leaf: SHA-256 of the record's line: its columns without ``dt`` in the order of the schema, without null values,
-as compact JSON in UTF-8 (:func:`line_of` is the recipe in plain Python). In a message, hashes replace
-the producer's content (:mod:`glue_jobs.erasing.contents`).
+as compact JSON in UTF-8 (:func:`line_of` is the recipe in plain Python). In a message, hashes replace the producer's
+content (:mod:`glue_jobs.erasing.contents`).
 2. Bucket: the leaves of one kind and day whose hex form begins with the same three digits, sorted; SHA-256 of
 their concatenated hex forms.
 3. Day: the bucket digests, sorted by their three digits, are the leaves of a binary tree (:func:`root_of`).

@@ -37,10 +37,7 @@ class Subject:
     def told(
         self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
     ) -> dict[str, object]:
-        """Return the subject's part of the certificate.
-
-        This part has the number of messages, the counts of their ends, and a list of at most ``LISTED_MAX`` messages.
-        """
+        """Return the subject's part of the certificate: counts by end, and at most ``LISTED_MAX`` of its messages."""
         mine = materialise(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")
         entries = materialise(audit_entries.entries(mine, happened))

@@ -41,7 +41,7 @@ _QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _PAIR = re.compile(rb"(Q)\s*:\s*(Q)".replace(b"Q", _QUOTED))
 _INNER = re.compile(rb"\s*(?:Q\s*:\s*Q\s*(?:,\s*Q\s*:\s*Q\s*)*)?".replace(b"Q", _QUOTED))
 _MAPS = re.compile(rb'"(properties|salts|hashes)"\s*:\s*\{(I)\}'.replace(b"I", _INNER.pattern))
-"""Inside a text every quote has a backslash before it, so the pattern matches only a name and its value."""
+"""Matches a name and its map, and nothing inside a text, because quotes in a text have a backslash before them."""
 
 
 def arrow_schema(kind: RecordKind) -> pa.Schema:

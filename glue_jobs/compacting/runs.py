@@ -31,11 +31,11 @@ RUN_BYTES = 128 * 1024 * 1024
 """Bytes sorted at once: some half a million deliveries."""
 CHUNK_ROWS, CHUNK_BYTES = 4096, 1024 * 1024
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 * 1024 * 1024
-"""The size of a row group, before compression. A reader of one topic skips other row groups by their statistics."""
+"""The size of a row group, before compression. A reader of one topic skips other groups by their statistics."""
 SAMPLE_ROWS = 1 << 14
 COMPRESSION = "zstd"
 UNLIKE = ("record_id", "message_id", "body", "body_base64", "salt", "position")
-"""Columns with almost unique texts. These columns and instants get no dictionary, which would save nothing."""
+"""Columns of almost unique texts. A dictionary would save nothing for them, nor for instants."""
 _CHUNK = pa.schema(
     [
         ("refused", pa.string()),

@@ -81,9 +81,9 @@ class Eraser(ABC):
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
     def changed(self, key: str, text: str) -> str:
-        """Return *text*, the content of the object *key*, with erased lines. Only a line feed ends a line.
+        """Return the *text* of the object *key* with erased lines. The prefix of *key* selects their format.
 
-        The prefix of *key* selects the format of the lines.
+        Only a line feed ends a line.
         """
         arrived = arrival_day(key)
         if key.startswith(RAW):
@@ -181,9 +181,9 @@ def _packed(text: str, before: bytes) -> bytes:
 
 
 def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
-    """Rewrite one object, and delete its former versions; return whether it changed. Raises RacedError.
+    """Rewrite one object by *change*, which gets its key and its text; return whether it changed. Raises RacedError.
 
-    Former versions of an unchanged object are deleted, too: an interrupted run left them.
+    Its former versions are deleted in any case: an interrupted run may have left them.
     """
     stored = objects.read(key)
     if stored is None:
@@ -199,8 +199,8 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 def name_of_subject(key: str, asked: str) -> str:
     """Return the suffix of the folder of a certificate about the messages with the property *asked*.
 
-    The suffix is a hash that includes the archive's *key*, so guessed names of customers cannot be tested against it.
-    It begins with a dot, because a topic, whose name may come before it, has none.
+    The suffix is a hash with the archive's *key*, so guessed names of customers cannot be tested against it. It begins
+    with a dot, because the topic's name that may precede it has no dot.
     """
     return f".of_{sha256(f'{key}{asked}'.encode()).hexdigest()[:12]}"
 

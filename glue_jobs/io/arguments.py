@@ -99,10 +99,7 @@ def _endpoint() -> str | None:
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments. Unknown arguments are errors, except on Glue.
-
-    Raises SystemExit (2 for bad arguments, 0 for --help), like argparse.
-    """
+    """Return the arguments. Unknown ones are errors, except on Glue. Raises SystemExit, like argparse."""
     given, unknown = parser.parse_known_args(argv)
     on_glue = any(each == GLUES_OWN or each.startswith(f"{GLUES_OWN}=") for each in unknown)
     if unknown and not on_glue:

@@ -1,10 +1,10 @@
 """The files of a day of curated records: a manifest for each kind and day, replaced by one conditional write.
 
 New files are written beside the current ones, under another name. Then the manifest is replaced, if it is unchanged
-since the read. A reader sees either the old or the new files, and never those of an interrupted run.
+since the read. So a reader sees the old or the new files, and never those of an interrupted run.
 
-A manifest is a text with one file URI per line, the format of Hive's ``SymlinkTextInputFormat``, so Athena reads the
-curated tables through their manifests, too.
+A manifest has one file URI per line, the format of Hive's ``SymlinkTextInputFormat``. So Athena reads the curated
+tables through their manifests, too.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
     """Raise RacedError instead of another error if a manifest in *before* changed meanwhile.
 
-    The other writer may have deleted files that this writer reads or writes.
+    The other writer may have deleted files that are read or written here.
     """
     try:
         yield
@@ -165,8 +165,8 @@ def former(objects: Objects, kind: RecordKind, days: Collection[str], begun_befo
     """Return the files that no manifest names. Interrupted runs and replaced generations left these files.
 
     The result covers *days*, and all days with several generations. It leaves out generations that began at
-    *begun_before* or later, because a run may still write them. If the day's current generation began so late, the
-    result leaves out the whole day, because readers may still read its former generations.
+    *begun_before* or later, because a run may still write them. It leaves out a day whose current generation began so
+    late, because readers may still read the day's former generations.
     """
     generations: dict[str, dict[str, list[str]]] = {}
     for day, keys in by_day(objects.sizes(data_prefix(kind))).items():

@@ -41,10 +41,7 @@ def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:
 
 
 def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
-    """Return the values of a column as tuples: the items of a list, or the pairs of a map. Null is an empty tuple.
-
-    Arrow's own ``to_pylist`` takes ten times as long.
-    """
+    """Return a column's lists or maps as tuples; null is an empty tuple. ``to_pylist`` takes ten times as long."""
     import pyarrow as pa
 
     ends = column.offsets.to_pylist()

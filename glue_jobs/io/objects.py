@@ -101,7 +101,7 @@ class FolderObjects:
     root: Path
 
     def read(self, key: str) -> Stored | None:
-        """Return the file's bytes."""
+        """Return the file's bytes, or None."""
         try:
             content = (self.root / key).read_bytes()
         except FileNotFoundError:
@@ -178,7 +178,7 @@ class BucketObjects:
     bucket: str
 
     def read(self, key: str) -> Stored | None:
-        """Get the object with its ETag."""
+        """Get the object with its ETag, or None."""
         try:
             found = self.client.get_object(Bucket=self.bucket, Key=key)
         except self.client.exceptions.NoSuchKey:
@@ -271,16 +271,17 @@ def objects_at(root: str, s3a: Mapping[str, str | None]) -> Objects:
 FOUND_BY_JAVA = frozenset(
     {"env", "shared-credentials-file", "assume-role-with-web-identity", "container-role", "iam-role"}
 )
-"""Sources of boto3's credentials that Java's default chain also finds and renews
-(docs.aws.amazon.com/sdk-for-java/v1/developer-guide/credentials.html).
+"""Sources of boto3's credentials that Java's default chain also finds and renews.
+
+See docs.aws.amazon.com/sdk-for-java/v1/developer-guide/credentials.html.
 """
 
 
 def bucket_settings(uri: str) -> dict[str, str]:
     """Return S3A settings that reach the bucket of *uri* like boto3 does, by the names of `S3A_NAMES`.
 
-    They contain the bucket's region and endpoint, and credentials that Java's chain does not find, such as those of an
-    SSO login. Such credentials are not renewed while the job runs. Raises UnreachableArchiveError.
+    They are region, endpoint, and any credentials that Java's chain does not find, such as those of an SSO login. Such
+    credentials are not renewed while the job runs. Raises UnreachableArchiveError.
     """
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError

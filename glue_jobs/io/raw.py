@@ -21,8 +21,8 @@ _LARGEST = {"int": 1 << 31, "bigint": 1 << 63}
 def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
     """Return the lines with their columns, ``is_corrupt`` and ``unknown`` (columns that the schema lacks).
 
-    A line is corrupt if it is no JSON object, has a value of another type or an invalid instant, or lacks a required
-    column. Missing optional columns are null, because older writers did not have these columns.
+    A corrupt line is no JSON object, lacks a required column, or has a value of another type or an invalid instant.
+    Missing optional columns are null, because older writers did not have these columns.
     """
     schema = SCHEMAS[kind]
     wide = StructType([*schema.fields, StructField(CORRUPT, StringType())])
@@ -90,10 +90,7 @@ def _is_corrupt(kind: RecordKind) -> Column:
 
 
 def number_lines(lines: DataFrame) -> DataFrame:
-    """Return the lines with their line numbers, from 1.
-
-    One task reads a compressed file completely, so its line numbers are consecutive.
-    """
+    """Return the lines with their numbers, from 1. One task reads a whole compressed file, so they are consecutive."""
     placed = lines.withColumn("place", sql.monotonically_increasing_id())
     first = placed.groupBy("file").agg(sql.min("place").alias("first"))
     joined = placed.join(sql.broadcast(first), "file")

@@ -138,4 +138,4 @@ DAY_OF: Mapping[RecordKind, str] = {
 """The column whose day is a record's partition. A message and its deliveries have the same day."""
 
 INSTANT_MAX = 4_102_444_800_000
-"""The year 2100. A larger number of milliseconds is not a valid instant."""
+"""The largest valid instant: the beginning of the year 2100."""

@@ -69,8 +69,7 @@ def s3a_settings(
 ) -> dict[str, str]:
     """Return Spark's settings for ``s3://`` and ``s3a://``, if the jars are installed.
 
-    *endpoint* is the URL of a local S3. None means Amazon's S3. *amazons* are
-    the settings for it, from `bucket_settings`.
+    *endpoint* is the URL of a local S3; None means Amazon's S3, with the settings *amazons* from `bucket_settings`.
     """
     folder = Path(environment.get(JARS_HOME) or Path(sys.prefix) / "s3a" / "sagemaker_pyspark" / "jars")
     jars = [*folder.glob("hadoop-aws-*.jar"), *folder.glob("aws-java-sdk-bundle-*.jar")]

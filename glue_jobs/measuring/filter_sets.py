@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 Filter = Mapping[str, object] | None
 READ = ("tags", "routing_key", "texts", "content", "gone")
-"""The parts of a message that the filters read, as columns to group by; *texts* are the properties they name, *gone*
-the erased parts.
+"""The parts of a message that the filters read, as columns to group by.
+
+*texts* are the properties that the filters name, and *gone* are the erased parts.
 """
 COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bigint"
-"""The columns of counts.
-
-A message is unjudged if it lacks a part that the filter reads: an unarchived body, or an erased part.
-"""
+"""The columns of counts. A message is unjudged if a part that the filter reads is not archived, or erased."""
 
 
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:

@@ -43,7 +43,7 @@ def outcomes(entries: DataFrame) -> DataFrame:
     """Return figures by (topic, ordinal, hour): matched, one column for each end, pending, retries, latencies.
 
     *attempt_ms* and *end_to_end_ms* are sorted arrays of the latencies of successes. Only successes at the first
-    attempt have *attempt_ms*, the time from the start of the first round to the end of the attempt.
+    attempt have *attempt_ms*: from the start of the first round to the end of the attempt.
     """
     matched = entries.where("matched = 1").withColumn("hour", hour_of("accepted_at"))
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))

@@ -198,7 +198,7 @@ def share(part: float, whole: float) -> str:
 
 
 def figure(caption: str, draw: Callable[[Axes], None], height: float = 2.6) -> str:
-    """Return a plot as inline SVG in the text colour of the report."""
+    """Return a plot as inline SVG in the text colour of the report. *draw* draws it."""
     import matplotlib as mpl
 
     mpl.use("Agg")

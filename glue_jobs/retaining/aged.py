@@ -1,7 +1,4 @@
-"""Erasing parts of messages by their age.
-
-:class:`AgedErasure` is not in the job's own module, because a worker cannot load a class of the script that it runs.
-"""
+"""Erasing parts of messages by their age. A worker cannot load :class:`AgedErasure` from the job's own module."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def desk_for(
 ) -> Desk:
     """Return a console's desk. A console that uses credentials admits only requests with its key.
 
-    Its credentials are the token in TAGCAST_TOKEN, if there is one, or *auth*.
-    By default *jobs* are run by the stack on the folder *data*, and *metrics* are sampled.
+    Its credentials are the token in TAGCAST_TOKEN, or else *auth*. By default *jobs* are run by the stack on the folder
+    *data*, and *metrics* are sampled.
     """
     token = os.environ.get("TAGCAST_TOKEN")
     auth = BearerToken(token) if token else auth

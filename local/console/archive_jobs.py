@@ -40,7 +40,7 @@ from local.rules.limits import PRICES_USD
 
 OBJECTS_READ_MAX = 400
 LATE = timedelta(hours=1)
-"""The maximum time from the acceptance of a message until the archive has the message."""
+"""The most time from the acceptance of a message until it is in the archive."""
 EARLY = timedelta(minutes=5)
 """Firehose names an object by its oldest record. That record is at most this much older than the message."""
 GZIP = b"\x1f\x8b"
@@ -163,10 +163,7 @@ class JobResult:
 
 @dataclass
 class LocalJobs:
-    """Runs jobs over the archive of the local stack, like the command line.
-
-    *folder* is the state folder of the stack. *jobs* runs the jobs; by default the stack runs them.
-    """
+    """Runs jobs over the archive of the local stack in *folder*. *jobs* runs them; by default the stack does."""
 
     folder: Path
     jobs: Jobs | None = None
@@ -203,7 +200,7 @@ class LocalJobs:
         return JobResult(page, verdict(order.job, result.code, result.summary), result.code == 0)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return a message from the stack's archive."""
+        """Return a message from the stack's archive, or None."""
         place = Archive.of_stack(self.folder)
         try:
             return archived_message(client_of(place.owner, "s3"), place.uri.removeprefix("s3://"), topic, message_id)
@@ -282,7 +279,7 @@ class GlueJobs:
         return JobResult(page, str(run.get("ErrorMessage", "The job failed. See its report.")), is_well=False)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return a message from the deployment's archive."""
+        """Return a message from the deployment's archive, or None."""
         try:
             return archived_message(self.client("s3"), self._bucket(), topic, message_id)
         except (BotoCoreError, ClientError) as fault:

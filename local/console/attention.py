@@ -132,10 +132,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cause:
-    """Lanes with a common property: their number, topics, oldest head and states.
-
-    *outcomes* are the most frequent last outcomes, each with its number of lanes.
-    """
+    """Lanes with a common property: their number, topics, oldest head, states, and most frequent last *outcomes*."""
 
     name: str
     lanes: int

@@ -44,10 +44,7 @@ OF_FOUND = (
 
 @dataclass
 class Bulk:
-    """One action on many lanes, with its progress.
-
-    A skip cancels the previewed head of each lane (*heads*), or the *messages* of a search.
-    """
+    """One action on many lanes, with its progress. A skip cancels the *heads*, or the *messages* of a search."""
 
     act: str
     lanes: Sequence[Name]
@@ -72,10 +69,7 @@ class Bulk:
         return UNDO.get(self.act) if self.done and not self.runs else None
 
     async def carry_out(self, desk: Desk) -> None:
-        """Change all lanes, a few at a time, until stopped. Record each failure.
-
-        Afterwards, the caches of the pages expire.
-        """
+        """Change all lanes, a few at a time, until stopped. Record failures; then expire the caches of the pages."""
         places = asyncio.Semaphore(AT_ONCE)
 
         async def done(lane: Name) -> None:
@@ -120,7 +114,7 @@ class Bulk:
     async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
         """Skip the deliveries of *messages* that may be skipped. Return whether any was skipped.
 
-        These are the heads, one after the other; under INDEPENDENT_RETRY all deliveries that wait in the lane.
+        A skip takes heads, one after the other; under INDEPENDENT_RETRY it takes any waiting delivery.
         """
         subscription, any_was = await api.get_subscription(*lane), False
         if subscription.retry["strategy"] == INDEPENDENT and subscription.endpoint["protocol"] != "pull":
@@ -231,7 +225,7 @@ async def preview(request: web.Request) -> web.Response:
 
 
 def command_of(act: str, choice: Choice) -> str:
-    """Return the command with the same selection, or "" if the command has no option for a part of the selection.
+    """Return the command with the same selection, or "" if it has no option for a part of the selection.
 
     >>> command_of("skip", Choice(topic="orders", state="blocked")), command_of("retry", Choice(need="person"))
     ("tagcast lanes skip --state blocked --topic orders --reason '…'", '')

@@ -58,7 +58,7 @@ def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) ->
 
 
 def chart(title: str, values: Sequence[float | None], shown: Callable[[float], str]) -> Chart:
-    """Return the chart of values. A value of None is unknown.
+    """Return the chart of values. A value of None is unknown. *shown* formats a value.
 
     >>> made = chart("x", [None, 2.0, 4.0], "{:.0f}".format)
     >>> [(bar.x, bar.height) for bar in made.bars], made.most, made.last

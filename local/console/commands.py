@@ -34,9 +34,9 @@ _ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line. *hints* are the parts of the body without an option, each with its JSON pointer and the reason.
+    """A command line; empty if no part of the body has an option.
 
-    The line is empty if no part of the body has an option.
+    *hints* are the parts without an option, each with its JSON pointer and the reason.
     """
 
     line: str = ""
@@ -102,7 +102,7 @@ def filter_options(filter: AnyFilter | None) -> list[str]:
 
 
 def _short_options(filter: Mapping[str, Any]) -> list[str]:
-    """Return the options of a filter without its defaults, or no options if they cannot express the filter."""
+    """Return the options of a filter without its defaults; none if they cannot express the filter."""
     defaults = FILTER_DEFAULTS.get(str(filter.get("kind")), {})
     match {name: value for name, value in filter.items() if name not in defaults or value != defaults[name]}:
         case {"kind": "tags", "tags": [*tags], **more} if _are_texts(tags) and more in ({}, {"match": "all"}):

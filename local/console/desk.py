@@ -33,8 +33,8 @@ SIDE_BY_SIDE_MAX = 8
 class Desk:
     """One console. *reports* is the folder of HTML reports. *jobs* runs the jobs. *time_scale* belongs to the stack.
 
-    *key* is the secret in the printed address. Without a key (None) the console admits all local users. *fresh_s* is
-    the lifetime of cached lists. *metrics* is the source of charts; by default the console samples topics itself.
+    *key* is the secret in the printed address; without it (None) the console admits all local users. *fresh_s* is the
+    lifetime of cached lists. *metrics* is the source of charts; by default the console samples topics.
     """
 
     api: AsyncClient
@@ -52,7 +52,6 @@ class Desk:
     charted: Charted = field(init=False)
 
     def __post_init__(self) -> None:
-        """Create the caches of pages."""
         self.lanes = CachedList(self.api.list_lanes(limit=PAGE), self.fresh_s)
         self.topics = CachedList(self.api.list_topics(limit=PAGE), self.fresh_s)
         self.backlogs = BacklogCounts(self.api)

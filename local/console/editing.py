@@ -38,7 +38,7 @@ class Form:
 
 
 async def topic(request: web.Request) -> web.Response:
-    """Show the form of a new topic. When the form is submitted, create the topic if its name is new."""
+    """Show the form of a new topic. When it is submitted, create the topic if its name is new."""
     desk, said = desk_of(request), await _said(request)
     name = said.get("name", "").strip()
 
@@ -53,7 +53,7 @@ async def topic(request: web.Request) -> web.Response:
 
 
 async def topic_edit(request: web.Request) -> web.Response:
-    """Show the settings of a topic. When the form is submitted, update the settings that differ."""
+    """Show a topic's settings. A submitted form updates the changed settings."""
     desk, name, said = desk_of(request), request.match_info["topic"], await _said(request)
     present = await desk.api.get_topic(name)
     before = forms.texts_of(TOPIC_SETTINGS, present)
@@ -72,10 +72,7 @@ async def topic_edit(request: web.Request) -> web.Response:
 
 
 async def subscription(request: web.Request) -> web.Response:
-    """Show the form of a new subscription.
-
-    When the form is submitted, create the subscription if its name is new.
-    """
+    """Show the form of a new subscription. When it is submitted, create the subscription if its name is new."""
     desk, topic, said = desk_of(request), request.match_info["topic"], await _said(request)
     name = said.get("name", "").strip()
 
@@ -89,10 +86,7 @@ async def subscription(request: web.Request) -> web.Response:
 
 
 async def subscription_edit(request: web.Request) -> web.Response:
-    """Show the settings of a subscription. When the form is submitted, update the settings that differ.
-
-    Secrets stay unless the form names them.
-    """
+    """Show a subscription's settings. A submitted form updates the changed settings, and secrets only if named."""
     desk, said = desk_of(request), await _said(request)
     topic, name = request.match_info["topic"], request.match_info["subscription"]
     present = await desk.api.get_subscription(topic, name)

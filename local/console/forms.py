@@ -37,12 +37,12 @@ class UnreadableFieldError(ValueError):
     detail: str
 
     def __str__(self) -> str:
-        """Return what is wrong."""
+        """Return the detail of the fault."""
         return self.detail
 
 
 def faults_of(refused: TagcastError | UnreadableFieldError) -> list[tuple[str, str]]:
-    """Return what is wrong with the fields of a form, each fault with its JSON pointer."""
+    """Return the faults of a form's fields, each with its JSON pointer."""
     match refused:
         case UnreadableFieldError():
             return [(refused.pointer, refused.detail)]

@@ -17,7 +17,7 @@ TOPICS_SHOWN, SUBSCRIPTIONS_READ = 25, 100
 
 @dataclass(frozen=True)
 class GroupView:
-    """A group with its live members and its current *lane*; *heard_at* is the time of the last heartbeat."""
+    """A group with its live members and its current *lane*."""
 
     topic: str
     name: str
@@ -26,7 +26,7 @@ class GroupView:
 
     @property
     def heard_at(self) -> datetime | None:
-        """The time of the last heartbeat."""
+        """The time of the last heartbeat; None without members."""
         return max((each.seen_at for each in self.members), default=None)
 
     @property

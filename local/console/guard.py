@@ -64,7 +64,7 @@ async def _refusal(request: web.Request) -> web.Response | None:
 
 
 def _entry(request: web.Request) -> web.Response | None:
-    """Admit a request with the key or with its cookie. The key sets the cookie. Refuse all other requests."""
+    """Return None for a request with the console's cookie, or without a key to check. The key sets the cookie."""
     key, cookie = desk_of(request).key, f"{COOKIE}_{_port(request)}"
     if key is None or _same(request.cookies.get(cookie, ""), key):
         return None

@@ -17,8 +17,9 @@ T = TypeVar("T")
 PAGE = 100
 FRESH_S = 3.0
 PATIENCE_S, PATIENCE_WITH_LAST_S, PATIENCE_WITH_OUTDATED_S = 0.2, 0.05, 2.0
-"""A page waits for a running read 0.2 s, 0.05 s with an older result, and 2 s after a change; then it shows the
-available result.
+"""How long a page waits for a running read: without an older result, with one, and after a change.
+
+Then the page shows the available result.
 """
 
 
@@ -58,9 +59,7 @@ class ListReading(Generic[T]):
 
 
 class CachedList(Generic[T]):
-    """One cached list of the API. After *fresh_s* the list is reloaded in the background. Until then pages show the
-    old list.
-    """
+    """A cached list of the API. After *fresh_s* it is reloaded in the background, while pages show the old list."""
 
     def __init__(self, listed: AsyncPages[T], fresh_s: float = FRESH_S) -> None:
         self._listed = listed
@@ -72,10 +71,7 @@ class CachedList(Generic[T]):
         self._fault: TagcastError | None = None
 
     async def look(self) -> ListReading[T]:
-        """Return the last complete list. During the first read, return the part that was read so far.
-
-        Raises TagcastError if the read failed and there is no list to show.
-        """
+        """Return the last complete list, or the part of the first read so far. Raises TagcastError without a list."""
         now_s = time.monotonic()
         until_s = now_s + self._patience_s()
         if self._task is None and (self._is_outdated() or now_s - self._read_s >= self._fresh_s):
@@ -100,7 +96,7 @@ class CachedList(Generic[T]):
         return self._read_s < self._changed_s
 
     def forget(self) -> None:
-        """After a change from this console: make the next `look` wait for a new read."""
+        """Make the next `look` wait for a new read, after a change from this console."""
         self._changed_s = time.monotonic()
 
     async def stop(self) -> None:

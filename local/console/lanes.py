@@ -30,10 +30,7 @@ TICKS_MAX = 5
 
 @dataclass(frozen=True)
 class NextAttempts:
-    """The next attempts if each attempt fails immediately. *spent*: the retries end before the message expires.
-
-    *more*: further attempts follow.
-    """
+    """The next attempts if each attempt fails. *spent*: retries end before the expiry. *more*: others follow."""
 
     attempts: tuple[datetime, ...]
     spent: bool
@@ -169,7 +166,7 @@ async def lane(request: web.Request) -> web.Response:
 
 
 def instant_of(said: str) -> datetime:
-    """Return the time of an action, in seconds, from the query of a page's address; by default now.
+    """Return the time of an action, in seconds, from a page's query; by default now.
 
     >>> instant_of("1790000000").year
     2026

@@ -11,7 +11,7 @@ from statistics import quantiles
 
 MINUTE, KEPT = timedelta(minutes=1), timedelta(days=1)
 ROWS_MAX = 500_000
-"""About 50 MB: 300 series of a whole day. Beyond this number the oldest minutes are deleted."""
+"""The most minutes in the file: 300 series of a whole day, about 50 MB. Beyond it, the oldest are deleted."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS minutes (
   api TEXT, topic TEXT, subscription TEXT, at INTEGER, published INTEGER, delivered INTEGER, failed INTEGER,
@@ -38,7 +38,7 @@ class Minute:
 
     @property
     def slow_ms(self) -> float | None:
-        """The 95th percentile of the latency."""
+        """The 95th percentile of the latency; None if unknown."""
         if self.p95_ms is not None or not self.latencies:
             return self.p95_ms
         return quantiles(self.latencies, n=20)[-1] if len(self.latencies) > 1 else self.latencies[0]
@@ -85,7 +85,7 @@ class MinuteFile:
         ]
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return the last minute with a publish to a topic."""
+        """Return the last minute with a publish to a topic, or None."""
         [(at,)] = self._rows.execute(
             "SELECT max(at) FROM minutes WHERE api = ? AND topic = ? AND subscription = '' AND published > 0",
             (self._api, topic),

@@ -80,7 +80,7 @@ class Samples:
         )
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return the last minute with a publish."""
+        """Return the last minute with a publish, or None."""
         return self._file.published_at(topic) if self._file.exists else None
 
     async def start(self) -> None:
@@ -208,10 +208,7 @@ class CloudWatchMinutes:
             raise ChartError(f"AWS refused: {fault}") from fault
 
     def _queries(self, topic: str, subscription: str) -> Iterable[dict[str, Any]]:
-        """Yield one query for each value of a minute.
-
-        A topic's value is the sum, or the maximum, of its subscriptions' values.
-        """
+        """Yield a query for each value of a minute; for a topic, of the sum or maximum over its subscriptions."""
         of = f'service="{self.stack}" topic="{topic}"' + (f' subscription="{subscription}"' if subscription else "")
         for name, metric, stat, over in (
             ("delivered", "Delivered", "Sum", "SUM"),

@@ -15,9 +15,9 @@ from local.console.desk import desk_of
 
 SHOWN, SHOWN_IN_TOPIC = 60, 12
 WAIT_S = 5
-"""The wait of a tail request. The request of a closed page occupies an invocation for this time."""
+"""The wait of a tail request. After a page is closed, its request occupies an invocation for this time."""
 COUNTED_S_MIN = 5.0
-"""Shorter periods give no rate."""
+"""A shorter period gives no rate."""
 
 
 @dataclass(frozen=True)

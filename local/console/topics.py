@@ -92,10 +92,7 @@ async def _page(request: web.Request, said: Mapping[str, str], faults: Sequence[
 
 
 async def publish(request: web.Request) -> web.Response:
-    """Publish the form's message, and redirect to the message. A form that is sent again publishes nothing.
-
-    A refused form is shown again with its fields.
-    """
+    """Publish the form's message once, and redirect to it. A refused form is shown again with its fields."""
     desk, name, said = desk_of(request), request.match_info["topic"], await form_fields(request)
     try:
         message = new_message(said)

@@ -70,10 +70,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def own_stack(time_scale: float, *, show_log: bool = False) -> Iterator[str]:
-    """Run a fresh stack in a temporary folder while the block lasts; yield its URL.
-
-    Raises StackError if the stack ends early or is not healthy within a minute.
-    """
+    """Run a fresh stack in a temporary folder; yield its URL. Raises StackError if it is not healthy in a minute."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory(prefix="tagcast-demo-", ignore_cleanup_errors=True) as folder:

@@ -162,14 +162,14 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs and has not reported an error as its last words."""
+        """Whether the process runs and has reported no error."""
         if self._process is None or self._sentence:  # Words read once are not in the pipe again.
             return False
         return not _is_readable(self._words) and self._process.poll() is None
 
     @property
     def why_ended(self) -> str:
-        """The reason why the process ended unexpectedly. Empty while the process runs, and after `stop`."""
+        """The reason why the process ended unexpectedly; empty while it runs, and after `stop`."""
         if self._process is None or self.alive:
             return ""
         self._sentence = self._sentence or read_last_words(self._words)

@@ -32,10 +32,7 @@ class EngineCalls:
         self._frames = FrameCalls(self.address)
 
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Make one call of a service in TARGETS.
-
-        Raises EngineCallError if the engine refuses the call, or another OSError if the engine does not respond.
-        """
+        """Make one call of a service in TARGETS. Raises EngineCallError if refused, and OSError without a response."""
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)
         done, answer = self._frames.call(head, encode(request), ANSWER_S)

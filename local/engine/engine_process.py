@@ -53,10 +53,7 @@ Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def host_executor(address: str, otherwise: Executor) -> Executor:
-    """Return an executor that invokes our functions at the Lambda host, and other functions with *otherwise*.
-
-    *address* is host:port/key.
-    """
+    """Return an executor for our functions, at the Lambda host *address* (host:port/key); others use *otherwise*."""
     host, _, key = address.partition("/")
 
     def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:
@@ -194,9 +191,9 @@ def _application(
 
 
 def main() -> None:
-    """Run the engine until SIGTERM; the environment has its settings (see `local.engine.engine`).
+    """Run the engine until SIGTERM, with settings from the environment (see `local.engine.engine`).
 
-    Damage and write errors are reported as last words. Then the state is not saved, because it is incomplete.
+    After damage or a failed write, it reports the error and does not save the state, which is incomplete.
     """
     last_words.keep_from_children()
     folder = Path(os.environ["STATE_DIR"])

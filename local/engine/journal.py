@@ -1,8 +1,8 @@
 """Stores the engine's changes before each response: they survive a kill of every process, not a power failure.
 
-The effect of each change is appended to a file and flushed to the system before the response. When the file is longer
-than both the state and 32 MiB, the whole state of one instant is written, and a new file begins. Each line has a
-checksum over itself and all earlier lines, so changed or missing lines are detected.
+Each change is appended to a file and flushed to the system before the response. When the file is longer than the state
+and than 32 MiB, the whole state of one instant is written, and a new file begins. Each line has a checksum over itself
+and all earlier lines, so changed or missing lines are detected.
 """
 
 import asyncio
@@ -54,10 +54,7 @@ class Journal:
         self._unwritten.append(list(change))
 
     def write(self) -> None:
-        """Write the added changes to the operating system. The caller may then answer the request.
-
-        If the write fails, the process ends.
-        """
+        """Write the added changes; then the caller may answer. If the write fails, the process ends."""
         if not self._unwritten:
             return
         changes, self._unwritten = self._unwritten, []

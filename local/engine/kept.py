@@ -1,6 +1,4 @@
-"""The engine's persistent state: every acknowledged change, even after a kill of all processes, but not after a power
-failure.
-"""
+"""The engine's persistent state. It survives a kill of all processes, but not a power failure."""
 
 import asyncio
 import gc
@@ -55,10 +53,7 @@ class PersistentState:
         gc.enable()
 
     async def keep_short(self) -> None:
-        """Run forever: rewrite the journal when it has grown, and compact the tables in memory.
-
-        Restored objects are excluded from garbage collection.
-        """
+        """Rewrite the grown journal, and compact the tables, forever. Restored objects are not garbage-collected."""
         look_seldom()
         await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
 

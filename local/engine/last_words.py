@@ -1,7 +1,4 @@
-"""The error with which the engine ends, sent to the process that started it.
-
-The error goes through a pipe, because the log may be on the disk that is full.
-"""
+"""The engine's last error, sent through a pipe, because the log may be on the disk that is full."""
 
 import contextlib
 import errno
@@ -17,7 +14,7 @@ MIB = 1024 * 1024
 
 
 def end_process(sentence: str) -> NoReturn:
-    """End this process at once with an error."""
+    """End this process at once, and report an error to the process that started it."""
     told = f"{sentence}\n".encode()[:WORDS_BYTES_MAX]
     for end_of_pipe in (int(os.environ.get(PIPE, -1)), 2):
         with contextlib.suppress(OSError):
@@ -32,7 +29,7 @@ def keep_from_children() -> None:
 
 
 def read_last_words(pipe: int) -> str:
-    """Return the last words of an ended process, or an empty text if there are none."""
+    """Return the error that an ended process reported, or an empty text."""
     with contextlib.suppress(OSError):
         return os.read(pipe, WORDS_BYTES_MAX).decode(errors="replace").strip()
     return ""

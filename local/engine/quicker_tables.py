@@ -1,8 +1,8 @@
 """Speeds up the engine's tables: fewer copies, cached parsing, and queries that read only their page.
 
-The engine copies an item for each read, by the general `deepcopy`, and parses numbers and expressions several times per
-call, although the service has few different expressions. For each query it sorts the whole partition, and evaluates the
-condition row by row.
+The engine copies an item for each read, by the general `deepcopy`. It parses numbers and expressions several times per
+call, although the service has few expressions. For each query it sorts the whole partition, and evaluates the condition
+row by row.
 """
 
 import copy
@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 REMEMBERED = 5_000
-"""The number of cached texts of each kind: enough for the last hundreds of messages."""
+"""The most cached texts of each kind: enough for the last hundreds of messages."""
 OF_A_TEXT = ("_ddb_canonicalize_number", "_number_error", "_number_size_bytes")
 """Pure functions of the engine with one text argument. Results of other arguments are not cached."""
 RANGE = "pk = :pk AND sk BETWEEN :low AND :high"
@@ -33,7 +33,7 @@ def install(tables: ModuleType) -> None:
 
 
 class Narrowing:
-    """Gives a query of the form `RANGE` only those rows of its partition that its page may contain."""
+    """Gives a query of the form `RANGE` only the rows of its partition that its page may contain."""
 
     def __init__(self, tables: ModuleType) -> None:
         self._tables = tables
@@ -65,10 +65,7 @@ class Narrowing:
             table["items"], self._is_narrow = everything, False
 
     def evaluate(self, condition: str, *arguments: Any, **options: Any) -> Any:
-        """Evaluate a condition.
-
-        Return True for the key condition of a narrowed query, because its partition has only matching rows.
-        """
+        """Evaluate a condition. A narrowed query's key condition is True, because only matching rows are left."""
         if self._is_narrow and options.get("slot") == "KeyConditionExpression":
             return True
         return self._evaluate(condition, *arguments, **options)

@@ -47,7 +47,7 @@ class ShortWay:
 
 
 CALLERS_KNOWN = 256
-"""The number of cached callers. Most requests come from few callers."""
+"""The most cached callers. Most requests come from few callers."""
 
 
 def enter(headers: Mapping[str, str]) -> None:

@@ -64,7 +64,6 @@ class Pool:
     _places: Places = field(init=False)
 
     def __post_init__(self) -> None:
-        """Bound the number of events in flight."""
         self._places = Places(self.size, self.young_max)
 
     @property
@@ -165,7 +164,7 @@ class LambdaHost:
         self._pools[function.name] = Pool(function, environment, self._log, size, fed, young_max)
 
     async def warm(self, later: Collection[str] = ()) -> None:
-        """Start one worker of each function, except of those in *later*, which start at their first event."""
+        """Start one worker of each function, except functions in *later*, which start at their first event."""
         await asyncio.gather(*(pool.warm() for name, pool in self._pools.items() if name not in later))
         self._resting = asyncio.create_task(self._rest())
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from local.functions.quick_json import decode
 
 YOUNG_S = 1.25
-"""The age at which a place is not young any more.
+"""The age at which a place is no longer young.
 
-By then a queue batch has stopped waiting for unanswered pushes, and the next batch sees their lanes blocked.
+By then a queue batch has stopped waiting for late pushes, and the next batch sees their lanes blocked.
 """
 
 
@@ -25,10 +25,9 @@ class Places:
     """Gives out the *free* places of a pool, in the order of requests.
 
     A topic waits while it holds at least as many places as are free. So a single topic gets half of the places, and
-    another topic finds a place immediately. This is the dynamic threshold of shared buffers (Choudhury and Hahne,
-    1998). Events about no topic or several topics take any free
-    place. A topic holds at most *young_max* places that are younger than ``YOUNG_S`` (None: no limit): the first
-    batches find hanging receivers before many more begin.
+    another topic finds a place at once. This is the dynamic threshold of shared buffers (Choudhury and Hahne, 1998).
+    Events about no topic or several topics take any free place. A topic holds at most *young_max* places that are
+    younger than ``YOUNG_S`` (None: no limit). So its first batches find hanging receivers before many more begin.
     """
 
     def __init__(self, free: int, young_max: int | None = None) -> None:
@@ -56,7 +55,7 @@ class Places:
             raise
 
     def give_back(self, place: PoolPlace) -> None:
-        """Return a *place*."""
+        """Give a *place* back."""
         self._free += 1
         if place.topic is not None:
             self._held[place.topic] -= 1
@@ -116,7 +115,7 @@ def topic_of(event: bytes) -> str | None:
 
 
 def topic_in(body: object) -> str | None:
-    """Return the topic of a queue entry."""
+    """Return the topic of a queue entry, or None for another body."""
     try:
         said = decode(body) if isinstance(body, str) else None
     except ValueError:

@@ -10,10 +10,7 @@ Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def plain_server(serve: Serve, body_bytes_max: int, **how: Any) -> web.Server:
-    """Return a server that passes every request to *serve*.
-
-    *body_bytes_max* 0 means no bound; reading a larger body raises.
-    """
+    """Return a server that passes every request to *serve*. Reading more than *body_bytes_max* (0: no bound) raises."""
 
     def request(*made: Any) -> web.BaseRequest:
         message, payload, protocol, writer, task = made

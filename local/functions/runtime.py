@@ -17,7 +17,6 @@ class RuntimeClient(LambdaRuntimeClient):  # type: ignore[misc]
     """The runtime client for an address `host:port/path`."""
 
     def __init__(self, address: str, *options: Any) -> None:
-        """Split the address."""
         host, _, self._path = address.partition("/")
         super().__init__(host, *options)
 

@@ -21,10 +21,9 @@ ADDRESS = "TAGCAST_FRAMES"
 SERVICES = ("dynamodb", "sqs", "firehose")
 """Services whose JSON equals the SDK's parameters and results, except bytes."""
 TURNS = 4
-"""Concurrent table calls of a process.
+"""The most table calls of a process at a time. The engine serves the calls of all processes one after the other.
 
-The engine serves the calls of all processes one after the other. The limit keeps a process with hundreds of calls, such
-as for the lanes of a large topic, from delaying other processes.
+So a process with hundreds of calls, such as for the lanes of a large topic, delays no other process.
 """
 METADATA = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
 

@@ -1,6 +1,6 @@
 """One execution environment of a function: a process with the official runtime client, and its Runtime API.
 
-The process requests `/runtime/invocation/next`, handles one event at a time and posts its result, as on AWS. If it
+As on AWS, the process requests `/runtime/invocation/next`, handles one event at a time and posts its result. If it
 dies, only its current event fails. If it exceeds its timeout or memory, it is killed. The paths of the Runtime API
 begin with a secret, so that web pages and other users cannot take its events.
 """

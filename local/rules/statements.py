@@ -15,10 +15,7 @@ _CHANGE = re.compile(r'(SET|REMOVE) "(\w+)"')
 
 @dataclass(frozen=True)
 class UpdateStatement:
-    """An update: the attributes that it sets, removes, and compares in its WHERE clause.
-
-    Its parameters are the values of `sets`, then those of `where`.
-    """
+    """An update: the attributes to set, remove and compare. Its parameters are values of `sets`, then of `where`."""
 
     table: str
     sets: tuple[str, ...]

@@ -16,7 +16,7 @@ from local.sources.batch_result import Invoke, failed_items
 RETRY_S = 5
 LONG_POLL_S = 1
 TURNS, LASTS_S = 2, 0.5
-"""At most two batches overlap; a batch longer than half a second is no longer counted."""
+"""At most two batches overlap. A batch that lasts longer than half a second does not count."""
 TOPICS_AT_ONCE = 64
 
 
@@ -42,9 +42,9 @@ class QueueSource:
     def step(self) -> int:
         """Handle the available messages; return their number.
 
-        At most two received batches are handled at the same time, so new messages fill whole batches. A batch
-        that lasts longer than :data:`LASTS_S` does not count, so it blocks no other batch. The messages of each topic
-        are handled as a separate batch, as AWS allows, because the local stack has few workers.
+        At most two received batches are handled at the same time, so new messages fill whole batches. A batch that
+        lasts longer than :data:`LASTS_S` does not count, so it blocks no other. The messages of each topic are a batch
+        of their own, which AWS allows, because the local stack has few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0
@@ -102,7 +102,7 @@ class QueueSource:
     def _shows_again(self, receipt: str, after_s: int) -> bool:
         """Return a message to the queue; return False if the *receipt* is no longer valid.
 
-        Then the function returned the message itself, or another batch received or deleted the message.
+        Then the function returned the message, or another batch received or deleted it.
         """
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
         try:

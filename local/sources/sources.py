@@ -33,7 +33,7 @@ from local.sources.stream_source import StreamRules, StreamSource
 from local.template.translated import SourceSpec, Template
 
 WAITING_MAX = 32
-"""If more events wait for one function, the log warns and the sweep is delayed."""
+"""The events that may wait for one function. Above this, the log warns and the sweep is delayed."""
 PUT_OFF_S = 300.0
 """The maximum delay of the sweep under load, because messages must expire some time."""
 SAY_AGAIN_S = 60.0
@@ -83,11 +83,11 @@ class Overload:
 
 
 BATCHES_AT_ONCE = 32
-"""Concurrent batches of the queue. Each has a thread that waits for its function, or for its turn."""
+"""The most concurrent batches of the queue. Each has a thread that waits for its function, or for its turn."""
 SWEEP_S = 30.0
 EXPIRY_S = 60.0
 STREAM_IDLE_S = 0.25
-"""Lambda polls a shard four times a second. A batching window saves money, so there is none here."""
+"""The pause between reads of an idle shard, as in Lambda. A batching window would only save money on AWS."""
 FAULT_S = 1.0
 GRACE_S = 3.0
 STARTER = "RelayFunction"
@@ -115,7 +115,6 @@ class Sources:
     _streams: list[threading.Thread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Watch the load of the host."""
         self._overload = Overload(lambda: self.host.waiting, warn)
 
     def start(self, template: Template, deployment: Deployment, engine: Engine) -> None:
@@ -225,10 +224,7 @@ class Sources:
         ending: threading.Event,
         threads: list[threading.Thread],
     ) -> None:
-        """Repeat a step in its own thread, and pause if the step did nothing.
-
-        After the stop, repeat the step until it does nothing.
-        """
+        """Repeat a step in its own thread; pause when it did nothing. After the stop, end when it does nothing."""
 
         def loop() -> None:
             while True:
@@ -274,7 +270,8 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
 def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
     """Return the write that lets a worker check a lane immediately, because its attempts ended with the process.
 
-    Under INDEPENDENT_RETRY there is no claim: all deliveries are retried, under a new *generation*.
+    Without a claim, under INDEPENDENT_RETRY, all deliveries are retried under a new *generation*. A lane without such
+    attempts needs no write (None).
     """
     if lane.state.is_asleep:
         return None

@@ -1,6 +1,6 @@
 """One Spark process for the jobs over the stack's archive. The jobs come through a socket, one after another.
 
-Starting Spark and the first planning take most of the time of a job over a small archive. The process starts with the
+A job over a small archive spends most of its time on Spark's start and first planning. So the process starts with the
 first job, waits for other jobs, and ends after an idle time, or with the stack.
 """
 

@@ -31,13 +31,13 @@ from local.template.translated import Template, read_template
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"fan-out": 16, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
-"""The maximum workers of each function. All workers but one start on demand.
+"""The most workers of each function. One topic may use half of those of `fan-out` and `retry`.
 
-One topic may use half of the workers of `fan-out` and `retry`.
+All workers but one start on demand.
 """
 FED = ("fan-out", "retry")
 YOUNG_MAX = {"fan-out": 2}
-"""The maximum new batches of a topic. Other batches wait until one ends or stops waiting for hanging pushes."""
+"""The most new batches of a topic. Others wait until one ends, or stops waiting for hanging pushes."""
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
 """Functions that most stacks never call. Their first request waits for a second."""

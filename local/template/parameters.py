@@ -21,9 +21,9 @@ LOCAL = {
 }
 """The defaults of the local stack, which has only one user.
 
-Endpoints may be anywhere and need no verification, dead letters may go to any topic, all bodies are archived, and `make
-run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Changes answer at once. Workers
-of `retry` never wait, because there are few.
+Endpoints may be anywhere and need no verification. Dead letters may go to any topic. All bodies are archived. `make
+run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Changes answer at once. The few
+workers of `retry` never wait.
 """
 
 

@@ -1,8 +1,8 @@
 """Reads `template.yaml` like CloudFormation: the SAM transform, then routes, sources and schedules.
 
-The engine's template lacks the parts that the local stack emulates itself (event source mappings, schedules).
-References in these parts become outputs of the stack, so that the engine resolves the references. The schedule of the
-Spark jobs and the queries of Athena are removed, too: people run local jobs by the command line.
+The engine's template lacks the event source mappings and schedules, which the local stack emulates. References in these
+parts become outputs of the stack, so that the engine resolves them. The schedule of the Spark jobs and the queries of
+Athena are removed, too: people run local jobs by the command line.
 """
 
 import copy
@@ -165,8 +165,7 @@ class _NoManagedPolicies:
 def read_template(path: Path, bucket: str = "code") -> Template:
     """Translate the SAM template; code is assumed in `bucket`, one key per logical id.
 
-    The last translation is cached beside the compiled modules, because a translation takes longer than the
-    rest of a start.
+    The last translation is cached beside the compiled modules, because it takes longer than the rest of a start.
     """
     source = path.read_text()
     made_of = f"{version('aws-sam-translator')} {bucket} {source}".encode() + Path(__file__).read_bytes()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 OTHERS = 0o077
-"""The umask of written files: other users of this machine get no rights."""
+"""The umask of files that commands write: other users of this machine get no rights."""
 JOB_PROGRESS = "progress: "
 """The prefix of a Spark job's progress lines on standard error."""
 JOB_LINES_KEPT = 30

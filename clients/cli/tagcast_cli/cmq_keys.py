@@ -36,7 +36,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def create_key(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> CmqKey:
-    """Return a new key in CMQ's format."""
+    """Return a new key. *unsigned_at*: its program does not sign values that begin with an at sign."""
     from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, CmqKey
 
     return CmqKey(

@@ -11,7 +11,7 @@ from tagcast_client.operation import path_of
 from tagcast_cli.api_client import DEFAULT_URL, client_for, url_fault
 
 PAGES_MAX = 10
-"""The maximum number of list pages to read, each of a hundred names. The user waits for them."""
+"""The most list pages to read, each of a hundred names, while the user waits."""
 
 
 def topics(ctx: Any, incomplete: str) -> list[str]:

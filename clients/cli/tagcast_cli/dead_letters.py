@@ -20,16 +20,18 @@ dead_letters = typer.Typer(no_args_is_help=True, help="Replay dead letters.")
 
 PREFIX, OF, FROM = "dead_letter_", "dead_letter_of", "dead_letter_from"
 PULLED_AT_ONCE, HIDDEN_S = 10, 3_600
-"""Letters that stay are hidden for an hour, or until the end: each further pull would count as an attempt."""
+"""A pull gets 10 letters. Letters that stay are hidden for an hour, because each further pull counts as an attempt.
+
+The command makes them visible again at its end.
+"""
 UNAUTHORIZED, TOO_MANY, SERVER_ERROR = 401, 429, 500
 
 
 @dataclass
 class _Replaying:
-    """A replay of one group's dead letters.
+    """A replay of one group's dead letters: *replayed* are the new ids, *stay* counts letters that are not replayed.
 
-    *replayed* are the ids of the new messages. *stay* counts letters that cannot be replayed; *pulled* are receipt
-    handles to nack.
+    *pulled* are receipt handles to nack.
     """
 
     api: Client
@@ -52,10 +54,7 @@ class _Replaying:
         return letters
 
     def send(self, letter: Pulled) -> Json:
-        """Publish a letter to its subscription and acknowledge it.
-
-        Return the fields to print, with *error* if the letter stays.
-        """
+        """Publish and acknowledge a letter. Return the fields to print, with *error* if the letter stays."""
         origin = letter.properties.get(FROM, "")
         topic, _, subscription = origin.partition("/")
         said: Json = {"message_id": letter.message_id, "subscription": origin or None}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
 CONCURRENCY_MIN = 100
-"""Below this concurrency, a few waiting pulls or one busy topic can starve the other functions."""
+"""With less concurrency, a few waiting pulls or one busy topic can starve the other functions."""
 SKEW_S_MAX = 240
 """The largest accepted clock difference. AWS refuses signatures that are more than five minutes off."""
 STREAMS = ("messages", "deliveries", "subscriptions", "lanes")

@@ -33,9 +33,9 @@ class JobError(RuntimeError):
 
 
 def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
-    """Return the addresses of the local stack whose data is in *folder*.
+    """Return the addresses of the local stack running on *folder*. Raises JobError if there is none.
 
-    Raises JobError if no stack runs there. The error text ends with *otherwise*, another remedy.
+    The text of the error ends with *otherwise*, another remedy.
     """
     try:
         return dict(json.loads((folder / "stack.json").read_text()))
@@ -45,10 +45,7 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
 
 
 def client_of(owner: Mapping[str, str], service: Any, profile: str | None = None) -> Any:
-    """Return a boto3 client with the address and credentials in *owner*.
-
-    If *owner* is empty, it is a client of AWS with the credentials of *profile*.
-    """
+    """Return a boto3 client with the address and credentials in *owner*; without them, of AWS with *profile*."""
     import boto3
 
     return boto3.Session(profile_name=profile).client(
@@ -71,10 +68,7 @@ NOTHING_JUDGED = 3
 
 @dataclass(frozen=True)
 class Archive:
-    """The address of an archive, and the credentials for its bucket.
-
-    *session* has the port and token of a local stack's job session.
-    """
+    """An archive's address, the credentials for its bucket, and the port and token of its local stack's *session*."""
 
     uri: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -118,10 +112,7 @@ class Archive:
         return cls(uri, profile_environment(profile), time_scale=time_scale)
 
     def fetch(self, uri: str) -> Path:
-        """Return the local path of a report. A report in S3 is downloaded into the folder of reports.
-
-        Raises JobError if S3 refuses.
-        """
+        """Return the local path of a report, after downloading it from S3 if needed. Raises JobError if S3 refuses."""
         parts = urlsplit(uri)
         if parts.scheme not in ("s3", "s3a"):
             return Path(uri.removeprefix("file://"))
@@ -170,9 +161,9 @@ class JobProgram:
     def run(
         self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
     ) -> Result:
-        """Run ``glue_jobs.<job>`` and report its progress to *said*.
+        """Run ``glue_jobs.<job>``, after the job *first* in the same Spark session. Raises JobError.
 
-        *first* is a job with arguments to run before *job*, in the same Spark session. Raises JobError.
+        *said* is called with each line of progress.
         """
         words = [job, "--archive", archive.uri, *arguments]
         if first:

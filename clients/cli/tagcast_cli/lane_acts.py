@@ -125,13 +125,13 @@ class Outcome:
 
     @property
     def numbers(self) -> str:
-        """Return the numbers of changed, unchanged and failed lanes."""
+        """The numbers of changed, unchanged and failed lanes."""
         changed, unchanged, failed = map(self.count, ("changed", "unchanged", "failed"))
         return f"{changed} done, {unchanged} unchanged, {failed} failed"
 
     @property
     def line(self) -> str:
-        """Return the progress as one line."""
+        """The progress as one line."""
         return f"{len(self.lanes)} of {self.total}: {self.numbers}"
 
 

@@ -151,7 +151,7 @@ class Selection:
 
     @property
     def asked(self) -> dict[str, str]:
-        """Return the given values as arguments of a request.
+        """The given values as arguments of a request.
 
         >>> Selection(host="http://a/").asked
         {'host': 'http://a'}

@@ -20,7 +20,7 @@ from tagcast_cli.visible import visible_json, visible_line
 
 BODY_SHOWN_MAX = 60
 UNPRINTED = (OSError, SystemExit)
-"""The faults of a line that cannot be printed. Rich exits when the reader of a pipe ends, and then prints nowhere."""
+"""The faults of printing a line. Rich exits when the reader of a pipe ends."""
 
 
 def tags_of(header: str) -> list[str]:

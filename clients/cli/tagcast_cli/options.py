@@ -27,17 +27,14 @@ Make = Callable[[Values], Any]
 
 @dataclass(frozen=True)
 class SettingOptions:
-    """Makes an option of each setting that is a number, a word, a text or a boolean.
-
-    Use it as the type of a parameter: ``Annotated[Json, SettingOptions(TABLE)]``.
-    """
+    """Makes an option of each number, word, text or boolean setting: ``Annotated[Json, SettingOptions(TABLE)]``."""
 
     settings: Sequence[Setting]
     leave_out: tuple[str, ...] = ()
 
     @property
     def offered(self) -> list[Setting]:
-        """Return the settings with an option."""
+        """The settings with an option."""
         return [each for each in self.settings if each.name not in self.leave_out and each.type in _TYPES]
 
     def parameters(self) -> Iterator[inspect.Parameter]:

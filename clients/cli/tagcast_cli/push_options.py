@@ -110,7 +110,7 @@ class RetryOptions:
     ] = None
 
     def retry(self) -> Json | None:
-        """Return the given retry settings. The API validates them."""
+        """Return the given retry settings, or None. The API validates them."""
         strategy = self.strategy and self.strategy.value
         asked = drop_none(strategy=strategy, max_retries=self.max_retries, interval_seconds=self.interval)
         return (asked | drop_none(max_interval_seconds=self.max_interval)) or None
@@ -128,7 +128,7 @@ class BatchOptions:
     ] = None
 
     def batch(self) -> Json | None:
-        """Return the given limits."""
+        """Return the given limits, or None."""
         return drop_none(max_messages=self.batch_messages, max_bytes=self.batch_bytes) or None
 
 
@@ -154,7 +154,7 @@ class SecretOptions:
     ] = None
 
     def certificate(self) -> Json | None:
-        """Return the certificate and the key from their files. The API validates both."""
+        """Return the certificate and the key from their files, or None. The API validates both."""
         hint = "--client-certificate, --client-key"
         if self.client_certificate is None and self.client_key is None:
             return None
@@ -168,7 +168,7 @@ class SecretOptions:
         return {"certificate": certificate, "private_key": key}
 
     def headers(self) -> dict[str, str] | None:
-        """Return the given headers. A header given twice is an error. The API validates names and values."""
+        """Return the given headers, or None. A header given twice is an error. The API validates names and values."""
         headers: dict[str, str] = {}
         for line in self.header or ():
             name, colon, value = (part.strip() for part in line.partition(":"))

@@ -190,7 +190,7 @@ class Receiver:
         self._server.server_close()
 
     def totals(self) -> dict[str, int]:
-        """The number of pushes so far, by the name of the subscription."""
+        """Return the number of pushes so far, by the name of the subscription."""
         totals: Counter[str] = Counter()
         with self._lock:
             for (_, subscription), pushes in self._pushes.items():
@@ -198,7 +198,7 @@ class Receiver:
         return dict(totals)
 
     def accepted_ids(self) -> list[str]:
-        """The ids of successfully received messages, in the order of their first push."""
+        """Return the ids of successfully received messages, in the order of their first push."""
         with self._lock:
             return list(dict.fromkeys(push.message_id for push in self.accepted))
 

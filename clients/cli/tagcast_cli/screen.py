@@ -97,7 +97,7 @@ def named_cell(name: str, value: Any) -> Text:
 class Rows:
     """Rows of cells for any width: a table, a table with shorter instants, or a few lines per row.
 
-    Nothing is truncated, and message ids stay on one line.
+    Nothing is truncated. Message ids are not wrapped.
     """
 
     def __init__(self, rows: Iterable[Sequence[Any]], headings: Sequence[str], title: str | None = None) -> None:

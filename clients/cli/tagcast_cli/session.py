@@ -129,10 +129,7 @@ class Session:
         listing: Listing,
         page: Page,
     ) -> list[Json]:
-        """Print one page of a list, or all pages, and return the items.
-
-        With --json print one line per page, and return no items.
-        """
+        """Print one page of a list, or all; return the items. With --json, print a line per page and return none."""
         answers = self.read(path, page)
         if self.as_json:
             return []

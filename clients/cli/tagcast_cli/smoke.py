@@ -1,4 +1,4 @@
-"""`tagcast smoke`: publishes to a queue, a function and an endpoint, lets pushes fail, and reports the deliveries."""
+"""`tagcast smoke`: publishes to a queue, a function and a URL, lets pushes fail, and reports the deliveries."""
 
 from __future__ import annotations
 

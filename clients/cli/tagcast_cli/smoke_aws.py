@@ -1,7 +1,7 @@
 """The resources of `tagcast smoke` on AWS: two queues, and a function with a minimal role and a URL.
 
-All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources. A stack's
-name has no `_`, so the guard cannot confuse these resources with the stack's, even if the stack is called tagcast.
+All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources. It does not
+confuse these resources with them, even if the stack is called tagcast: a stack's name has no `_`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ACTIONS = {
     "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
     "lambda:CreateFunction20150331": "lambda:CreateFunction",
 }
-"""Operations whose IAM action has another name."""
+"""Operations that need an IAM action of another name."""
 ABSENT = frozenset(
     {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException", "NoSuchEntity"}
 )
@@ -183,7 +183,7 @@ class OnAws:
         return found
 
     def last_job(self) -> JobRun | None:
-        """Return the last run of the compaction job."""
+        """Return the last run of the compaction job, or None."""
         runs = self._call("glue", "get_job_runs", JobName=f"{self.of.stack}-compact", MaxResults=1)["JobRuns"]
         return _job_run(runs[0]) if runs else None
 
@@ -324,9 +324,9 @@ class OnAws:
     def _call(
         self, service: str, method: str, *, none_for: str = "", absent_is_fine: bool = False, **arguments: Any
     ) -> Any:
-        """Call an operation. Return None for the error *none_for*, or if *absent_is_fine* and the resource is absent.
+        """Call an operation. Raises MissingRightError, NotPlayedError and PlaceError.
 
-        Raises MissingRightError, NotPlayedError and PlaceError.
+        Return None for the error *none_for*, or if *absent_is_fine* and the resource is absent.
         """
         from botocore.exceptions import BotoCoreError, ClientError
 

@@ -30,7 +30,7 @@ MESSAGES = 3
 RETENTION_S = 60
 """The minimum retention of a topic."""
 INTERVAL_S = 20
-"""The retry interval. The other deliveries take less time, so the test sees whether they waited for the retry."""
+"""The retry interval: longer than the other deliveries take, so the test sees whether they waited for the retry."""
 EXPIRED = "expired"
 POLL_S = 0.5
 MADE_S, DELIVERED_S, RETRIED_S, RECEIPT_S, ARCHIVED_S = 30.0, 40.0, 45.0, 15.0, 420.0
@@ -151,7 +151,7 @@ class Story:
         return "An HTTP endpoint is created, verified and subscribed three times."
 
     def publish(self) -> str:
-        """Publish ordered messages, the first of which fails once, and a message for the doomed subscription."""
+        """Publish ordered messages (the first fails once), and a message for the doomed subscription."""
         wanted = [name for name in SUBSCRIPTIONS if name in self._made]
         if not wanted:
             raise NotPlayedError("No subscription exists: see above.")
@@ -241,7 +241,7 @@ class Story:
         return f"{MESSAGES} receipts say delivered for each subscription. The bodies are deleted."
 
     def see_archive(self) -> str:
-        """Check that the messages are in the archive. Without ``wait_archive``, missing messages are no failure."""
+        """Check that the messages are in the archive. Without ``wait_archive``, they may still be missing."""
         self._need_published()
 
         def is_there() -> bool:

@@ -89,10 +89,7 @@ _OF_PUSHES = ("timeout_seconds", "content_format")
 
 
 def subscription_fields(answer: Json) -> Table:
-    """Return a subscription as fields, one per line. For a group, leave out the settings of pushes.
-
-    `tagcast lane` shows the lane of the subscription.
-    """
+    """Return a subscription as fields, one per line, without its lane, and for a group without settings of pushes."""
     shown, retry = dict(answer), answer.get("retry")
     is_group = protocol_of(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
@@ -110,7 +107,7 @@ def subscription_fields(answer: Json) -> Table:
 
 
 def pending_note(answer: Json) -> Text | None:
-    """Return what to do about an unverified endpoint, or None if the endpoint is verified.
+    """Return the remedy for an unverified endpoint, or None if the endpoint is verified.
 
     >>> pending = {"state": "unverified", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
     >>> print(pending_note(pending))

@@ -16,7 +16,7 @@ from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line
 
 SHOWN_MAX = 3
-"""Only three subscriptions are explained, because each needs two requests."""
+"""The most subscriptions to explain, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
 DELETED = "its subscription was deleted; the delivery is cancelled, or ends when it expires"

@@ -14,10 +14,7 @@ EXPIRED = "attribute_not_exists(#n) OR expires_at <= :now"
 
 
 class TableStore:
-    """Message names in a table.
-
-    *client* is `boto3.client("dynamodb")`; its role may put and delete items of the table.
-    """
+    """Message names in a table. The role of *client* (`boto3.client("dynamodb")`) may put and delete items."""
 
     def __init__(self, client: Any, table: str, clock: Callable[[], float] = time.time) -> None:
         self._client = client

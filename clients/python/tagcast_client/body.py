@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 
 class HasBody(Protocol):
-    """A message with a body. The body is None after its deletion, and in lists without bodies."""
+    """A message with a body."""
 
     @property
     def body(self) -> bytes | None:
-        """The published bytes."""
+        """The published bytes; None after their deletion, and in lists without bodies."""
 
 
 class WithBody:

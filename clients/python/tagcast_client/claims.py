@@ -7,9 +7,9 @@ from enum import Enum
 from tagcast_client.errors import TagcastError
 
 LEASE_S = 30.0
-"""The longest timeout of an attempt; a later response is too late."""
+"""The default lease in seconds: the longest timeout of an attempt. A later response is too late."""
 LIFE_S = 86_400.0
-"""A message lives a day at most and is not repeated after that."""
+"""The default life in seconds: a message lives a day at most, and is not repeated after that."""
 
 
 class Claim(Enum):

@@ -19,10 +19,7 @@ class TagcastError(Exception):
 
 
 class UnreachableError(TagcastError):
-    """No answer from *url*. The request may or may not have arrived.
-
-    *refused* is true if no connection was made, e.g. because no local stack runs.
-    """
+    """No answer from *url*. The request may have arrived, unless *refused* is true: no connection was made."""
 
     def __init__(self, url: str, reason: str, *, refused: bool) -> None:
         super().__init__(f"{url}: {reason}")
@@ -90,7 +87,7 @@ class ConflictError(ProblemError):
 
 
 class DisagreementError(ConflictError):
-    """409: the group has another filter than this client; *difference* lists the differences in sentences.
+    """409: the group has another filter than this client. *difference* lists the differences in sentences.
 
     *yours* is None if the API does not know the client's filter.
     """

@@ -73,7 +73,7 @@ class Filter:
 
     @staticmethod
     def from_json(described: Mapping[str, Any] | None) -> AnyFilter | None:
-        """Return a filter read from JSON, e.g. from a settings file. The API checks it."""
+        """Return a filter read from JSON, e.g. from a settings file; None matches everything. The API checks it."""
         return cast("AnyFilter | None", described)
 
 
@@ -107,7 +107,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 
 def with_defaults(filter: AnyFilter | None) -> dict[str, Any] | None:
-    """Return *filter* with its defaults written out.
+    """Return *filter* with its defaults written out; None is no filter.
 
     >>> with_defaults({"kind": "sql92", "expression": "a = 1"})
     {'dialect': 'strict', 'kind': 'sql92', 'expression': 'a = 1'}

@@ -59,7 +59,7 @@ class Operation(Generic[T]):
 
     @property
     def content(self) -> bytes | None:
-        """The encoded body. A lone surrogate, which JSON allows, is escaped."""
+        """The encoded body, or None. A lone surrogate, which JSON allows, is escaped."""
         if self.body is None:
             return None
         try:
@@ -84,10 +84,10 @@ class Page(Generic[T]):
 def path_of(*segments: str) -> str:
     """Return a path of quoted segments.
 
+    Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
+
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'
-
-    Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
     """
     if wrong := [segment for segment in segments if segment in ("", ".", "..")]:
         detail = f"{wrong[0]!r} is not the name of a topic or a subscription, nor the id of a message"

@@ -49,7 +49,7 @@ class NewMessage:
 
     @property
     def attributes(self) -> MessageAttributes:
-        """Return the message's attributes as arguments of `publish`."""
+        """The message's attributes as arguments of `publish`."""
         return cast("MessageAttributes", {name: getattr(self, name) for name in MessageAttributes.__annotations__})
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Reads pushes over HTTP: a single message, or the messages of a batch, in every content format."""
+"""Reads pushes over HTTP in every content format: a single message, or the messages of a batch."""
 
 from __future__ import annotations
 
@@ -51,10 +51,7 @@ class Received(WithBody):
 
 @dataclass(frozen=True, slots=True)
 class Pulled(Received):
-    """A pulled message: the fields of a push, and the *receipt_handle* of this pull.
-
-    Code for a `Received` also handles a `Pulled`.
-    """
+    """A pulled message: a `Received` with the *receipt_handle* of this pull."""
 
     content_type: str | None
     tags: tuple[str, ...]
@@ -84,10 +81,7 @@ def read(headers: Mapping[str, str], body: bytes) -> Received:
 
 
 def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
-    """Return the messages of a push **without verifying it**, in their order. Raises UnreadableError.
-
-    For a push without a batch, it returns the single message.
-    """
+    """Return the messages of a push, with or without a batch, **without verifying it**. Raises UnreadableError."""
     lowered = {name.lower(): value for name, value in headers.items()}
     if BATCH_HEADER not in lowered:
         return (read(lowered, body),)
@@ -149,8 +143,7 @@ def _of_headers(headers: Mapping[str, str], body: bytes) -> Received:
 def _envelope(base: Received, body: bytes) -> dict[str, Any] | None:
     """Return the envelope in a body, or None if the body is the message itself.
 
-    An envelope has the same message id as the headers. A producer does not know this id, so it cannot imitate an
-    envelope.
+    An envelope has the message id of the headers. A producer does not know this id, so it cannot imitate an envelope.
     """
     try:
         found = json.loads(body)

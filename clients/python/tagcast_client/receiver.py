@@ -33,9 +33,9 @@ class Receiver:
     """Verifies and reads pushes of a subscription. Each of *secrets* is valid, so that you can rotate them.
 
     With the signature `v1a`, pass public keys of the subscription (`whpk_…`, from `Subscription.public_keys`) instead
-    of secrets. Keys need the extra `tagcast-client[ed25519]`. Use one receiver per subscription. With
-    the keys of several subscriptions, a receiver could distinguish their pushes only by unsigned headers. A signature
-    is valid five minutes before and after its timestamp. Use a `Deduplicator` to recognize repeated pushes.
+    of secrets. Keys need the extra `tagcast-client[ed25519]`. Use one receiver per subscription. With the keys of
+    several subscriptions, a receiver could distinguish their pushes only by unsigned headers. A signature is valid five
+    minutes before and after its timestamp. Use a `Deduplicator` to recognize repeated pushes.
     """
 
     def __init__(self, *secrets: str) -> None:
@@ -49,10 +49,7 @@ class Receiver:
         return read(headers, body)
 
     def verify_batch(self, headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
-        """Verify a push and return its messages in order. A push without a batch returns one message.
-
-        Raises VerificationError, UnreadableError.
-        """
+        """Verify a push, with or without a batch; return its messages. Raises VerificationError, UnreadableError."""
         self._check(headers, body)
         return read_batch(headers, body)
 

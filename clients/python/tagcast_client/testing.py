@@ -1,7 +1,4 @@
-"""Support for tests: an API in memory, and signed pushes.
-
-Nothing here opens a socket. `tagcast_client.pytest_plugin` has fixtures of the API and its client.
-"""
+"""Support for tests, without sockets: an API in memory, signed pushes, and fixtures (`pytest_plugin`)."""
 
 from __future__ import annotations
 

@@ -15,10 +15,7 @@ _FIELDS = ("traceparent", "tracestate")
 
 
 def current_trace() -> Mapping[str, str]:
-    """Return the headers that name the current span, or no headers outside a trace.
-
-    OpenTelemetry is used only if the program has already imported it.
-    """
+    """Return the headers that name the current span, or none. OpenTelemetry is used only if already imported."""
     headers: dict[str, str] = {}
     if "opentelemetry.trace" in sys.modules:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -13,7 +13,7 @@ SECRET_PREFIX = "whsec_"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 TOLERANCE_S = 300.0
 SIGNATURES_MAX = 16
-"""The maximum signatures of a request. Each check reads the whole body, and anybody may send signatures.
+"""The most signatures of a request that are checked, because anybody may send them, and each check reads the body.
 
 A push has at most one signature for each secret and key.
 """

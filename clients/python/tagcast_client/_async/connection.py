@@ -37,7 +37,7 @@ Resource = TypeVar("Resource", Topic, Subscription)
 
 logger = logging.getLogger("tagcast_client")
 URL_VARIABLE = "TAGCAST_URL"
-"""Environment variable with the URL of the API. The command line reads it as well."""
+"""The environment variable with the URL of the API, for the command line, too."""
 CONFLICTS_MAX = 5
 """After five conflicts with concurrent changes by other clients, the client gives up."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)

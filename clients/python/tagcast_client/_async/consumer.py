@@ -18,7 +18,7 @@ from tagcast_client.settings import AnyFilter
 
 BACKOFF_S_MAX = 30.0
 HANDLES_MAX = 100
-"""A request extends at most 100 messages."""
+"""The most messages of an extend request."""
 ABANDONED_AFTER_S = 0.2
 """The time from a shutdown until the consumer abandons a pull without an answer."""
 _LOG = logging.getLogger("tagcast_client.consumer")

@@ -77,7 +77,7 @@ class EntryState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Return whether a delivery in this state never changes again."""
+        """Whether a delivery in this state never changes again."""
         return self not in (EntryState.PENDING, EntryState.BLOCKED)
 
 
@@ -122,7 +122,7 @@ class Topic:
 
     @property
     def version(self) -> int:
-        """Return the version of the settings, which grows with every change."""
+        """The version of the settings, which grows with every change."""
         return self.updated_at
 
 
@@ -141,7 +141,7 @@ class Subscription:
 
     @property
     def subscription_id(self) -> str:
-        """Return the id in the keys of lanes and pending deliveries. It is never reused."""
+        """The id in the keys of lanes and pending deliveries. It is never reused."""
         return subscription_id(self.topic_id, self.ordinal)
 
 
@@ -179,32 +179,32 @@ class Message:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags in the producer's order, without repetitions."""
+        """The tags in the producer's order, without repetitions."""
         return self.draft.tags
 
     @property
     def routing_key(self) -> str | None:
-        """Return the routing key, or None."""
+        """The routing key, or None."""
         return self.draft.routing_key
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Return the properties that SQL92 filters read."""
+        """The properties that SQL92 filters read."""
         return self.draft.properties
 
     @property
     def body(self) -> bytes:
-        """Return the body that event patterns read."""
+        """The body that event patterns read."""
         return self.draft.body
 
     @property
     def ordering_key(self) -> str | None:
-        """Return the ordering key, or None."""
+        """The ordering key, or None."""
         return self.draft.ordering_key
 
     @property
     def trace(self) -> TraceContext:
-        """Return the trace context: the producer's, or else one that the service derives from the message."""
+        """The trace context: the producer's, or else one that the service derives from the message."""
         return self.draft.trace or make_trace(self.topic, self.message_id)
 
     def is_expired(self, now: int) -> bool:

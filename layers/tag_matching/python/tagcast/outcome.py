@@ -44,10 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PastAttempt:
-    """A stored attempt: its end, its duration and its outcome.
-
-    *status* is HTTP's; *response* is the receiver's response, redacted for display.
-    """
+    """A stored attempt: its end, duration and outcome, the HTTP *status*, and the redacted *response*."""
 
     number: int
     ended_at: int

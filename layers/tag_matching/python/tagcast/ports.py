@@ -145,10 +145,7 @@ class FilterFunctions(Protocol):
 
 
 class IndexArchive(Protocol):
-    """Stores compiled topic indexes, so that a cold start need not compile thousands of filters.
-
-    It only saves time: an index that cannot be loaded is built.
-    """
+    """Stores compiled topic indexes, to save time at a cold start. An index that cannot be loaded is built."""
 
     def load(self, name: str) -> bytes | None:
         """Return the content saved under *name*, or None, also if the archive is unavailable."""

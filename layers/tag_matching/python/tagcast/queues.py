@@ -136,10 +136,7 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """The queue of the pull group *subscription_id*. An *ordered* queue has one batch in flight per message group.
-
-    Neither the id nor the queue is ever reused.
-    """
+    """The queue of the group *subscription_id*, never reused. *ordered*: one batch per message group is in flight."""
 
     subscription_id: str
     ordered: bool
@@ -181,9 +178,9 @@ RECEIVED_MAX = 10
 
 
 class GroupQueues(Protocol):
-    """The queues of all pull groups.
+    """The queues of all groups. A missing queue is empty.
 
-    Failed calls raise UnavailableError, except `send` and `delete`. A missing queue accepts and returns nothing.
+    Failed calls raise UnavailableError, except `send` and `delete`.
     """
 
     def make(self, queue: GroupQueue) -> None:
@@ -196,7 +193,7 @@ class GroupQueues(Protocol):
         """Return all existing queues, with or without a group."""
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all entries in order; return those not accepted, and all later entries of their message groups."""
+        """Send all entries in order; return the refused ones, and all later entries of their message groups."""
 
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int

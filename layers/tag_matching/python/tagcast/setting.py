@@ -1,7 +1,7 @@
 """Declares the settings of a resource once, in the annotations of a dataclass.
 
-The API, its document, the client, the command line, the console and the archive read these declarations. So a setting
-of one number, word or text is declared in one place, besides the code that uses it.
+The API, its document, the client, the command line, the console and the archive read these declarations. So a number,
+word or text is declared in one place.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Declared:
 
     @property
     def wire(self) -> str:
-        """Return the setting's name in the API."""
+        """The setting's name in the API."""
         return self.setting.wire or (f"{self.name}econds" if self.name.endswith("_s") else self.name)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the allowed words; empty if the setting is not an enumeration."""
+        """The allowed words; empty if the setting is not an enumeration."""
         is_word = isinstance(self.type, type) and issubclass(self.type, StrEnum)
         return tuple(map(str, self.type)) if is_word else ()
 

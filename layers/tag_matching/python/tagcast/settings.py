@@ -1,7 +1,4 @@
-"""The settings of a subscription: its endpoint, its content format, its retries and others.
-
-Durations end in ``_s`` and are seconds.
-"""
+"""The settings of a subscription: endpoint, content format, retries and others. Durations (``_s``) are in seconds."""
 
 from __future__ import annotations
 
@@ -90,7 +87,7 @@ class RetryPolicy:
 
     @property
     def is_for_life(self) -> bool:
-        """Return whether a failing delivery is retried until its message expires."""
+        """Whether a failing delivery is retried until its message expires."""
         return self.max_retries == RETRIES_FOR_LIFE
 
 
@@ -231,27 +228,27 @@ class SubscriptionSettings:
 
     @property
     def is_group(self) -> bool:
-        """Return whether this is a consumer group, whose members pull."""
+        """Whether this is a consumer group, whose members pull."""
         return self.endpoint.protocol is Protocol.PULL
 
     @property
     def keeps_order(self) -> bool:
-        """Return whether the subscriber gets messages in order (docs/semantics.md, Delivery)."""
+        """Whether the subscriber gets messages in order (docs/semantics.md, Delivery)."""
         return self.ordered or (not self.is_group and self.retry.strategy is Strategy.BACKOFF_RETRY)
 
     @property
     def is_independent(self) -> bool:
-        """Return whether each delivery has its own retries, so that none waits (docs/semantics.md, Delivery)."""
+        """Whether each delivery has its own retries, so that none waits (docs/semantics.md, Delivery)."""
         return not self.is_group and self.retry.strategy is Strategy.INDEPENDENT_RETRY
 
     @property
     def rate(self) -> float | None:
-        """Return the lower of *max_per_second* and *allowed_per_second*; None if neither is set."""
+        """The lower of *max_per_second* and *allowed_per_second*; None if neither is set."""
         return min((each for each in (self.max_per_second, self.allowed_per_second) if each is not None), default=None)
 
     @property
     def window(self) -> int:
-        """Return the maximum deliveries in flight after a successful response (docs/semantics.md, Delivery)."""
+        """The maximum deliveries in flight after a successful response (docs/semantics.md, Delivery)."""
         if self.is_group:
             return ENQUEUED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW

@@ -10,9 +10,9 @@ from typing import NoReturn
 
 JSON_DEPTH_MAX = 100
 JSON_VALUES_MAX = 20_000
-"""More values than a batch of the largest messages has, with tags, properties and all other fields."""
+"""The most values of a JSON text: more than a batch of the largest messages has, with all its fields."""
 _WHOLE_MAX = 1 << 53
-"""From this number on, one double stands for several integers."""
+"""From this number on, a double stands for several integers."""
 _OUTSIDE_TEXTS = rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
 _CROWDED = re.compile(rb"(?:%b[,\[{]){%d}+" % (_OUTSIDE_TEXTS, JSON_VALUES_MAX + 1), re.DOTALL)
 """Matches JSON with too many values: each value but the first follows a comma or bracket outside texts."""

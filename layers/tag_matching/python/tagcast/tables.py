@@ -95,9 +95,9 @@ class Store(Protocol):
     """A table with conditional and transactional writes: the truth of the service.
 
     Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Returned rows have ``pk`` and
-    ``sk``. A write with a failed condition raises ``ConditionLostError`` and writes nothing. A write raises the
-    subclass ``ContendedError`` if other transactions on the same rows block it, and its subclass
-    ``TableThrottledError`` if the table is throttled. After each of these errors, the caller reads again and retries.
+    ``sk``. A write with a failed condition raises ``ConditionLostError`` and writes nothing. Its subclass
+    ``ContendedError`` means that other transactions blocked the rows, and ``TableThrottledError`` that the table is
+    throttled. After each of these errors, the caller reads again and retries.
     """
 
     def get(self, key: Key) -> Row | None:
@@ -118,26 +118,25 @@ class Store(Protocol):
         """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        """Return lane rows of a shard with ``wake_at <= until``, earliest first; eventually consistent.
+        """Return a shard's lane rows with ``wake_at <= until``, earliest first, from behind *after*.
 
-        *after* is the last row of the previous page.
+        The read is eventually consistent.
         """
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
-        """Read the next part of all messages; return those that may need the sweep. Eventually consistent.
+        """Read the next part of all messages; return the ones that may need the sweep. Eventually consistent.
 
-        A message may need the sweep for two reasons. It was accepted before *open_before* and has an open first round.
-        Or it expired before *over_before*, and is pending or still has a body.
+        Such a message was accepted before *open_before* and has an open first round. Or it expired before
+        *over_before*, and is pending or still has a body.
         """
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> SearchPage:
-        """Read the next part of all messages; return those of *topic* with a body, by id.
+        """Read the next part of all messages; return the live messages of *topic* with a body, by id, without replays.
 
-        These messages were accepted at *accepted_from* or later, by a publish that read a version of the topic before
-        *before_version*. They have not expired at *alive_at*, and none is a replay. All matching rows that were stored
-        before the call are found.
+        They were accepted at *accepted_from* or later, by a publish that read a topic version before *before_version*.
+        They have not expired at *alive_at*. All matching rows that were stored before the call are found.
         """
 
     def write(self, write: Write) -> None:

@@ -1,7 +1,6 @@
-"""A message's place in a distributed trace, as in W3C Trace Context.
+"""A message's place in a distributed trace (W3C Trace Context).
 
-The rules are those of W3C Trace Context: level 1, sections 3.2 (traceparent) and 3.3 (tracestate), and the ``random``
-flag of level 2.
+The rules are those of level 1, sections 3.2 (traceparent) and 3.3 (tracestate), and the ``random`` flag of level 2.
 """
 
 from __future__ import annotations

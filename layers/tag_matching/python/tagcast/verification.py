@@ -1,7 +1,4 @@
-"""Endpoint verification: which endpoints may be reached, and whether their owner allows pushes.
-
-See docs/semantics.md, Endpoint verification.
-"""
+"""Endpoint verification (docs/semantics.md): which endpoints are allowed, and whether they confirm pushes."""
 
 from __future__ import annotations
 
@@ -46,8 +43,8 @@ class EndpointVerifier(Protocol):
         """Ask an HTTP endpoint within ten seconds whether it allows pushes. A failure is a refusal, no exception.
 
         The request is made like a push with these *settings* and their decrypted secrets. An endpoint without the
-        handshake must repeat *token*, which is sent nowhere else. *subscription_id* is None for a subscription that is
-        not stored yet and so has no service key.
+        handshake must repeat *token*, which is sent only to it. A subscription that is not stored yet has no
+        *subscription_id*, and so no service key.
         """
 
 

@@ -111,10 +111,7 @@ def archived_body(draft: Draft) -> dict[str, Field]:
 
 
 def _ended(change: RowChange, end: End, source: str, round_at: int | None) -> Record:
-    """Return the record of an ended delivery.
-
-    The id contains *source*, the kind of row. So a second end from another kind of row would have another id.
-    """
+    """Return the record of an ended delivery. Ends in different kinds of rows (*source*) have different ids."""
     origin, entry = end.origin, end.entry
     return record(
         RecordKind.DELIVERIES,

@@ -1,4 +1,4 @@
-"""Derives archive records from a row change: flat records, each with an id that makes duplicates removable.
+"""Derives archive records from a row change: flat records, each with an id by which duplicates are dropped.
 
 The schema, field by field, is in ``docs/archive.md``. A record depends only on the two images of one change, so a
 change read twice gives identical records, byte for byte.
@@ -15,10 +15,7 @@ from tagcast.rows.keys import RowKind, kind_of, topic_in_key
 
 
 def records_of(change: RowChange, keeps_body: KeepsBody) -> tuple[Record, ...]:
-    """Return the archive records of *change*; most changes have none.
-
-    Raises KeyError or ValueError for an unreadable row: such a change must not be dropped silently.
-    """
+    """Return the archive records of *change*; most changes have none. Raises KeyError or ValueError if unreadable."""
     row = change.after or change.before
     assert row is not None
     kind = kind_of(row)

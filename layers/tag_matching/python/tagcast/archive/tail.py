@@ -1,4 +1,4 @@
-"""The tail: short events for those who watch a topic, derived from archive records as changes happen."""
+"""The tail: short events for clients that watch a topic, derived from archive records as changes happen."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 @dataclass(slots=True)
 class Share:
-    """The number of events that a process may still write for one topic: *left*, as of *at*.
-
-    A share allows bursts of *burst* events, and *per_s* events per second on average.
-    """
+    """A topic's allowance of events: *left* at *at*. It grows by *per_s* a second, up to *burst*."""
 
     left: float = EVENTS_MAX
     at: float = 0.0
@@ -32,7 +29,7 @@ class Share:
     per_s: int = EVENTS_PER_S
 
     def take(self, wanted: int, now: float) -> int:
-        """Take up to *wanted* events. The share refills every second.
+        """Take up to *wanted* events.
 
         >>> share = Share()
         >>> share.take(1_500, 0.0), share.take(1_500, 1.0), share.take(50, 9.0)
@@ -58,10 +55,7 @@ class TailWriter:
     _shares: dict[str, Share] = field(default_factory=dict)
 
     def tell(self, records: Sequence[Record]) -> None:
-        """Write one row for every watched topic in *records*.
-
-        Never raises, because the archive has the events even if the tail loses them. Losses are reported.
-        """
+        """Write one row for each watched topic in *records*. Never raises; losses are reported."""
         try:
             self._tell(records)
         except Exception as fault:  # noqa: BLE001 - told; the archive must not repeat what it has for the tail's sake
@@ -96,7 +90,7 @@ class TailWriter:
 
 
 def _watch_of(record: Record, watched: dict[str, TopicWatch]) -> TopicWatch | None:
-    """Return the watch of a record's topic. Topic names begin with a letter, ids never."""
+    """Return the watch of a record's topic, or None. Topic names begin with a letter, ids never."""
     if record.kind is RecordKind.SUBSCRIPTIONS:
         return None
     named = record.fields.get("topic_id") or record.fields["topic"]

@@ -12,7 +12,7 @@ TRIES_MAX = 8
 FIRST_WINDOW_S, GROWTH = 0.02, 4
 WINDOW_S_MAX = 1.0
 THROTTLED_S_MAX = 2.0
-"""The time after which a throttled write is not retried. The SDK retries a single write for seconds by itself."""
+"""The time after which a throttled write is not retried. The SDK itself retries a single write for seconds."""
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from typing import Any
 async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Exception]:
     """Run all *works* until each has ended; return their faults. A fault stops no other work.
 
-    If this call is cancelled, or if one of *works* raises a BaseException such as a process exit, this call first
-    cancels the other works and waits for them.
+    If this call is cancelled, it cancels the works and waits for them. It does the same if one of *works* raises a
+    BaseException, such as a process exit.
     """
     faults: list[Exception] = []
 

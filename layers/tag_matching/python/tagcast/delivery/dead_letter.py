@@ -1,8 +1,8 @@
 """Dead letters: a discarded or expired delivery is published to another topic before its end is written.
 
 So a crash between the two writes loses no letter. The publication is repeated, but stores only one letter
-(docs/semantics.md, Dead letters). Not this module but the relay sends letters to the delivery queue, when it reads them
-in the table's stream.
+(docs/semantics.md, Dead letters). The relay sends letters to the delivery queue when it reads them in the table's
+stream.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from tagcast.model import Entry, EntryState, Message, Subscription, Subscription
 from tagcast.ports import World
 
 DEAD_LETTER = "dead_letter_"
-"""Only the service sets properties whose names begin with this, so that no producer can publish a dead letter."""
+"""The prefix of a dead letter's properties. Producers cannot set such properties, so they cannot forge a dead letter.
+"""
 DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
 """Properties of a dead letter: the original message id, and ``topic/subscription``."""
 DEAD_LETTER_STATE, DEAD_LETTER_ATTEMPTS = "dead_letter_state", "dead_letter_attempts"
@@ -43,8 +44,8 @@ def publish_dead_letter(world: World, subscription: Subscription, message: Messa
     """Publish *message* as a new message if a delivery that ends as *entry* has a dead letter.
 
     Repeated calls publish once within the message's life. The letter is lost if the topic does not exist or refuses the
-    body. A dead letter itself has no dead letter, so two topics that name each other cannot loop. Lost and omitted
-    letters count as ``DeadLettersLost``.
+    body. A dead letter has no dead letter, so two topics that name each other cannot loop. Lost and omitted letters
+    count as ``DeadLettersLost``.
     """
     settings = subscription.settings
     topic = settings.dead_letter_topic
@@ -83,7 +84,7 @@ def _origin(subscription: Subscription, message: Message, entry: Entry) -> Mappi
 async def publish_dead_letter_after_run(
     world: World, subscription: Subscription, messages: Collection[Message], ended: Mapping[str, Entry]
 ) -> None:
-    """Publish the dead letters of those *messages* that are in *ended*, in their order."""
+    """Publish the dead letters of the *messages* in *ended*, in their order."""
     for message in messages:
         entry = ended.get(message.message_id)
         if entry is not None and has_dead_letter(subscription.settings, entry.state):

@@ -1,9 +1,8 @@
 """Ends deliveries after their first round. `LaneLease.end_deliveries` ends several deliveries of one lane at once.
 
 Each end is a row of its own, written once, so writers do not wait for each other. A condition fails only if another
-writer ended the same delivery, or changed another row of the same transaction.
-
-See docs/protocol.md, Invariants, 2, 3 and 5, and Completion.
+writer ended the same delivery, or changed another row of the transaction (docs/protocol.md, Invariants, 2, 3 and 5, and
+Completion).
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Map
 
 
 def complete(store: Store, topic: str, message_id: str) -> None:
-    """Complete a message if none of its deliveries is pending any more.
+    """Complete a message without pending deliveries.
 
     The caller need not know whether it wrote the last end: this function reads all rows of the message. Raises
     ConditionLostError if other writers keep changing these rows.

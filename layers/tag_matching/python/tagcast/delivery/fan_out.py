@@ -3,7 +3,7 @@
 See docs/protocol.md, The first round.
 
 Lanes are written before messages, and messages before the batch is acknowledged. So after a crash between any two
-writes, a repeated batch writes what is missing. Writes are planned as values. The executor executes them while pushes
+writes, a repeated batch makes the missing writes. Writes are planned as values. The executor executes them while pushes
 are in flight, in any order.
 """
 
@@ -56,7 +56,7 @@ from tagcast.tables import UPDATES_MAX, fitting
 TOGETHER_BYTES_MAX = 2 * 1024 * 1024
 """The maximum of message bytes in one request. DynamoDB accepts 16 MiB, but the sizes are estimates."""
 GO_ON_S = 2.0
-"""An invocation starts no further slice more than 2 s after its beginning."""
+"""The last slice of an invocation starts at most 2 s after its beginning."""
 TIME_S, TIME_S_MAX = 2.0, 4.0
 """Pushes to a subscription may start for 2 s per 10 messages or 500 subscriptions of a batch, at most 4 s."""
 MESSAGES_IN_TIME, SUBSCRIPTIONS_IN_TIME = 10, 500
@@ -105,10 +105,7 @@ def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[Queu
 
 @dataclass(slots=True)
 class _SlicedBatch:
-    """The slices of a batch in their order.
-
-    While a slice is served, the results of the slice *before* are written, and the next slice is read *ahead*.
-    """
+    """The slices of a batch. While one is served, the results of the last one are written, and the next is read."""
 
     world: World
     topic: str
@@ -159,8 +156,7 @@ class _SlicedBatch:
     async def _read(self, audiences: Mapping[str, Audience], section: int | None, round_at: int) -> Slice:
         """Read the messages first, in queue order; then the subscriptions, then the lanes.
 
-        This order ensures that every matched subscription is known, and that the lane of a deleted subscription is read
-        after the deletion.
+        So every matched subscription is known, and the lane of a deleted subscription is read after the deletion.
         """
         world, topic, rows = self.world, self.topic, self.ahead
         run = world.executor.run
@@ -242,7 +238,7 @@ class Slice:
             self.rounds[each] = SubscriptionRound(each, rows, lane, is_independent=is_independent)
 
     def _rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
-        """Return those of *rows* that this slice serves for a subscription."""
+        """Return the *rows* that this slice serves for a subscription."""
         if all(ordinal in addressed for addressed in self.addressed.values()):
             return rows
         return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
@@ -279,8 +275,7 @@ class Slice:
             await side_by_side(self._leave(each) for each in late if not self.watches[each].is_left)
 
     async def _leave(self, ordinal: int) -> None:
-        """Continue without the pushes in flight to a subscription: all its pending deliveries join its backlog under a
-        claim.
+        """Leave the pushes in flight to a subscription: its pending deliveries join its backlog under a claim.
 
         If another writer was faster, or the store fails, the slice waits for the pushes.
         """
@@ -370,8 +365,8 @@ class Slice:
     async def write(self) -> list[Exception]:
         """Close the first round of each message for the subscriptions addressed here, with its results.
 
-        If one subscription's round failed, the ends of other subscriptions are written separately, so that a repeated
-        batch does not push to them again. Returns the faults. After any fault, the batch must be redelivered.
+        If one subscription's round failed, the ends of others are written separately. So a repeated batch does not push
+        to them again. Returns the faults. After any fault, the batch must be redelivered.
         """
         world, store = self.world, self.world.store
         planned = {each: self._plan(row) for each, row in self.rows.items()}
@@ -435,9 +430,10 @@ class Slice:
 
 
 def _may_have_been_missed(row: MessageRow) -> bool:
-    """Return whether the worker that closed the round of a narrow message may have died before completing it.
+    """Return whether a narrow message with a closed round may still have to be completed.
 
-    The relay gets no event for a round in the message's own row. So a repeated batch must check the message.
+    The worker that closed the round may have died. The relay gets no event for a round in the message's own row, so a
+    repeated batch must check.
     """
     is_closed = None not in row.rounds.values()
     return row.section is None and (not row.map.pending or (row.is_split and is_closed))
@@ -495,10 +491,7 @@ class SubscriptionRound:
         ]
 
     def open(self) -> list[MessageRow]:
-        """Return the pending messages that are not in the backlog.
-
-        The lane's worker ends the messages in the backlog.
-        """
+        """Return the pending messages that are not in the backlog. The lane's worker ends the others."""
         lane = self.lane
         return [row for row in self.pending() if lane is None or not lane.holds(row.message.message_id)]
 
@@ -512,7 +505,7 @@ class SubscriptionRound:
         return any(entry.state is EntryState.DELIVERED for entry in self.ended.values())
 
     def may_be_pushed(self, now_s: float) -> bool:
-        """Return whether a push may start: the lane allows it, nothing failed, and time is left."""
+        """Return whether a push may start: the lane allows it, no push failed, and time is left."""
         lets = self.lane is None or (self.lane.state is LaneState.RETRYING and self.is_independent)
         return lets and not self.failures and now_s < self.until
 
@@ -529,10 +522,7 @@ class SubscriptionRound:
         return [row.message for row in pending[:first]]
 
     def remainder(self) -> list[Message]:
-        """Return the messages that must join the backlog.
-
-        Messages whose first round is closed are already in it.
-        """
+        """Return the messages that must join the backlog. Messages whose first round is closed are already in it."""
         return [row.message for row in self.open() if self.waits(row)]
 
     def cancelled(self) -> SubscriptionRound:
@@ -543,7 +533,7 @@ class SubscriptionRound:
     def pushed(self, result: RunResult, until: float, now: int) -> SubscriptionRound:
         """Return the round after pushes that had to start before *until*.
 
-        If the endpoint is unverified, the lane's worker checks at once whether it was verified meanwhile.
+        If the endpoint is unverified, the lane's worker checks at once: the endpoint may have confirmed meanwhile.
         """
         this = replace(
             self,
@@ -631,7 +621,7 @@ def plan_join(
     generation: str,
     held_until: int | None = None,
 ) -> tuple[Sequence[Write], Lane | None]:
-    """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane if it is newly blocked.
+    """Plan how *messages* join the backlog. Return the writes of one transaction, and a lane whose workflow must start.
 
     *generation* is the generation of a newly blocked lane. If *held_until* is given, the head of that lane is claimed
     until then. The writes fail if the lane changed since it was read.

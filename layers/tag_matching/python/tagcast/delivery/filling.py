@@ -1,7 +1,4 @@
-"""Late entries: fills the backlog of a new group with messages accepted before its creation.
-
-See docs/protocol.md, Late entries.
-"""
+"""Late entries (docs/protocol.md): fills the backlog of a new group with messages accepted before its creation."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ ADDED_AT_ONCE = 8
 
 
 async def fill(lease: LaneLease) -> Drained:
-    """Add the next part of the kept messages, matched by the group's current filter.
-
-    A part that was added before, fully or partly, is not added again.
-    """
+    """Add the next kept messages that match the group's current filter. A repeated call adds no message twice."""
     world, group, filling = lease.world, await lease.read_subscription(), lease.lane.filling
     if group is None:
         raise StaleWorkerError
@@ -108,7 +102,7 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
 def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
     """Return whether a message was accepted without *group* and may still be added.
 
-    A publish that read the topic at version *since* or later matched the group itself.
+    If the publish read the topic at version *since* or later, it matched the group.
     """
     message = row.message
     if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:

@@ -45,7 +45,7 @@ async def write_late_result(
 
 
 async def _until_written(world: World, write: Callable[[], object]) -> None:
-    """Retry a write on conflicts. If the last try fails, too, the next worker repeats the attempt."""
+    """Retry a write on conflicts. If the last try fails, the next worker repeats the attempt."""
     for lost in range(1, TRIES_MAX + 1):
         try:
             await world.executor.run(write)
@@ -106,7 +106,7 @@ def _write_beside(
 def _plan_lane(
     world: World, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
 ) -> tuple[Write, Lane | None]:
-    """Return the lane's write, and the lane if it continues earlier. A worker that claims the lane decides itself."""
+    """Return the lane's write, and the lane if it continues earlier. A lane claimed by another worker is unchanged."""
     now, names = world.clock.now(), () if due is None else (due.message_id,)
     state = after if after in (LaneState.LOST_CONTACT, LaneState.SUSPENDED) else lane.state
     if lane.is_claimed or lane.state not in (LaneState.BLOCKED, LaneState.RETRYING):

@@ -28,7 +28,7 @@ from tagcast.rows.message import MessageRow
 
 LEASE_GRACE_S = 30
 TRIES_MIN = 3
-"""A write of a result gets 3 tries even after the budget, which reserves time for such writes."""
+"""A result is written with at least 3 tries, even after the budget's end. The budget reserves time for this."""
 ENDED_AT_ONCE = 33
 """At most 33 deliveries end in a transaction: two writes for each, and one for the lane."""
 
@@ -61,7 +61,7 @@ class Drained(Enum):
 
 
 async def look(world: World, task: Task) -> Lane | None:
-    """Read the lane of a task."""
+    """Read the lane of a task; None while it is active."""
     return await world.executor.run(partial(stored.lane, world.store, task.topic, task.subscription_id))
 
 
@@ -92,10 +92,7 @@ class LaneLease:
         return self.deadline - self.world.clock.monotonic()
 
     async def verify(self) -> int:
-        """Return the lane's current *appended*; raise StaleWorkerError if this worker lost the lane.
-
-        Call it before reading the backlog.
-        """
+        """Return the current *appended*, before the backlog is read. Raises StaleWorkerError if the lane is lost."""
         lane = await look(self.world, self.task)
         if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
             raise StaleWorkerError
@@ -157,10 +154,7 @@ class LaneLease:
         self.lane, self.claimed_at, self.held_until, self.is_held = claimed, now, until, True
 
     async def finish(self, appended: int) -> None:
-        """Activate the empty lane, or leave the tombstone of a removed lane.
-
-        Raises ConditionLostError if a batch joined meanwhile.
-        """
+        """Activate the empty lane, or leave a removed lane's tombstone. Raises ConditionLostError if a batch joined."""
         if self.lane.state is LaneState.REMOVED:
             await self.write(lane_transitions.leave_tombstone(self.lane))
             return

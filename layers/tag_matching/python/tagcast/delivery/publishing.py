@@ -34,14 +34,14 @@ from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of, 
 from tagcast.rows.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5
-"""A queue that failed all tries of the SDK seldom recovers within a second."""
+"""The Retry-After in seconds if the queue accepted nothing. A queue that failed all retries seldom recovers in 1 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The claim of one message by an idempotency key.
+    """The claim of one message by an idempotency key, which includes the message's place in the request.
 
-    *key* is the producer's key, with the message's place in the request. *fingerprint* is the digest of the request.
+    *fingerprint* is the digest of the request.
     """
 
     key: str
@@ -64,9 +64,9 @@ def is_live(claim: Claim, now: int) -> bool:
 
 
 def is_accepted(world: World, topic: Topic, claim: Idempotency) -> bool:
-    """Return whether an earlier request with this claim was accepted.
+    """Return whether an earlier request with this claim was accepted. A repetition gets the same answer.
 
-    A repeated request gets the earlier answer, even if the topic's settings no longer allow the message.
+    It gets this answer even if the topic's settings no longer allow the message.
     """
     known = CLAIM_ROWS.read(world.store, topic.topic_id, claim.key)
     return known is not None and is_live(known, world.clock.now())
@@ -98,7 +98,7 @@ class _AcceptedDraft:
 
 
 def check_draft(world: World, topic: Topic, draft: Draft, claim: Idempotency | None) -> Fault | None:
-    """Return a fault if the body is larger than *topic* allows, unless an earlier request with *claim* was accepted."""
+    """Return a fault if the body is too large for *topic*; None if it fits, or if *claim* was accepted before."""
     if len(draft.body) <= topic.settings.body_bytes_max or (claim is not None and is_accepted(world, topic, claim)):
         return None
     return Fault(
@@ -113,8 +113,8 @@ def publish(
 ) -> tuple[Accepted, ...]:
     """Accept every draft, in order. *claims* is empty, or has an item (a claim or None) for each draft.
 
-    Before storing anything, raises NotFoundError, TooLargeError, or ConflictError for a reused idempotency key; only if
-    two requests use a key at the same time, the error may come later. After storing, raises UnavailableError if the
+    Raises NotFoundError, TooLargeError, and ConflictError for a reused idempotency key. These errors come before
+    anything is stored, unless two requests use one key at the same time. Raises UnavailableError, after storing, if the
     queue did not accept every ordered message.
 
     The order of a topic (or of an ordering key) is the order in which the queue first accepted its messages. So an
@@ -208,9 +208,9 @@ def _check_sizes(
 
 
 def _check_claims(world: World, topic: Topic, claims: Sequence[Idempotency | None]) -> None:
-    """Raise ConflictError if one of several claims is of a different request, before any message is stored.
+    """Raise ConflictError if one of several claims belongs to another request, before any message is stored.
 
-    The write of a single message checks its claim itself.
+    A single message is not checked here, because its write checks the claim.
     """
     asked = {claim_key(topic.topic_id, claim.key): claim for claim in claims if claim is not None}
     if len(asked) < 2:
@@ -256,7 +256,7 @@ def _accept(
     claim: Idempotency | None,
     carrying: Callable[[MessageRow], MessageRow],
 ) -> _AcceptedDraft:
-    """Store the message, or return what an earlier request with the same claim stored.
+    """Store the message, or return the message that an earlier request with the same claim stored.
 
     The claim is read only after a failed write: most keys are new, and the condition of the write checks that anyway.
     """
@@ -292,9 +292,10 @@ def _accept(
 
 
 def _is_stored(world: World, message: Message) -> bool:
-    """Return whether a condition failed only because the SDK sent our own write twice.
+    """Return whether *message* is stored: then the condition failed only because the SDK sent the write twice.
 
-    The body may have been deleted if all deliveries ended. A different message with the same id was not written here.
+    The stored body may already be deleted, if all deliveries ended. A different message with this id came from another
+    writer.
     """
     found = stored.accepted(world.store, message.topic, message.message_id)
     if found is None:

@@ -1,7 +1,4 @@
-"""Queue entries for the first round: publisher and relay build the same entries from the same rows.
-
-See docs/protocol.md, Queue entries.
-"""
+"""Queue entries for the first round (docs/protocol.md). Publisher and relay build the same entries from a row."""
 
 from __future__ import annotations
 
@@ -19,10 +16,7 @@ APART_MAX = 9
 
 
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
-    """Return the queue entries in a message's row.
-
-    These are the message's own entries, or the entries of its whole request if the row has those entries.
-    """
+    """Return the queue entries in a message's row: its own entries, or the entries of its whole request."""
     return _own_entries(ordering, row) if row.is_alone else row.packs
 
 

@@ -1,7 +1,4 @@
-"""Redelivery of one lane under a lease: attempt its head when due, drain the backlog, activate when empty.
-
-See docs/protocol.md, Redelivery.
-"""
+"""Redelivery of a lane under a lease (docs/protocol.md): attempts its head, drains its backlog, activates it."""
 
 from __future__ import annotations
 
@@ -27,11 +24,11 @@ from tagcast.rows.due import PendingDelivery, due_reschedule
 from tagcast.rows.lane import Lane
 
 ROUNDS_MAX = 1_500
-"""One round of the workflow writes about ten history events; an execution may have 25,000."""
+"""The most rounds of an execution. Each writes about ten history events, and an execution may have 25,000."""
 SETTINGS_S = 5.0
 """A worker with a backlog reads its subscription again after 5 s."""
 RETRY_NOW_PAGE = 100
-"""The rows of a backlog in which a worker looks for deliveries of a *retry now* at once."""
+"""A worker reads 100 rows of a backlog at once when it looks for deliveries of a *retry now*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ async def _drain(lease: LaneLease) -> Drained:
 
 
 async def _step(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> tuple[Drained, Streak]:
-    """Serve the first deliveries of the backlog."""
+    """Serve the first deliveries of the backlog. Return the result, and the receiver's behaviour."""
     if lease.lane.is_filling and lease.lane.state is not LaneState.REMOVED:
         return await fill(lease), streak
     appended = await lease.verify()
@@ -136,10 +133,10 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
 async def _independent_step(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], appended: int, streak: Streak
 ) -> tuple[Drained, Streak]:
-    """Attempt those of *dues* that are due. If none is due, plan the next attempt.
+    """Attempt the due ones of *dues*. If none is due, plan the next attempt.
 
-    Deliveries that are due later than planned, because the schedule changed, first move behind those due earlier. The
-    write of the plan fails if messages joined since the read, because they may be due earlier.
+    If the schedule changed, some deliveries are due later than planned. These first move behind deliveries due earlier.
+    The plan's write fails if messages joined since the read, because they may be due earlier.
     """
     world, lane = lease.world, lease.lane
     at = [retry_at(subscription.settings.retry, due, lane.retry_all_at or 0, world.time_scale) for due in dues]
@@ -157,10 +154,10 @@ async def _independent_step(
 
 
 async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[PendingDelivery]:
-    """Return the head alone, or a window of the backlog if the receiver answered well or is gone.
+    """Return the head alone, or a window of the backlog if the receiver answered well or the subscription was deleted.
 
-    The window of independent deliveries needs a good answer only while contact is lost, because a run of them ends when
-    the receiver stops answering. After a *retry now* the deliveries without a later attempt come first.
+    For independent deliveries the receiver need not have answered, unless contact is lost: their run ends when it stops
+    answering. After a *retry now*, deliveries without an attempt since then come first.
     """
     window = CANCELLED_AT_ONCE if subscription is None else 1
     is_answering = streak.answered or (lease.is_independent and lease.lane.state is not LaneState.LOST_CONTACT)
@@ -213,10 +210,7 @@ def _once_each(dues: Sequence[PendingDelivery]) -> list[PendingDelivery]:
 def head_due_at(
     world: World, lane: Lane, subscription: Subscription, head: PendingDelivery, streak: Streak
 ) -> int | None:
-    """Return when the head may be attempted; None if it may be attempted now.
-
-    The time comes from the head's own schedule or from its Retry-After.
-    """
+    """Return when the head may be attempted, by its schedule or its Retry-After; None if it may be attempted now."""
     now = world.clock.now()
     is_retried_now = (head.last_attempt_at or 0) < (lane.retry_all_at or 0)
     if not is_retried_now and now < (not_before := min(head.not_before or 0, head.expires_at)):

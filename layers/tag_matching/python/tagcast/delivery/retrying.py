@@ -1,7 +1,4 @@
-"""A retry of the front of a backlog: its attempts, and the writes of their results.
-
-See docs/protocol.md, Redelivery, 6 and 7.
-"""
+"""Retries the front of a backlog, and writes the results (docs/protocol.md, Redelivery, 6 and 7)."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ class _Pending:
 async def retry(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], streak: Streak
 ) -> tuple[Drained, Streak]:
-    """Attempt *dues* under the current claim, and return the receiver's behaviour. Stale deliveries are dropped."""
+    """Attempt *dues* under the current claim, without stale ones. Return the result, and the receiver's behaviour."""
     world = lease.world
     if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)
@@ -93,9 +90,9 @@ async def retry(
 def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pending], streak: Streak) -> Run:
     """Return the run of pending deliveries. Its attempts end before the claim, and none starts after the budget.
 
-    The run checks the circuit in three cases. The last attempt of the head got no response, or the circuit held the
-    head. Or the last run under this claim ended deliveries without a success. Or the deliveries are independent,
-    contact is lost, and the head was never attempted.
+    The run checks the circuit if the head's last attempt got no response, or if the circuit held the head. It also
+    checks the circuit if the last run under this claim ended deliveries without a success. If deliveries are
+    independent, it checks the circuit before the first attempt of a head whose contact is lost.
     """
     head = pending[0].due
     circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
@@ -224,10 +221,7 @@ class _Outcomes:
                 await self.lease.write(due_change(judged, judged), self.lease.check())
 
     async def _write_failures(self) -> bool:
-        """Write failed attempts to their due rows. The head's row is written together with the lane.
-
-        Return whether the lane continues.
-        """
+        """Write failed attempts to their due rows; the head's goes with the lane. Return whether the lane continues."""
         failures = self.result.failures
         failed = [self._judged(each.due) for message_id, each in self.pending.items() if message_id in failures]
         if self.lease.is_independent:
@@ -241,7 +235,7 @@ class _Outcomes:
         return not failures
 
     async def _move_failures(self, failed: Sequence[PendingDelivery]) -> bool:
-        """Give each failed delivery its own next attempt; stop if the receiver accepts nothing."""
+        """Give each failed delivery its own next attempt. Return False if the receiver accepts nothing."""
         failures, lease = self.result.failures, self.lease
         state = independent_state_after(failures.values(), got_through=bool(self.result.got_through), has_more=False)
         stops = state in (LaneState.SUSPENDED, LaneState.LOST_CONTACT)
@@ -258,7 +252,7 @@ class _Outcomes:
     def _stopped(self, state: LaneState, due: PendingDelivery) -> Write:
         """Return the write of a lane whose receiver accepts nothing: suspended, or waiting for the next probe.
 
-        If the service itself could attempt none of the deliveries, the lane waits as long as they do.
+        If the service could attempt no delivery, the lane waits as long as the deliveries do.
         """
         world, lane, failures = self.lease.world, self.lease.lane, self.result.failures.values()
         now = world.clock.now()

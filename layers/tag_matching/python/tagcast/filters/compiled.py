@@ -9,7 +9,7 @@ from tagcast.errors import Fault, FaultCode
 from tagcast.filters.explanation import Explanation
 
 SENT_TIMES_MAX = 10
-"""A written list may have ten times as many elements as the filter. Repeated elements are then dropped."""
+"""A list in a request may have ten times the allowed elements, because repeated elements are dropped."""
 UNKNOWN_TOLD_MAX = 100
 """An error lists at most 100 unknown fields."""
 _NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -73,7 +73,7 @@ class CompiledFilter(Protocol):
         ...
 
     def as_json(self) -> dict[str, object] | None:
-        """Return the normal JSON form. Compiling it gives an equal filter."""
+        """Return the normal JSON form, from which an equal filter can be compiled. No filter is None."""
         ...
 
 

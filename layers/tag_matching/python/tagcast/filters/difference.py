@@ -46,10 +46,7 @@ def digest(filter: Canonical | None) -> str:
 
 
 def _comparable(filter: Canonical | None) -> dict[str, object]:
-    """Return a filter with sorted lists, because their order has no meaning.
-
-    A filter of tags that matches everything becomes equal to no filter.
-    """
+    """Return a filter with sorted lists, whose order has no meaning. Tags that match everything become no filter."""
     if filter is None or _matches_everything(filter):
         return {"kind": "everything"}
     form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}

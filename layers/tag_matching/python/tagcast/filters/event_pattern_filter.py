@@ -28,7 +28,8 @@ def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes
     """Return the faults of a valid pattern under the rules of SNS; pointers are relative to the pattern.
 
     SNS limits the number of combinations. A combination has one value from each list of the pattern. If a list is
-    inside *n* objects, each of its values counts *n* times.
+    inside *n* objects, each of its values counts *n* times. *in_attributes*: the pattern is for message attributes, so
+    its keys may not be nested.
     """
     faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
     keys = dict.fromkeys(_keys(written, pattern.or_is_a_field))
@@ -104,10 +105,7 @@ class EventPatternFilter:
         return event_of(message, self.scope, are_attributes=self.dialect is PatternDialect.SNS)
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Evaluate the pattern (:func:`tagcast.filters.event_pattern.evaluate.matches`).
-
-        A body that is no JSON object does not match.
-        """
+        """Evaluate the pattern. A body that is no JSON object does not match."""
         event = self.event_of(message)
         if event == BODY_UNKNOWN:
             raise FilterEvaluationError(BODY_UNKNOWN)

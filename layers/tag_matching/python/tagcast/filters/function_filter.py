@@ -17,10 +17,7 @@ _ON_ERROR = ("drop", "block")
 
 @dataclass(frozen=True, slots=True)
 class FunctionFilter:
-    """Matches every message when it is published.
-
-    The fan-out later invokes the function with a batch for the verdict.
-    """
+    """Matches every message when it is published. The fan-out later calls the function for the verdicts."""
 
     function: str
     on_error: str

@@ -87,7 +87,7 @@ def compile_filter(value: FilterValue | None) -> CompiledFilter:
 
 
 def canonical(value: FilterValue | None) -> dict[str, object] | None:
-    """Return the normal JSON form of a filter.
+    """Return the normal JSON form of a filter; None for no filter.
 
     Defaults are explicit, except ``"match": "any"``. Tags and routing-key patterns have no duplicates. Two filters with
     the same normal form match the same messages. Raises the errors of :func:`compile_filter`.

@@ -1,4 +1,4 @@
-"""The filter kind ``routing_key``: topic patterns, one of which must match."""
+"""The filter kind ``routing_key``: topic patterns; one must match."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

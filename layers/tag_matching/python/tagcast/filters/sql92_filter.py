@@ -33,7 +33,7 @@ class Sql92Filter:
         return self.expression.warnings
 
     def evaluate(self, message: FilterInput) -> bool | None:
-        """Evaluate the expression (:meth:`tagcast.filters.sql92.CompiledExpression.evaluate`)."""
+        """Evaluate the expression; None is unknown (:meth:`tagcast.filters.sql92.CompiledExpression.evaluate`)."""
         if self.reads_tags:
             return self.expression.evaluate(properties_with_tags(message))
         return self.expression.evaluate(message.properties)

@@ -46,7 +46,7 @@ class TagExpression:
 def parse_tag_expression(text: str | None) -> TagExpression:
     """Split at ``||``, trim, drop empty parts and duplicates; ``*``, the empty text and ``None`` match everything.
 
-    Raises :class:`FilterSyntaxError` for some texts that RocketMQ accepts although they do not mean what they seem to.
+    Raises :class:`FilterSyntaxError` for some texts to which RocketMQ gives an unexpected meaning.
     These are texts without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``. RocketMQ
     reads ``&&`` and a single ``|`` as part of a tag.
 

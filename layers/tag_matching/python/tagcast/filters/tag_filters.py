@@ -25,10 +25,7 @@ EXPRESSION_CHARACTERS_MAX = 17_408
 
 @dataclass(frozen=True, slots=True)
 class TagsFilter:
-    """Matches if the message has one tag of the filter, or all of them (*match_all*).
-
-    A filter without tags matches everything.
-    """
+    """Matches if the message has one tag of the filter, or all (*match_all*). Without tags, matches everything."""
 
     tags: frozenset[str]
     written: tuple[str, ...]
@@ -38,10 +35,7 @@ class TagsFilter:
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Return whether the tags match by :func:`tagcast.filters.tags.matches`.
-
-        With *match_all*, return whether the message has all tags of the filter.
-        """
+        """Return whether the message has one tag of the filter, or with *match_all* all of them."""
         return self.tags.issubset(message.tags) if self.match_all else matches(message.tags, self.tags)
 
     def explain(self, message: FilterInput) -> Explanation:
@@ -57,10 +51,7 @@ class TagsFilter:
 
 @dataclass(frozen=True, slots=True)
 class TagExpressionFilter:
-    """Matches if the message has one tag of a RocketMQ expression.
-
-    An expression without tags (``*``) matches everything.
-    """
+    """Matches if the message has one tag of a RocketMQ expression. Without tags (``*``), matches everything."""
 
     tags: frozenset[str]
     expression: str

@@ -21,7 +21,7 @@ from tagcast.rows.subscription import FILTER_VERSIONS, REMOVALS, FilterVersion
 
 
 def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object], tuple[str, ...]]:
-    """Return a filter's verdict on a message, its explanation, and warnings. Raises InvalidFilterError.
+    """Return a filter's verdict on a message, its explanation, and its warnings. Raises InvalidFilterError.
 
     >>> test_filter({"kind": "tags", "tags": ["apple"]}, Draft(b"", tags=("apple", "imac")))[0]
     'matched'

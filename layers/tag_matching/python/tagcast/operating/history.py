@@ -1,7 +1,7 @@
-"""The messages of a topic in the last days, newest first, including those without pending deliveries.
+"""The messages of a topic in the last days, newest first, with or without pending deliveries.
 
 The service writes no list of these messages. The newest files of the archive contain their ids; the list of retained
-messages has those that are not archived yet. Receipts show their deliveries (docs/semantics.md, History).
+messages has the ids that are not archived yet. Receipts show their deliveries (docs/semantics.md, History).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
 
 HISTORY_S_MAX = 3 * 86_400
-"""Receipts stay three days after their message expires."""
+"""The history covers at most 3 days, because a receipt stays three days after its message's expiry."""
 _FILE_MS = 300_000
 """A file is named by the day on which its oldest record arrived. Its newest record is at most this much younger."""
 SEARCH_S = 4.0
@@ -81,7 +81,7 @@ class HistoryFilter:
         return takes_state and self._fits(view.message.accepted_at, draft.tags, draft.properties)
 
     def _entry(self, subscription: Subscription, view: MessageView) -> Entry | None:
-        """Return the entry of *subscription*, which is not that of a deleted subscription with the same name."""
+        """Return the entry of *subscription*, or None; never that of a deleted subscription of its name."""
         is_of = view.ordinals.get(subscription.name) == subscription.ordinal
         return view.subscribers.get(subscription.name) if is_of else None
 
@@ -158,7 +158,7 @@ def read_history(
 ) -> History:
     """Return at most *limit* of the *wanted* messages of a topic, after *cursor*, newest first.
 
-    Any page may be short or empty. A page ends after :data:`SEARCH_S`, or after the message with which its sizes reach
+    Any page may be short or empty. A page ends after :data:`SEARCH_S`, or when the sum of the messages' *size* reaches
     *size_max*. Within a file messages are sorted by acceptance; newer files come first. Raises NotFoundError,
     InvalidRequestError (the cursor) and UnavailableError (the archive).
     """
@@ -238,7 +238,7 @@ class _Search:
         return sorted((each for each in ids if archived_id < each < before), reverse=True)
 
     def _files(self, until: int) -> Iterator[ArchivedFile]:
-        """Yield the files that arrived until *until*, newest first, back to those with records of *since*."""
+        """Yield the files that arrived until *until*, newest first, back to the files with records of *since*."""
         first = self.wanted.since - _FILE_MS
         for day in range(min(until, self.world.clock.now()) // DAY_MS, first // DAY_MS - 1, -1):
             if day not in self.files:

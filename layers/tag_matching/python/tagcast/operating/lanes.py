@@ -131,7 +131,7 @@ def _start(world: World, lane: Lane) -> None:
 
 
 def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
-    """Return the lane; raise NotFoundError if the subscription was deleted since the read."""
+    """Return the lane, or None if active. Raise NotFoundError if the subscription was deleted since the read."""
     if lane is not None and lane.state is LaneState.REMOVED:
         raise NotFoundError("subscription", name)
     return lane
@@ -160,10 +160,7 @@ def pause(world: World, topic: str, name: str) -> LaneView:
 
 
 def resume(world: World, topic: str, name: str) -> LaneView:
-    """End a pause or a suspension; the lane continues as blocked, retrying, lost contact or active.
-
-    An awake lane stays as it is.
-    """
+    """End a pause or a suspension; the lane becomes blocked, retrying, lost contact or active. Otherwise do nothing."""
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
@@ -225,10 +222,9 @@ def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
 
 
 def retry_topic(world: World, topic: str) -> tuple[str, ...]:
-    """Retry now for every subscription that is blocked under BACKOFF_RETRY; return the names of those retried.
+    """Retry now all subscriptions that are blocked under BACKOFF_RETRY; return their names.
 
-    The call ends after :data:`CHANGED_WITHIN_S`. A retry makes a new generation, so a repeated call begins with the
-    lanes that the previous call did not reach.
+    The call ends after :data:`CHANGED_WITHIN_S`. A repeated call begins with the lanes that this call did not reach.
     """
     read_topic(world, topic)
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S

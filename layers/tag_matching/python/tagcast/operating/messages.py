@@ -122,9 +122,9 @@ def _of_part(backlogs: BacklogFront, owner: Topic, row: MessageRow, only: Collec
 def _of_sections(
     backlogs: BacklogFront, owner: Topic, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
-    """Return the first section with the counts of all sections. If *only* is given, return matching entries instead.
+    """Return the first section with the counts of all sections, or with *only* the entries in these states.
 
-    These entries are in states of *only*, from *section* on.
+    These entries come from *section* on.
     """
     states = _states_of_parts(backlogs, parts)
     counts = _counts(states) if section == 0 else None
@@ -186,8 +186,8 @@ def list_retained(
     """Return the messages pending after their first round, oldest first, after *cursor*.
 
     A wide message appears once for each section with pending deliveries, with the entries of that section. A page has
-    at most *limit* messages, and ends before the sum of their sizes exceeds *size_max*. A message that is larger than
-    *size_max* is a page of its own. Rows are read a few at a time, because each row may be large.
+    at most *limit* messages, and ends before the sum of their *size* exceeds *size_max*. A larger message is a page of
+    its own. Rows are read a few at a time, because each row may be large.
     """
     views = ViewsOfTopic(world, topic)
     listed = stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)
@@ -308,10 +308,7 @@ def _view(
 
 
 def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
-    """Return one entry of *row*, without its filter version; None if *row* has no such entry.
-
-    Reads only the backlog of the entry's subscription.
-    """
+    """Return one entry of *row*, without its filter version, or None. Reads only its subscription's backlog."""
     if ordinal not in row.map.matched:
         return None
     backlogs = BacklogFront(world, read_topic(world, row.message.topic).topic_id, FRONT_ROWS_MAX)

@@ -10,7 +10,7 @@ from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.rows import stored
 
 NAMES_MAX = SUBSCRIPTIONS_MAX + 10_000
-"""The names of the largest topic, and of others beside it: about 30 MB."""
+"""The most cached names: those of the largest topic, and 10,000 others, about 30 MB."""
 ONE_BY_ONE_MAX = 100
 """If more names of a topic are unknown, all names of the topic are read, which may be many megabytes."""
 

@@ -168,7 +168,6 @@ def _renew_watch(world: World, topic: Topic) -> TopicWatch:
 def _read_events(
     world: World, topic: Topic, wish: TailRequest, reading: _Reading
 ) -> list[tuple[TailEvent, str | None]]:
-    """Return the new matching events."""
     found = _newest(world, topic.topic_id, reading)
     return _select_events(world, topic, wish, reading.take(found, world.clock.now()))
 

@@ -53,7 +53,7 @@ class UrgentLane:
 def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLane]:
     """Return lanes by their next check: the next attempt, or the earliest expiry.
 
-    The index is eventually consistent, and lanes move while it is read, so a lane may be missing or appear twice. A
+    The index is eventually consistent, and lanes move while it is read. So a lane may be missing or appear twice. A
     paused lane without a backlog is not listed. Raises InvalidRequestError for an invalid *cursor*.
     """
     after = (None,) * WAKE_SHARDS if cursor is None else _read(world, cursor)
@@ -141,7 +141,7 @@ def _lane_at(topics: Mapping[str, str], shard: int, wake_at: int, topic: str | N
 
 
 def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:
-    """Return the hosts without a response to a recent attempt, in arbitrary order, from *cursor* on.
+    """Return the hosts that did not respond recently, in arbitrary order, from *cursor* on.
 
     A host is listed for an hour after the last write of its row.
     """

@@ -1,7 +1,4 @@
-"""Use cases of endpoint verification: store a subscription with a verified or unverified endpoint; verify again.
-
-See docs/semantics.md, Endpoint verification.
-"""
+"""Endpoint verification (docs/semantics.md): stores a subscription, and verifies its endpoint, also again."""
 
 from __future__ import annotations
 
@@ -154,7 +151,7 @@ def _verify_endpoint(
 
 
 def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:
-    """Wake the lane of *put* if *known* was unverified, or if an earlier request verified it and failed before this."""
+    """Wake the lane of *put* if *known* was unverified, or if an earlier request verified it but woke no lane."""
     if known is not None and (known.settings.unverified is not None or _is_held(world, put)):
         wake(world, put)
 

@@ -1,4 +1,5 @@
-"""Pull groups: members `pull` messages from their group's queue, and acknowledge or release them with `answering`.
+"""Pull groups (docs/protocol.md, Consumer groups): members `pull` messages from their group's queue.
 
-`group` ends the entries of pulled messages; `handles` has the receipt handles. See docs/protocol.md, Consumer groups.
+`answering` acknowledges or releases them. `group` ends the deliveries of pulled messages. `handles` has the receipt
+handles.
 """

@@ -23,10 +23,7 @@ HIDDEN_S_MAX = 43_200
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """Pull *number* of a message, at *pulled_at*, with its visibility timeout until *until*.
-
-    *receipt* is the receipt of the pulled entry in the group's queue.
-    """
+    """Pull *number* of a message at *pulled_at*, hidden until *until*. *receipt* is that of the queue entry."""
 
     message_id: str
     number: int
@@ -41,10 +38,7 @@ class Handle:
 
 
 def handle_of(text: str, group: Subscription) -> Handle | None:
-    """Return the handle in *text*; None if it was not created for *group*.
-
-    Handles of another group, or of an earlier group with this name, have another secret.
-    """
+    """Return the handle in *text*, or None if it is not of *group*. A recreated group has another secret."""
     try:
         signed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (NotBase64Error, ValueError):

@@ -21,16 +21,19 @@ ESCAPED_MAX = 7
 DROPPING_S = 5.0
 """A pull that finds only ended messages continues for at most 5 s after its wait."""
 LIFE_S = RETENTION_S_MAX + 60
-"""Messages from before a change of their topic live at most a day, and publishes that read it before last 29 s."""
+"""A change of a topic's limits applies to all live messages after this time.
+
+Messages from before the change live at most a day. A publish that read the topic before the change ends within 29 s.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
     """A pull by *member_id*: the maximum number of messages, the wait, and the visibility timeout.
 
-    Pulling stops when the encoded size (*size_of*) reaches *size_enough*. The response never exceeds *size_max*. The
-    bound of one message is *around_max* plus seven bytes for each byte of its body, because an escaped control
-    character takes seven.
+    Pulling stops when the encoded size (*size_of*) reaches *size_enough*. The response never exceeds *size_max*: before
+    a message is read, it counts as *around_max* plus seven bytes for each byte of the largest body. An escaped control
+    character takes seven bytes.
     """
 
     messages_max: int
@@ -83,10 +86,7 @@ def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[Pulled
 
 @dataclass(slots=True)
 class _Visit:
-    """The progress of one pull, which waits for the first message until *until* (monotonic).
-
-    *entries* has the first received queue entry of each message.
-    """
+    """The progress of one pull, which waits until *until* (monotonic). *entries* has each message's first entry."""
 
     world: World
     group: Subscription
@@ -171,7 +171,7 @@ class _Visit:
 
 
 def _body_bytes_max(topic: Topic | None, now: int) -> int:
-    """Return the maximum bytes of a live message's body: the limit of *topic* may have been lowered since."""
+    """Return the maximum bytes of a live message's body. The limit of *topic* may have been lowered recently."""
     if topic is None or topic.created_at < topic.updated_at > now - LIFE_S * 1000:
         return BODY_BYTES_MAX
     return topic.settings.body_bytes_max

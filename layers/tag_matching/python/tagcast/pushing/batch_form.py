@@ -39,7 +39,7 @@ def batch_request(
 ) -> HttpRequest:
     """Return the request for an HTTP endpoint, signed with its secret and, by *sign*, with the service's keys.
 
-    *shared* holds the :func:`shared_item` of each message; other arguments are those of
+    *shared* holds the :func:`shared_item` of each message. The other arguments are those of
     :func:`~tagcast.pushing.envelope.http_request`. Raises SecretError.
     """
     parts = array_parts(batch, shared)

@@ -32,7 +32,7 @@ CIRCUIT_WAIT_S_MIN, CIRCUIT_WAIT_S_MAX = 20.0, 512.0
 REOPENED_S = CIRCUIT_WAIT_S_MAX
 """A circuit that opens again within this time after it closed keeps its age."""
 PROBE_GRACE_S = 30
-"""Another lane may probe 30 s after a probe should have ended, because the worker of that probe may have died."""
+"""Another lane may probe 30 s after the expected end of a probe, because the worker of that probe may have died."""
 UNREACHED_S = 3_600
 """A host's row counts for an hour after its last write."""
 HOSTS_MAX = 10_000
@@ -40,7 +40,7 @@ HOSTS_MAX = 10_000
 
 @dataclass(slots=True)
 class _News:
-    """The last response of a host to this process, and the first missing one since then."""
+    """The last response of a host to this process, and the last attempt without a response since then."""
 
     answered_at: int | None = None
     unreached_at: int | None = None
@@ -69,7 +69,7 @@ class CircuitCheck:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the host's last attempts from this process got no response."""
+        """Whether this process got no response to the host's last attempt, nor to any attempt in the last minute."""
         news = self.world.memory.of(HostNews).get(self.host)
         if news is None or news.unreached_at is None:
             return False
@@ -80,7 +80,7 @@ class CircuitCheck:
         _news(self.world, self.host).unreached_at = self.world.clock.now()
 
     def hear(self, outcome: Outcome) -> None:
-        """Record whether one attempt got a response. An unsent attempt is neither an answer nor a missing one."""
+        """Record whether one attempt got a response. An attempt that was not sent does not count."""
         if outcome.unsent:
             return
         news, now = _news(self.world, self.host), self.world.clock.now()
@@ -115,10 +115,7 @@ class CircuitCheck:
         self.until = self.world.clock.now() + _ms(self.world, self.world.dice.uniform(longest_s / 2, longest_s))
 
     async def tell(self) -> None:
-        """Record the results: a response closes the circuit; a failed probe allows the next.
-
-        A probe that lost its claim records nothing.
-        """
+        """Record the results: a response closes the circuit; a failed probe that kept its claim allows the next."""
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):
             known = probe or await self.look()
@@ -159,7 +156,7 @@ class CircuitCheck:
             return
 
     async def look(self) -> Host | None:
-        """Return the row of the host."""
+        """Return the row of the host, or None."""
         return await self.world.executor.run(partial(read_host, self.world.store, self.host))
 
     async def _write(self, known: Host | None, changed: Host) -> None:
@@ -184,10 +181,7 @@ def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) ->
 
 
 def add_failure(world: World, known: Host | None, name: str, lane: str) -> Host:
-    """Return the changed row of a host after an attempt of *lane* got no response.
-
-    The circuit opens when the attempts of enough lanes got no response.
-    """
+    """Return a host's row after *lane* got no response. The circuit opens when enough lanes got none."""
     now = world.clock.now()
     if known is None or now >= known.kept_until:
         known = Host(name, 0 if known is None else known.version, {}, 0)

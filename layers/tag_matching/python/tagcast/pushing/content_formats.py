@@ -226,10 +226,7 @@ def _fields_after(push: Push) -> dict[str, object]:
 
 
 def structured_cloudevent(message: Message) -> str:
-    """Return *message* as a CloudEvent in the JSON format, all in ASCII.
-
-    Data with a JSON media type is embedded as written; invalid JSON becomes ``data_base64``.
-    """
+    """Return *message* as a CloudEvent in ASCII JSON. JSON data is embedded; invalid JSON becomes ``data_base64``."""
     draft, media_type = message.draft, content_type(message)
     attributes: dict[str, object] = {**_cloudevent_attributes(message), "datacontenttype": media_type}
     if _JSON_TYPE_PATTERN.fullmatch(media_type) is None:
@@ -267,7 +264,7 @@ def cloudevent_header(value: str) -> str:
 
 
 def content_type(message: Message) -> str:
-    """Return the producer's media type if it is a valid header value, otherwise a media type for text or for bytes."""
+    """Return the producer's media type if it is a valid header value, otherwise a type for text or bytes."""
     declared = message.draft.content_type
     if declared is not None and _HEADER_TEXT.fullmatch(declared):
         return declared

@@ -1,4 +1,4 @@
-"""The push engine: a run of one subscription's deliveries goes through the gates, and those that pass are pushed.
+"""The push engine: a run of deliveries goes through the gates, and the ones that pass are pushed.
 
 See docs/protocol.md, Pushing, and docs/filters.md, Functions.
 """
@@ -129,7 +129,7 @@ def add_end(world: World, subscription: Subscription, message: Message, entry: E
 
 
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
-    """Return the failure of a delivery that the service itself could not attempt. It does not count as an attempt.
+    """Return the failure of a delivery that the service could not attempt. It does not count as an attempt.
 
     Such a delivery ends only by expiring. *made* is the number of earlier attempts.
     """
@@ -143,9 +143,9 @@ async def attempt(
 ) -> dict[str, Result]:
     """Push *deliveries* in one request at *now*; return the counted results by message id.
 
-    A request has several deliveries only if the subscription has batches. If the whole request fails, the service does
-    not know which message failed, so the failure counts only for the head. On an ordered subscription, no result after
-    the first failure counts. A delivery without a counted result stays as if it had not been pushed.
+    A request has several deliveries only if the subscription has batches. If the whole request fails, it is unknown
+    which message failed, so the failure counts only for the head. On an ordered subscription, no result after the first
+    failure counts. A delivery without a counted result stays as if it had not been pushed.
     """
     pushes = tuple(Push(subscription, message, made + 1) for message, made in deliveries)
     started = world.clock.monotonic()
@@ -212,10 +212,7 @@ def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_a
 
 
 def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
-    """Return the state of a lane after *failures*.
-
-    If *failures* is empty, the lane is BLOCKED, because some deliveries were not started.
-    """
+    """Return the state of a lane after *failures*. Without failures it is BLOCKED, for the deliveries not started."""
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
     decays = subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
@@ -593,7 +590,6 @@ async def attempt_run(world: World, run: Run) -> RunResult:
 
 
 def _end_expired(world: World, run: Run, result: RunResult) -> Run:
-    """End expired deliveries."""
     return replace(run, deliveries=drop_expired(world, run.subscription, run.deliveries, result, world.clock.now()))
 
 
@@ -716,8 +712,8 @@ async def _enqueue(world: World, run: Run) -> RunResult:
     """Send the deliveries to the group's queue, in their order, ten at a time, within the run's time.
 
     Only a pull counts as an attempt. If the queue refuses a delivery, its failure is no attempt, because the service is
-    at fault. Deliveries behind a refused delivery, and those for which no time is left, are not started. See
-    docs/protocol.md, Consumer groups.
+    at fault. Later deliveries are not started after a refusal, nor at the end of the time. See docs/protocol.md,
+    Consumer groups.
     """
     group, result, until = run.subscription, RunResult(), world.clock.monotonic() + run.seconds
     waiting = drop_expired(world, group, run.deliveries, result, world.clock.now())

@@ -1,7 +1,4 @@
-"""The wire format of a push: the body by its content format, bounded headers, and the signature.
-
-Headers: docs/http-api.md, Pushes; Standard Webhooks for the signature.
-"""
+"""The wire format of a push: body, bounded headers, signature (docs/http-api.md, Pushes; Standard Webhooks)."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ def header_bytes(headers: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """The body of a POST in parts, of which the large part is shared, and all headers, with lower-case names."""
+    """The body of a POST in parts (the large part is shared), and all headers, with lower-case names."""
 
     parts: tuple[bytes, ...]
     headers: Mapping[str, str]

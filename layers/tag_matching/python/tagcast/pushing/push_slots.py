@@ -23,7 +23,7 @@ from tagcast.pushing.envelope import content
 
 BYTES_MAX = 64 * 1024 * 1024
 SURE_BYTES_MAX = 4 * 1024
-"""A body up to this size is not encoded to measure it; its size is estimated."""
+"""The size of a body up to 4 KiB is estimated. A longer body is encoded to measure it."""
 ESCAPED_MAX = 6
 """JSON escapes one byte into at most 6."""
 COPIES = 6
@@ -116,7 +116,7 @@ STARTS_AT_ONCE = 4
 Pushes = Sequence[tuple[Subscription, Message]]
 """The deliveries of one request."""
 CLOCK_STEP_S = 0.001
-"""Clocks count milliseconds: an instant less than this ahead counts as reached."""
+"""An instant counts as reached if it is less than a millisecond ahead, because clocks count milliseconds."""
 
 
 class Priority(IntEnum):
@@ -218,7 +218,7 @@ class PushSlots:
         return slot if granted else None
 
     def give_back(self, slot: Slot) -> None:
-        """Return a slot."""
+        """Give a slot back."""
         self._release(slot)
         self._call(self._hosts[slot.host])
 
@@ -228,7 +228,7 @@ class PushSlots:
         self._call(self._hosts[host])
 
     def _call(self, owner: _Host) -> None:
-        """Move requests that waited for a place at one host to the front, as many as the host now has places."""
+        """Move requests that waited for a place at one host to the front, one for each free place of the host."""
         room = self._room(owner)
         called: list[_Waiter] = []
         while owner.waiting and len(called) < room:
@@ -301,7 +301,7 @@ class PushSlots:
             self._deadline = asyncio.get_running_loop().create_task(self._refuse_the_late())
 
     def _watch_anew(self) -> None:
-        """Replace the timer, because it would sleep longer than the time of a new request."""
+        """Replace the timer, because the new request expires before it."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline, self._sleeps_until = None, -math.inf

@@ -1,7 +1,4 @@
-"""The rate limit of a subscription: permits are given out one after the other, across all processes.
-
-See docs/protocol.md, Pushing.
-"""
+"""The rate limit of a subscription (docs/protocol.md, Pushing): permits in sequence, across all processes."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ SECOND_US = 1_000_000
 HORIZON_S = 2.0
 """Permits are given at most 2 s ahead, because the invocation waits for its last permit."""
 SKEW_S = 60.0
-"""A permit that is later than the horizon by more than this comes from a wrong clock, and does not count."""
+"""A permit further than this beyond the horizon does not count, because it comes from a wrong clock."""
 RATE = "rate"
 """The reason of a delivery that waits for its subscription's rate."""
 
@@ -69,10 +66,7 @@ def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> 
 
 
 async def take_permit(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
-    """Take a permit for up to *wanted* attempts of a subscription with a rate.
-
-    After throttling or repeated conflicts the permit is empty.
-    """
+    """Take a permit for up to *wanted* attempts. After throttling or repeated conflicts it is empty."""
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
         rate = await run(partial(RATE_ROWS.read, world.store, sid))

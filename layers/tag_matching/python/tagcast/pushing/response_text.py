@@ -1,7 +1,4 @@
-"""A receiver's response for display: short, with visible control characters, without secrets.
-
-See docs/http-api.md, Attempts.
-"""
+"""A receiver's response for display (docs/http-api.md, Attempts): short, printable, without secrets."""
 
 from __future__ import annotations
 
@@ -12,9 +9,7 @@ from urllib.parse import unquote, unquote_plus
 
 READ_BYTES_MAX = 4_096
 EDGE_LENGTH = 512
-"""At most 4 KiB of a response are read. If the response is not shorter, the last 512 characters are hidden, because a
-secret may be cut there.
-"""
+"""The last 512 characters of a cut response are hidden, because they may contain the beginning of a secret."""
 SHOWN_BYTES_MAX = 1_024
 REDACTED = "[redacted]"
 SECRET_PREFIX = "whsec_"

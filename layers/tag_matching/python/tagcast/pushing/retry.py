@@ -52,9 +52,9 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
 
 
 def is_retry_now(due: PendingDelivery, retry_all_at: int) -> bool:
-    """Return whether a person requested a retry of all deliveries, at *retry_all_at*, after the last attempt of *due*.
+    """Return whether *due* was last attempted before a *retry now* of all deliveries at *retry_all_at*.
 
-    The acceptance counts as an attempt.
+    Without attempts, the acceptance counts.
     """
     return (due.last_attempt_at or due.accepted_at) < retry_all_at
 

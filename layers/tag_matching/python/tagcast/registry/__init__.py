@@ -1,4 +1,1 @@
-"""Topics, subscriptions and shadows.
-
-`directory` caches a topic while its version stays the same; `shadowing` evaluates candidate filters.
-"""
+"""Topics, subscriptions and shadows. `directory` caches topics; `shadowing` evaluates candidate filters."""

@@ -104,7 +104,7 @@ class Directory:
         return self.index.get().match(message)
 
     def only(self, name: str) -> Directory:
-        """Return the topic with the subscription *name* alone, without shadows; or raise NotFoundError."""
+        """Return a directory that matches only the subscription *name*, without shadows. Raises NotFoundError."""
         subscription = self.by_name.get(name)
         if subscription is None:
             raise NotFoundError("subscription", name)
@@ -127,7 +127,7 @@ def read_topic(world: World, name: str) -> Topic:
 def publishing_directory(world: World, name: str) -> Directory:
     """Return the topic like :func:`directory_of`, or a copy up to a second old if the deployment allows it.
 
-    A deployment that allows copies acknowledges a change of the topic only when the old version is no longer in use.
+    Such a deployment acknowledges a change of the topic only when the old version is no longer in use.
     """
     known = world.memory.of(Directories).get(name)
     if known is not None and known.look.is_recent(world.clock, world.topic_known_s):

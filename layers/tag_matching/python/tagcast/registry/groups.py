@@ -10,7 +10,7 @@ from tagcast.ports import GroupQueue, World
 from tagcast.rows.lane import Filling, Lane
 
 PUBLISHED_S = 60
-"""60 s after a group's creation, the creating call and every publish that read the topic before have ended."""
+"""A group's creation, and every publish that read the topic before, has ended 60 s after the group's ``created_at``."""
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:

@@ -1,7 +1,4 @@
-"""The index of one topic version: loaded if another process stored it, otherwise built. A large index has parts.
-
-See docs/protocol.md, Wide messages.
-"""
+"""The index of a topic version, loaded or built, in parts if large (docs/protocol.md, Wide messages)."""
 
 from __future__ import annotations
 

@@ -30,10 +30,7 @@ FORGOTTEN_AT_ONCE = 25
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The live members, the digest of their common filter, and whether the group is ordered.
-
-    *shared* is None if each member has its own filter.
-    """
+    """The live members, the digest of their filter (None: each has its own), and whether the group is ordered."""
 
     members: tuple[Member, ...]
     shared: str | None
@@ -62,9 +59,9 @@ def record_heartbeat(
 ) -> tuple[Member, ...]:
     """Record a *heartbeat*, announce the change of membership, and return the live members.
 
-    *known* are the members as read. A new member makes the write *also* in the same transaction, and so does any member
-    of a group without registration. *silence_s* is how long the group outlives its last member. Raises
-    ConditionLostError if the condition of *also* failed.
+    *known* are the members as read. If the member is new, or the group is not registered, the same transaction makes
+    the write *also*. *silence_s* is how long the group outlives its last member. *is_refused*: the member differs from
+    the group. Raises ConditionLostError if the condition of *also* failed.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
@@ -95,7 +92,7 @@ def record_heartbeat(
 
 
 def _forget_gone(world: World, topic: str, group: str, others: Sequence[Member]) -> None:
-    """Delete rows of gone members, because every heartbeat reads all rows.
+    """Delete rows of members that left long ago, because every heartbeat reads all rows.
 
     The row of the member that just joined shows that the group is not silent.
     """

@@ -1,7 +1,4 @@
-"""Reads all subscriptions of a large topic in parts; a request without enough time leaves parts to the next request.
-
-See docs/protocol.md, Wide messages.
-"""
+"""Reads all subscriptions of a large topic in parts, in several requests (docs/protocol.md, Wide messages)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from tagcast.rows import stored
 from tagcast.rows.subscription import SUBSCRIPTIONS, KeptSubscription, KeptSubscriptions
 
 READ_FOR_S = 3.0
-"""A publish reads a large topic for at most 3 s, because it must then store the read part and answer."""
+"""A publish reads a large topic for at most 3 s, because it must then store these subscriptions, and answer."""
 READ_AT_ONCE = 1_000
 FORMAT = "tagcast-reading-1"
 

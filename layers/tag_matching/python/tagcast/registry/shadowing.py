@@ -1,6 +1,4 @@
-"""Evaluates shadows while messages are published. The verdict of a shadow is compared with the active filter, and never
-affects deliveries.
-"""
+"""Evaluates shadows while messages are published. Their verdicts are only compared with the active filters."""
 
 from __future__ import annotations
 

@@ -125,9 +125,9 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest) -> Subscript
 
 
 def valid_filter(world: World, filter: Mapping[str, object] | None) -> dict[str, object] | None:
-    """Return *filter* in its canonical form.
+    """Return *filter* in its canonical form; None is no filter.
 
-    Raises InvalidFilterError, also for a function of the service, because such a function is never invoked.
+    Raises InvalidFilterError, also for a function that the guard refuses.
     """
     made = canonical(filter)
     if made is not None and made["kind"] == "function":

@@ -92,10 +92,7 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 def delete_subscription(
     world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
 ) -> None:
-    """Delete the subscription with the writes *also*, by default those of its registrations.
-
-    A worker cancels pending deliveries. The id is never reused.
-    """
+    """Delete the subscription, with *also* (default: its registrations). Its pending deliveries are cancelled later."""
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)

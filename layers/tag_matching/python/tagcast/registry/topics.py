@@ -30,7 +30,7 @@ from tagcast.topic_settings import RETENTION_S_MAX
 
 RETAINED_MAX, PAGES_MAX = 10_000, 10
 COUNTERS_LIFE_S = 4 * 366 * 86_400
-"""Longer than the default retention of the archive (three years)."""
+"""The counters of a deleted topic stay for 4 years, longer than the archive's default retention (three years)."""
 
 
 def put_topic(
@@ -41,10 +41,9 @@ def put_topic(
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings. Return it, and whether it is new.
 
-    *if_match* is the required version, NO_VERSION if the topic must not exist; otherwise raises
-    PreconditionFailedError. Raises ConflictError if the ordering would change while messages are retained, or if the
-    events topic is missing or has an events topic itself. Raises InvalidRequestError if a topic names itself as its
-    events topic.
+    *if_match* is the required version, NO_VERSION if the topic must not exist. Raises PreconditionFailedError for
+    another version. Raises ConflictError if the ordering would change while messages are retained, or if the events
+    topic is missing or has an events topic. Raises InvalidRequestError if a topic names itself as its events topic.
     """
 
     def attempt() -> tuple[Topic, bool]:
@@ -106,10 +105,9 @@ def _has_ordered_messages(world: World, name: str) -> bool:
 
 
 def _events_check(world: World, topic: Topic) -> tuple[Write, ...]:
-    """Return a condition for the write of *topic*: its events topic exists and has no events topic itself.
+    """Return a condition for the write of *topic*: its events topic exists and has no events topic.
 
-    Raises InvalidRequestError if a topic names itself. Raises ConflictError if the events topic does not exist, or has
-    an events topic.
+    Raises InvalidRequestError if a topic names itself. Raises ConflictError if the condition is not met now.
     """
     name = topic.settings.events_topic
     if name is None:

@@ -1,7 +1,4 @@
-"""Waiting requests: each takes a place of its topic, so that one topic's requests never block those of other topics.
-
-See docs/http-api.md, Waiting.
-"""
+"""Waiting requests take places of their topic, so that no topic blocks another (docs/http-api.md, Waiting)."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ LEFT_LATE_S = 10
 def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterator[None]:
     """Take a place of *topic* for a wait of up to *wait_s*. Raises ThrottledError if no place is free.
 
-    A fault while the place is left loses no result of the wait, because the place becomes free by itself.
+    If the place cannot be given back, the result of the wait is not lost: the place becomes free later.
     """
     place = _taken(world, topic, kind, wait_s)
     try:

@@ -1,8 +1,8 @@
 """Expires deliveries on sleeping lanes and in the retained lists.
 
 The workers of awake lanes expire the heads of those lanes. Sleeping lanes take turns here, with one page of rows per
-turn, so that no lane waits for the long backlog of another lane. Topics take turns, too: each sweep continues after the
-last topic of the previous sweep.
+turn. So no lane waits for the long backlog of another. Topics take turns, too: each sweep continues after the last
+topic of the previous sweep.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from tagcast.rows.message import MESSAGES, MessageRow
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
-"""At most 10 pages without an expired delivery are read, because a changed retention breaks the order of expiry."""
+"""The reading of a backlog ends after 10 pages without an expired delivery.
+
+One such page is not the end: after a change of the retention, deliveries are not in the order of their expiry.
+"""
 RETAINED_PAGE, TOPIC_S = 50, 20.0
 REACH = 1_000
 """A due row is looked up among the first 1,000 rows of a backlog. Later rows are left to the lane."""
@@ -228,10 +231,7 @@ def _expire_message(
     owners: Mapping[int, Subscription],
     known: MessageRow,
 ) -> int:
-    """Expire the pending deliveries of a message, publish the dead letters of *owners*, and complete the message.
-
-    Return the number of expired deliveries.
-    """
+    """Expire and complete a message; publish the dead letters of *owners*. Return the number of expired deliveries."""
     message, row, store = known.message, known, world.store
     for _ in range(TRIES_MAX):
         enqueued = row.map.enqueued

@@ -21,7 +21,7 @@ from tagcast.rows.lane_transitions import restart
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
-"""The maximum of lanes in a page, of lanes of a shard per sweep (most overdue first), and of heads that are read."""
+"""The most lanes in a page, lanes of a shard per sweep (most overdue first), and heads that are read."""
 ANY_TIME = 1 << 53
 SOON_S = 3_600
 """Deliveries that expire within this time count as expiring soon."""

@@ -1,8 +1,8 @@
 """Repairs from the table's stream: repeats every send to the queue and every start of a workflow.
 
-The relay lists the entries that the queue does not accept, and the sweep sends listed entries again in id order. A list
-is written only while the queue is unavailable. If the table is unavailable, too, the search later finds the message.
-See docs/protocol.md, Invariants, 1.
+The relay lists the entries that the queue does not accept, and the sweep sends listed entries in id order. A list is
+written only while the queue is unavailable. If the table is unavailable, too, the search later finds the message
+(docs/protocol.md, Invariants, 1).
 """
 
 from __future__ import annotations

@@ -98,10 +98,7 @@ def _topics(world: World) -> dict[str, str]:
 
 
 def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[GroupQueue]:
-    """Return the *queues* that have no group in *topic*, and that no worker is emptying.
-
-    *topic* is None if it was deleted.
-    """
+    """Return the *queues* without a group in *topic* (None: deleted topic) that no worker is emptying."""
     if topic is None:
         return queues
     owner = read_topic(world, topic)

@@ -1,10 +1,9 @@
-"""The search for pending messages that no due row, no queue and no list contains.
+"""The search for pending messages that are in no due row, queue or list.
 
-The search finds messages whose first round never ended, because queue and table failed, and expired messages that are
-still pending. It scans the messages table, one part in each sweep. A pass begins six hours after the start of the
-previous pass, or directly after a pass that takes longer. The search needs no index and does not write to other
-messages. Its duration and cost by message rate are in docs/limits.md, The search. A slow search loses nothing, because
-the rows of a pending message have no time to live.
+The search finds messages whose first round never ended, because queue and table failed. It also finds expired messages
+that are still pending. It scans the messages table, one part in each sweep. A pass begins six hours after the start of
+the previous pass, or directly after a longer pass. A slow search loses nothing, because the rows of a pending message
+have no time to live. Duration and cost are in docs/limits.md, The search.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ async def sweep(world: World, budget_s: float) -> SweepResult:
 
 
 def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> tuple[Coroutine[None, None, None], ...]:
-    """Return the parts. No part adds to a result in the statement that awaits, because other parts add meanwhile."""
+    """Return the parts, which run concurrently. Each adds to a result only after the statement that awaits."""
     sending = Sending(world)
 
     async def heads() -> None:

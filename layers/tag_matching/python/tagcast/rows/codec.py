@@ -55,7 +55,7 @@ class Codec(Generic[_T]):
 
     @cached_property
     def _readers(self) -> dict[str, Read]:
-        """Return the reader of each scalar field. Types are resolved at the first use, not at the import."""
+        """The reader of each scalar field. Types are resolved at the first use, not at the import."""
         hints = get_type_hints(self._kind)
         found: dict[str, Read] = {}
         for each in fields(self._kind):  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ class Codec(Generic[_T]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of all attributes."""
+        """The names of all attributes."""
         return (*(name for part in self._parts.values() for name in part.names), *self._readers)
 
     def attributes(self, value: _T) -> dict[str, _Value | None]:

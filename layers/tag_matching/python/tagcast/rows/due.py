@@ -200,10 +200,7 @@ def due_change(known: PendingDelivery, changed: PendingDelivery) -> Put:
 
 
 def due_reschedule(known: PendingDelivery, changed: PendingDelivery) -> tuple[Write, ...]:
-    """Return the writes that move a delivery to the position of *changed*.
-
-    They fail if another attempt was counted since the read.
-    """
+    """Return the writes that move a delivery to *changed*. They fail if another attempt was counted since."""
     if changed.key == known.key:
         return (due_change(known, changed),)
     return due_delete_as_read(known), due_put(changed)

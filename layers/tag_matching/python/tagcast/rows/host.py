@@ -17,9 +17,7 @@ from tagcast.tables import ABSENT, Put, Row, Table, Value
 
 @lru_cache(maxsize=4096)
 def host_of(endpoint: Endpoint) -> str:
-    """Return the unit of failure that endpoints share.
-
-    It is the scheme, host and port of a URL, or the whole target of another endpoint, such as a queue or a function.
+    """Return the unit of failure that endpoints share: scheme, host and port of a URL, or another endpoint's target.
 
     >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
     'https://example.com'
@@ -86,7 +84,7 @@ def host_put(known: Host | None, changed: Host) -> Put:
 
 
 def read_host(store: Store, name: str) -> Host | None:
-    """Return the state of a host that did not answer recently, or None if the host has no row."""
+    """Return the state of a host that did not answer recently, or None without a row."""
     row = store.get(host_key(name))
     return None if row is None else HOSTS.value_of(row)
 

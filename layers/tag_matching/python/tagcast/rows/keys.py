@@ -43,10 +43,7 @@ def name_key(topic: str, ordinal: int) -> Key:
 
 
 def version_key(topic: str, ordinal: int, version: int) -> Key:
-    """Return the key of one version of a filter.
-
-    The newest version comes first, because the key has the distance to the largest version.
-    """
+    """Return the key of one version of a filter. Newer versions have lower keys, so that they come first."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{VERSION_MAX - version:010d}")
 
 

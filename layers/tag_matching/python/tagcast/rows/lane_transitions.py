@@ -37,10 +37,9 @@ def append_after(lane: Lane, appended: int) -> Update:
 
 
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
-    """Return the write that adds messages to a lane.
+    """Return the write that adds messages to a lane that is claimed, or whose next attempt is not after theirs.
 
-    Use this write if the lane is claimed, or if its next attempt is not later than the messages are due. The write
-    fails if a worker planned the next attempt without these messages.
+    The write fails if a worker planned the next attempt without these messages.
     """
     joined = _append_messages(lane, message_ids)
     return _update(joined, _unplanned(lane), "appended", "joined")
@@ -209,10 +208,7 @@ def _update(lane: Lane, expect: Expectation, *sets: str) -> Update:
 
 
 def _same_generation(lane: Lane) -> Expectation:
-    """Return the condition that the lane was not blocked, resumed or skipped since the read.
-
-    Batches may have joined.
-    """
+    """Return the condition: not blocked, resumed or skipped since the read. Batches may have joined."""
     return _expect(lane, "state", "generation")
 
 

@@ -121,10 +121,7 @@ def _unsent_key(entry: QueueEntry) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The progress of the current pass of the search, and the beginning of the pass.
-
-    If *cursor* is None, the pass is finished.
-    """
+    """The progress of the search's current pass, and its beginning. If *cursor* is None, the pass is finished."""
 
     cursor: str | None = None
     began_at: int | None = None
@@ -132,10 +129,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The sweep's progress. It continues with the retained messages of the topics after *topic*.
-
-    *search* is the present pass of the search.
-    """
+    """The sweep's progress: the last *topic* whose retained messages were checked, and the pass of the *search*."""
 
     topic: str = ""
     search: Pass = Pass()

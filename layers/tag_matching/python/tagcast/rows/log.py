@@ -1,7 +1,4 @@
-"""The later rows of a message, each written once: rounds, ends and late entries.
-
-See docs/tables.md, A message's rows.
-"""
+"""The later rows of a message (docs/tables.md), each written once: rounds, ends and late entries."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ ENDS_MAX = 97
 END_S = 30 * 86_400
 """Rows of ends outlive the message's own row. Without them the delivery would be pending again."""
 ROW_BYTES_MAX = 300_000
-"""The outcomes of a round never make a row larger than this."""
+"""The most bytes of a row with a round. Outcomes are shortened or dropped to fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +72,9 @@ def _origin_in(row: Attributes) -> Origin:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of one delivery that has a row of its own, because the row of the round does not store it.
+    """The end of one delivery in a row of its own.
 
-    The delivery ended before or after the round was stored, or it ended undelivered in the round, with a history.
+    The delivery ended before or after its round was stored, or it ended undelivered in the round, with a history.
     """
 
     origin: Origin
@@ -268,10 +265,7 @@ def enqueued_put(row: MessageRow, ordinal: int) -> Put:
 
 
 def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write, ...]:
-    """Return the writes that add an entry to a message with a body.
-
-    They fail if the body is gone or another late entry was added.
-    """
+    """Return the writes that add a late entry. They fail if the body is gone or another late entry was added."""
     late = LATE.put(Late(Origin.of(row), ordinal, added), *row.names, ordinal, expect={"pk": ABSENT})
     changes: dict[str, Value] = {"late": row.late + 1, "pending": 1}
     has_body: dict[str, Value | Absence] = {"kept": 1} if row.is_kept else {"pending": 1}

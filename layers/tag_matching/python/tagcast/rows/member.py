@@ -86,10 +86,7 @@ def member_delete(topic: str, group: str, member: Member) -> Delete:
 
 
 def renewal(known: Registration, now: int) -> Update:
-    """Return the write that records a new member.
-
-    The write fails if another member joined or the group was deleted after *known* was read.
-    """
+    """Return the write that records a new member. It fails if another joined or the group was deleted since *known*."""
     return Update(_key(known), {"renewed_at": max(now, known.renewed_at + 1)}, expect={"renewed_at": known.renewed_at})
 
 

@@ -87,24 +87,21 @@ class MessageRow:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Return the names of topic and message."""
+        """The names of topic and message."""
         return self.message.topic, self.message.message_id
 
     @property
     def is_wide(self) -> bool:
-        """Return whether the message has several sections."""
+        """Whether the message has several sections."""
         return bool(self.bounds)
 
     @property
     def size(self) -> int:
-        """Return the approximate number of bytes of the message's row."""
+        """The approximate number of bytes of the message's row."""
         return len(self.message.draft.body) + len(self.map.matched)
 
     def of(self, audience: Audience) -> frozenset[int]:
-        """Return the ordinals of the map that a queue entry for *audience* covers.
-
-        Late entries have no round.
-        """
+        """Return the ordinals that a queue entry for *audience* covers. Late entries are not included."""
         matched = self.map.matched - self.map.added_later.keys()
         match audience:
             case Audience.EVERYBODY:
@@ -116,7 +113,7 @@ class MessageRow:
 
     @property
     def audiences(self) -> tuple[Audience, ...]:
-        """Return the audiences with separate rounds in the rows that were read."""
+        """The audiences with separate rounds in the rows that were read."""
         halves = (Audience.IN_ORDER, Audience.APART)
         return halves if self.is_split and all(map(self.of, halves)) else (Audience.EVERYBODY,)
 
@@ -278,7 +275,6 @@ _DRAFTS = Codec(
 
 
 def _message_row(value: MessageRow) -> dict[str, Value]:
-    """Return the row of an accepted message."""
     message, draft, matched = value.message, value.message.draft, value.map.matched
     # A row says of all and of none in fewer bytes.
     some_in_order = value.in_order if value.in_order != matched else frozenset()

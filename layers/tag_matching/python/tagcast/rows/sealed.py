@@ -70,10 +70,7 @@ def exchange_rows(store: Store, until: int, limit: int) -> list[Row]:
 
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
-    """Return the writes that store a subscription's secrets.
-
-    The caller writes their token to the subscription's row in the same transaction.
-    """
+    """Return the writes of a subscription's secrets. Write their token to the subscription in the same transaction."""
     put = SECRETS.put(sealed, topic, name)
     if sealed.formers_until is None:
         return (put,)

@@ -94,10 +94,7 @@ def shadow_delete(shadow: Shadow) -> Delete:
 
 
 def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: str, now: int) -> Update:
-    """Return the write that adds *counts*.
-
-    *message_id* is the id of any counted message. It spreads the writes over shards.
-    """
+    """Return the write that adds *counts*. *message_id* (of any counted message) selects the shard."""
     shard = crc32(message_id.encode()) % COUNT_SHARDS
     added = {comparison.value: count for comparison, count in counts.items() if count}
     return Update(shadow_count_key(partition, shard), {"ttl": now // 1000 + COUNTS_LIFE_S}, add=added)

@@ -1,7 +1,4 @@
-"""The state map of one message: a fold of its rows, each of which is written once.
-
-See docs/semantics.md, The state map, and docs/tables.md.
-"""
+"""The state map of one message, folded from its rows (docs/semantics.md, The state map; docs/tables.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads values from the tables by name: ``stored.lane(...)``, ``stored.accepted(...)``, ``stored.dues(...)``.
 
-Some functions return raw rows, to be decoded one by one, so that one corrupt row does not hide the others.
+Some functions return raw rows, which the caller decodes one by one. So one corrupt row does not hide the others.
 """
 
 from __future__ import annotations
@@ -28,19 +28,16 @@ from tagcast.tables import Key, Row, Table
 accepted = MESSAGES.read
 """Returns an accepted message, with its first rounds if it is narrow; None after its receipt expired."""
 lane, topic, subscription = LANES.read, TOPICS.read, SUBSCRIPTIONS.read
-"""A lane is None while it is active."""
+"""Read a lane (None while it is active), a topic, or a subscription."""
 KEYS_AT_ONCE = 100
 ORDINAL_MAX = 10**10 - 1
 """The largest ordinal that a key can contain."""
 ROWS_AT_ONCE = 1_000
-"""All subscriptions of a large topic at once may not fit into a function's memory. One has up to 70 KB."""
+"""Rows read at once. A subscription has up to 70 KB, so all of a large topic may not fit into memory."""
 
 
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its whole state map, folded from all of its rows.
-
-    Return None if the receipt expired, or if a wide message is surely pending.
-    """
+    """Return a message with its whole state map. Return None without a receipt, or if it is wide and surely pending."""
     pk = keys.message_key(topic, message_id).pk
     rounds = store.query(Table.MESSAGES, pk, sk_from="MSG")
     if not rounds or rounds[0]["sk"] != "MSG":
@@ -54,7 +51,7 @@ def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | No
 def _is_surely_pending(store: Store, row: MessageRow, rounds: Sequence[Row]) -> bool:
     """Return whether a section has no row of its round, or one of a hundred deliveries has no end.
 
-    Otherwise each batch of ends of a message with 100,000 failures would read all earlier ends again.
+    Without this check, each batch of ends of a message with 100,000 failures would read all earlier ends again.
     """
     if len(rounds) < len(row.bounds):
         return True
@@ -65,10 +62,7 @@ def _is_surely_pending(store: Store, row: MessageRow, rounds: Sequence[Row]) -> 
 
 
 def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
-    """Return a message, or a section of a message, folded with the rows *beside* the message's own row.
-
-    Rows of other sections are ignored.
-    """
+    """Return a message, or one section, folded with its other rows *beside* it. Rows of other sections are ignored."""
     ends: dict[int, Entry] = {}
     enqueued, late = set[int](), dict[int, AddedLater]()
     rounds: dict[int, dict[Audience, RoundRow]] = {}
@@ -117,10 +111,7 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a message with the complete section of subscription *ordinal*.
-
-    A section is returned even if the subscription has no entry in it.
-    """
+    """Return a message with the complete section of *ordinal*, with or without an entry; None if it is missing."""
     return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 
@@ -163,7 +154,7 @@ def _all(store: Store, wanted: Sequence[Key]) -> dict[Key, Row]:
 
 
 def read_again(store: Store, row: MessageRow) -> MessageRow | None:
-    """Return the current state of *row*, including ends."""
+    """Return the current state of *row*, including ends; None if its receipt expired."""
     found = accepted(store, *row.names)
     return None if found is None else with_ends(store, found, row.section)
 
@@ -171,8 +162,8 @@ def read_again(store: Store, row: MessageRow) -> MessageRow | None:
 def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
     """Return the messages of a queue entry, at most 100, in order; missing ones are left out.
 
-    The entry names narrow messages, or one section (*number*) of wide messages. A missing section is left out. Separate
-    rows are read only if a delivery ended before its first round was stored, or if there are late entries.
+    The entry names narrow messages, or the section *number* of wide messages. Separate rows are read only if a delivery
+    ended before its first round was stored, or if there are late entries.
     """
     rows = messages(store, topic, message_ids)
     if number is None:
@@ -300,10 +291,7 @@ def members(store: Store, topic: str, group: str) -> list[Member]:
 
 
 def registrations(store: Store, topic: str, group: str) -> list[Registration]:
-    """Return the subscriptions that a group's heartbeats created.
-
-    There is one subscription with the group's name, or one subscription for each member.
-    """
+    """Return the subscriptions that a group's heartbeats created: one for the group, or one for each member."""
     return [
         REGISTRATIONS.value_of(row) for row in _between(store, *keys.all_like(keys.registration_key(topic, group, "")))
     ]
@@ -386,7 +374,7 @@ def _names(store: Store, between: tuple[Key, Key]) -> dict[int, str]:
 
 
 def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
-    """Return the name of one subscription from the history of its filter."""
+    """Return the name of one subscription from the history of its filter; None if the history expired."""
     rows = _between(store, *_versions(topic, ordinal, ordinal), limit=1)
     return next((text(row, "name") for row in rows), None)
 
@@ -402,10 +390,7 @@ def version_rows(store: Store, topic: str, first: int, last: int, at_once: int) 
 
 
 def filter_history(store: Store, topic: str, ordinal: int, limit: int, before: int | None) -> list[FilterVersion]:
-    """Return at most *limit* versions of one subscription's filter, newest first.
-
-    If *before* is given, only versions below *before* are returned.
-    """
+    """Return at most *limit* versions of a subscription's filter, newest first, below *before* if given."""
     low, high = _versions(topic, ordinal, ordinal)
     low = low if before is None else keys.version_key(topic, ordinal, before - 1)
     return [FILTER_VERSIONS.value_of(row) for row in _between(store, low, high, limit)]

@@ -155,10 +155,7 @@ def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_versi
 
 
 _NOT_KEPT = ("pk", "sk", "secret")
-"""Attributes that directories omit.
-
-Only a group's row has a secret, for receipt handles; publishing does not need it.
-"""
+"""Attributes that directories omit. Only a group has ``secret`` in its row; publishing does not need it."""
 
 
 class KeptSubscription(NamedTuple):

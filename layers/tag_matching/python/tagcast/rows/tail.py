@@ -76,10 +76,7 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True)
 class TopicWatch:
-    """A watched topic. It has been watched since *since* without a break.
-
-    The watch ends at *until* unless a request extends it.
-    """
+    """A topic watched without a break since *since*. The watch ends at *until* unless a request extends it."""
 
     topic: str
     topic_id: str

@@ -65,10 +65,7 @@ DIRECTORY = RowFormat[Listed](
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of a deleted topic.
-
-    A later topic of the same name continues them, so it reuses no version or ordinal.
-    """
+    """The counters of a deleted topic. A later topic of its name continues them, and reuses no version or ordinal."""
 
     subscriptions_version: int = 0
     next_ordinal: int = 0
@@ -106,10 +103,7 @@ def counters_delete(topic: str, known: Counters | None) -> Delete:
 
 
 def settings_update(known: Topic, changed: Topic) -> Update:
-    """Return a conditional write of the *changed* settings.
-
-    It fails if the topic was changed or replaced after *known* was read.
-    """
+    """Return the write of the *changed* settings. It fails if the topic was changed or replaced since *known*."""
     row = TOPICS.row_of(changed)
     names = (*SETTINGS.names, "updated_at")
     settings = {name: row[name] for name in names if name in row}
@@ -118,10 +112,7 @@ def settings_update(known: Topic, changed: Topic) -> Update:
 
 
 def events_check(events_topic: str) -> Check:
-    """Return the check that *events_topic* exists and has no events topic itself.
-
-    Therefore topics cannot name each other in a circle, whichever topic is written first.
-    """
+    """Return the check that *events_topic* exists and has no events topic. So topics never form a circle."""
     return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
 

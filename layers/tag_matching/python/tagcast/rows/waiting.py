@@ -14,10 +14,7 @@ KEPT_S = 3_600
 
 
 class WaitingFor(StrEnum):
-    """The event that a request waits for.
-
-    Each kind has its own places. The attribute name of a place begins with the kind's value.
-    """
+    """The event that a request waits for. The names of its places begin with its value."""
 
     MESSAGES = "pull"
     EVENTS = "tail"

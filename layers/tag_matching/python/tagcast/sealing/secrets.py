@@ -1,7 +1,4 @@
-"""Encrypts the secrets of a subscription when it is stored, and decrypts them again.
-
-See docs/protocol.md, Secrets.
-"""
+"""Encrypts the secrets of a subscription for storage, and decrypts them (docs/protocol.md, Secrets)."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
 class _Known:
     """The current and previous secrets of a subscription, and the monotonic time of their decryption.
 
-    *last* is the last subscription that got these secrets: as read, and with its secrets.
+    *last* is the subscription that last got these secrets: as read, and with its secrets.
     """
 
     opened_s: float

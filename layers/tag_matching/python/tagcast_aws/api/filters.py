@@ -142,10 +142,7 @@ class FilterTestAnswer(TypedDict):
 
 
 def filter_faults(value: object) -> list[Fault]:
-    """Return the faults that the filter compiler finds in *value*.
-
-    Pointers are relative to the body with the filter.
-    """
+    """Return the faults of a filter. Pointers are relative to the body that contains the filter."""
     if not isinstance(value, dict):
         return []
     try:

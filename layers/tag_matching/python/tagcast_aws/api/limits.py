@@ -31,7 +31,7 @@ REQUEST_BYTES_MAX = 4 * 1024 * 1024
 BATCH_MAX = 100
 FAULTS_MAX = 100
 FAULT_TEXT_LENGTH_MAX, ERRORS_BYTES_MAX = 1_100, 20_000
-"""The maximum length of a detail or pointer, and the size at which the errors of a problem end.
+"""The most characters of a detail or pointer, and the size of errors after which a problem lists no more.
 
 So the problems of 100 items fit into an answer: Lambda's limit is 6 MB.
 """
@@ -59,12 +59,9 @@ ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
 
 PULLED_MAX, PULL_WAIT_S_MAX = 32, 20
 PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
-"""A pull ends at the first size. The second size is the maximum of an answer, because of Lambda's limit."""
+"""A pull ends at the first size. The second is the most that an answer may have, because of Lambda's limit."""
 PULLED_AROUND_BYTES_MAX = 128 * 1024
-"""The maximum size of a pulled message without its body.
-
-This size includes tags, keys, the handle, and properties with seven escaped bytes per byte.
-"""
+"""The most bytes of a pulled message without its body, with seven escaped bytes for a byte of its properties."""
 VISIBILITY_TIMEOUT_S_MIN, VISIBILITY_TIMEOUT_S_DEFAULT, VISIBILITY_TIMEOUT_S_MAX = 10, 60, HIDDEN_S_MAX
 TAIL_WAIT_S_MAX = 20
 HANDLES_MAX, HANDLE_LENGTH_MAX = 100, 2_048

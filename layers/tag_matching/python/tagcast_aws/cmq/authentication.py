@@ -17,7 +17,7 @@ from tagcast_aws.cmq.signature import SIGNATURE, is_signed
 KEPT_S = 50.0
 """Seconds for which a process caches the keys, so that a revoked key is refused everywhere within a minute."""
 UNKNOWN_KEPT_S = 5.0
-"""Seconds until an unknown key is looked up again. So unknown keys cause at most one read in this time."""
+"""Seconds until an unknown key is looked up again, so that unknown keys cause few reads."""
 
 
 class Secret(Protocol):

@@ -11,7 +11,7 @@ from tagcast_aws.api.http.authorization import EVERY_TOPIC
 KEYS_MAX, REVOKED_KEPT = 100, 50
 KEY_TOPICS_MAX, KEY_TOPIC_LENGTH_MAX = 3, 64
 NOTE_BYTES_MAX = 64
-"""With notes of this size, all keys fit into the 64 KiB of one secret."""
+"""The most bytes of a note. With such notes, all keys fit into the 64 KiB of one secret."""
 SECRET_ID_PREFIX = "AKID"
 
 
@@ -58,7 +58,7 @@ class KeyRing:
         return json.dumps({"keys": keys}, ensure_ascii=False, separators=(",", ":"))
 
     def find(self, secret_id: str) -> CmqKey | None:
-        """Return the key with this id, revoked or not."""
+        """Return the key with this id, revoked or not; None if it is unknown."""
         return next((key for key in self.keys if key.secret_id == secret_id), None)
 
     @property

@@ -13,9 +13,9 @@ NONCE_DIGITS_MAX = 19
 TIMESTAMP_DIGITS_MAX = 11
 
 BODY_BYTES_MIN, BODY_BYTES_MAX, BODY_BYTES_ASKED_MAX = 1024, 64 * 1024, 1024 * 1024
-"""The bounds of a topic's body size, and the largest request.
+"""The bounds of a topic's body size, and the largest size that a request may name: the default of Java programs.
 
-Java programs request the last value by default, and get the second value.
+A request for more than the second bound gets the second bound.
 """
 BATCH_MAX, BATCH_BYTES_MAX = 16, 1024 * 1024
 TAGS_MAX, TAG_LENGTH_MAX = 5, 16

@@ -17,8 +17,8 @@ _SHA256 = "HmacSHA256"
 def string_to_sign(form: Form, *, leaves_out: bool = False) -> str:
     """Return the text that a client signs: method, host, path, and all other parameters in byte order.
 
-    After sorting, a dot replaces each underscore in the names. With *leaves_out*, a POST is signed without values that
-    begin with an at sign, as the Python and PHP clients do.
+    After sorting, a dot replaces each underscore in the names. With *leaves_out*, values of a POST that begin with an
+    at sign are not signed, as in the Python and PHP clients.
 
     >>> string_to_sign(Form("GET", "example.test:80", "/", {"b_1": "x y", "a": "@", "Signature": "s"}, 0))
     'GETexample.test:80/?a=@&b.1=x y'
@@ -45,6 +45,9 @@ def signature(text: str, secret_key: str, method: str | None) -> str:
 
 
 def is_signed(form: Form, secret_key: str, *, leaves_out: bool = False) -> bool:
-    """Return whether the form has the signature of this key; compares in constant time."""
+    """Return whether the form has the signature of this key, with *leaves_out* as in :func:`string_to_sign`.
+
+    The comparison takes constant time.
+    """
     wanted = signature(string_to_sign(form, leaves_out=leaves_out), secret_key, form.parameters.get("SignatureMethod"))
     return hmac.compare_digest(wanted.encode(), form.parameters.get(SIGNATURE, "").encode())

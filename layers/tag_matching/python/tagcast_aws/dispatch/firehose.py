@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from mypy_boto3_firehose.type_defs import RecordTypeDef
 
 PARCEL_BYTES_MAX = 900 * 1024
-"""Firehose takes 1,000 KiB and bills each record in steps of 5 KB, so lines share a record.
+"""The most bytes of lines in a record. Firehose takes 1,000 KiB, and bills each record in steps of 5 KB.
 
-The bound applies before deflation, because some lines do not shrink.
+The lines are counted before deflation, because some lines do not shrink.
 """
 REQUEST_PARCELS_MAX = 4
 """Firehose takes at most 4 MiB in a request."""
@@ -48,16 +48,13 @@ class RecordBatch:
     places: list[int] = field(default_factory=list)
 
     def deflated(self) -> bytes:
-        """Return the lines as a member of a gzip file, deterministic."""
+        """Return the lines as one member of a gzip file. Equal lines give equal bytes."""
         return gzip.compress(self.content, DEFLATION, mtime=0)
 
 
 @dataclass(frozen=True, slots=True)
 class FirehoseArchive:
-    """Puts records into the delivery stream of their kind.
-
-    *bodies* are patterns of topics whose bodies are archived.
-    """
+    """Puts records into the delivery stream of their kind. Topics that match *bodies* archive their bodies."""
 
     client: FirehoseClient
     streams: Mapping[RecordKind, str]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
 
 RETENTION_S = 4 * 86_400
-"""Longer than a message's life (a day) plus its longest visibility timeout (half a day)."""
+"""Entries stay for 4 days, longer than a message's life (a day) and its longest visibility timeout (half a day)."""
 _ABSENT = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
 
@@ -80,8 +80,7 @@ class SqsGroupQueues:
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send all in order; return entries that were not accepted, and all later entries of their message groups.
 
-        No entry may be accepted behind a refused entry of its group, because a member would receive the later entry
-        first.
+        No entry is accepted behind a refused entry of its group: a member would receive it first.
         """
         own = SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered, strict=True)
         return own.send(entries)

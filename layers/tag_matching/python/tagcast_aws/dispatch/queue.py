@@ -40,9 +40,9 @@ class SqsQueue:
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send all in order, at most ten per request; return the entries that were not accepted, in order.
 
-        After a failed entry, later requests send no entry of its group. Later entries in the same request may have been
-        accepted, but count as not accepted, so that a repetition sends these entries again. If a request gets no
-        response, later requests are not tried, because the queue is unavailable, and the caller's time is short.
+        After a failed entry, later requests send no entry of its group. Later entries in the same request count as not
+        accepted, even if they were, so a repetition sends them again. If a request gets no response, the queue is
+        unavailable: no further request is sent, because the caller has little time.
         """
         lost: list[QueueEntry] = []
         broken: set[str] = set()

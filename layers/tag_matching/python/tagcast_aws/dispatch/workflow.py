@@ -21,7 +21,7 @@ class StepFunctionsWorkflow:
         self._logger = logger
 
     def start(self, topic: str, subscription_id: str, generation: str) -> bool:
-        """Start redelivery. An existing execution of that name is a success. After a failure, relay and sweep retry."""
+        """Start redelivery; return whether it started or runs already. If not, relay and sweep start it later."""
         task = {"topic": topic, "subscription_id": subscription_id, "generation": generation, "rounds": 0}
         try:
             self._client.start_execution(

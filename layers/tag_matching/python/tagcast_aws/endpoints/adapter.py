@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import SocketFactoryType
 
 THREADS_MAX = SLOTS + 100
-"""One thread for each push in flight, and some for look-ups and calls whose push has timed out.
-
-Lambda allows 1,024 threads.
-"""
+"""A thread for each push in flight, and some for look-ups and calls that outlast their push. Lambda allows 1,024."""
 
 OF_THE_SERVICE = "is a function of the service"
 OF_A_GROUP = "is the queue of a group"
@@ -41,10 +38,11 @@ def threads_for_pushes() -> ThreadPoolExecutor:
 class AdapterEnvironment:
     """The environment of adapters. None for *make_tls*, *lookup* or *make_client* means the real function.
 
-    *make_tls* creates TLS contexts, *lookup* resolves a host name, *make_client* has the signature of ``boto3.client``,
-    *make_socket* has the signature of aiohttp's socket factory. All protocols share *threads*, because a push needs
-    one thread at a time. *account* owns the topics; *sign* signs with the service's keys. Functions named
-    *own_functions…* are never invoked, and queues named *own_queues…* are never written to.
+    - *make_tls* creates TLS contexts, and *lookup* resolves a host name. *make_client* has the signature of
+      ``boto3.client``, and *make_socket* that of aiohttp's socket factory.
+    - All protocols share *threads*, because a push needs one thread at a time.
+    - *account* owns the topics; *sign* signs with the service's keys.
+    - Functions named *own_functions…* are never invoked, and queues named *own_queues…* are never written to.
     """
 
     clock: Clock

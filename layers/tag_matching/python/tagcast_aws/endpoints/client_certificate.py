@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOT
 _KEYS = frozenset(("PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"))
 _CERTIFICATE = "CERTIFICATE"
 _PARAMETERS = "EC PARAMETERS"
-"""OpenSSL may write this block before a key. The key names its curve itself."""
+"""OpenSSL may write this block before a key. The key names its curve."""
 _ENCRYPTED = "ENCRYPTED"
 CERTIFICATE, PRIVATE_KEY = "certificate", "private_key"
 _MISFITS = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
@@ -57,10 +57,7 @@ def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificat
 
 
 def present(context: ssl.SSLContext, pem: str) -> None:
-    """Make connections of *context* present the certificate in *pem*. Its key is never in a file after the call.
-
-    Raises ssl.SSLError.
-    """
+    """Make connections present the certificate in *pem*. Its key is in no file afterwards. Raises ssl.SSLError."""
     with _readable(pem.encode()) as path:
         # With a password given, OpenSSL does not ask at a terminal.
         context.load_cert_chain(path, password="")

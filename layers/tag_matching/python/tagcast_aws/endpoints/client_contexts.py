@@ -14,7 +14,7 @@ from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.client_certificate import present
 
 CONTEXTS_MAX = 64
-"""Each context has its own copy of the trusted issuers: nearly a megabyte, and some 20 ms to create."""
+"""The most cached contexts. Each has its own trusted issuers: nearly a megabyte, and some 20 ms to create."""
 
 
 class _Load(NamedTuple):

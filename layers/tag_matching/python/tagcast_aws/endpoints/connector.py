@@ -27,7 +27,7 @@ WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
 
 
 INTERIM_MAX = 16
-"""Interim answers (1xx) before an answer; aiohttp itself reads any number of them, without a pause."""
+"""The most interim answers (1xx) before an answer. aiohttp would read any number of them, without a pause."""
 READ_BYTES = 16_384
 
 
@@ -65,7 +65,7 @@ class BoundedConnector(aiohttp.TCPConnector):
 class KeepingConnector(BoundedConnector):
     """A connection pool that also counts idle connections. It closes some idle connections before it exceeds its limit.
 
-    aiohttp itself counts only connections in use, so a large number of endpoints would exhaust the file descriptors.
+    aiohttp counts only connections in use, so a large number of endpoints would exhaust the file descriptors.
     """
 
     _open_at_most = 0

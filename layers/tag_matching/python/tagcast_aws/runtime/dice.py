@@ -19,7 +19,7 @@ class SystemDice:
         return random.uniform(low, high)
 
     def unique_id(self, now: int) -> str:
-        """Return 20 decimal digits: 42 bits of milliseconds and 22 random bits, incremented within a millisecond."""
+        """Return 20 decimal digits: 42 bits of milliseconds, and 22 bits that count up from a random number."""
         fresh = (now << ID_SEQUENCE_BITS) | secrets.randbits(ID_SEQUENCE_BITS - 1)
         self._last = fresh if fresh >> ID_SEQUENCE_BITS > self._last >> ID_SEQUENCE_BITS else self._last + 1
         return f"{self._last:020d}"

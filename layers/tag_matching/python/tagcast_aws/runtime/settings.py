@@ -12,7 +12,7 @@ from tagcast_aws.runtime.home import Home
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A function's settings; there are no defaults, so that drift is noticed at once."""
+    """A function's settings; there are no defaults, so a variable missing in the template is an error."""
 
     registry_table: str
     messages_table: str

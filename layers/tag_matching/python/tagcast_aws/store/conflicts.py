@@ -32,7 +32,7 @@ Sleep = Callable[[float], object]
 
 
 def execute(call: Callable[[], object], sleep: Sleep) -> None:
-    """Execute one write or transaction; conflicts are usually short and are retried for a tenth of a second.
+    """Execute one write or transaction, with retries of conflicts for a tenth of a second.
 
     Raises ConditionLostError for a failed condition, ContendedError if rows are in use, TableThrottledError, else
     ClientError.

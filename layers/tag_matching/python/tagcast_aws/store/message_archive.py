@@ -29,8 +29,8 @@ class S3MessageArchive:
     def files(self, day: int) -> Sequence[ArchivedFile]:
         """Return the files in the folder of a day, newest first.
 
-        Firehose names the folder by the first record of a file, and may write the file on the next day. Such a file
-        counts as arrived at the end of its day, so that every file of a day is older than every file of the next day.
+        Firehose names the folder by a file's first record, and may write the file on the next day. Such a file counts
+        as arrived at the end of its day, before every file of the next day.
         """
         prefix = f"raw/messages/{datetime.fromtimestamp(day / 1000, UTC):dt=%Y-%m-%d/}"
         found: list[ArchivedFile] = []

@@ -1,7 +1,7 @@
 """Ed25519 keys that sign pushes, one per subscription, derived from a secret that CloudFormation generated.
 
-HKDF (RFC 5869) derives the keys with the standard library's HMAC, because PyNaCl has no HKDF, and cryptography is three
-times its size. PyNaCl signs. It is imported when a key is first needed; most processes never need a key.
+HKDF (RFC 5869) derives the keys with the standard library's HMAC. PyNaCl has no HKDF, and cryptography is three times
+its size. PyNaCl is imported when a key is first needed, which most processes never do.
 """
 
 from __future__ import annotations

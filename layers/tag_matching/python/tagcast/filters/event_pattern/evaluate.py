@@ -12,9 +12,9 @@ Chosen = Mapping[int, int]
 
 
 class Constraint(NamedTuple):
-    """The array elements that meet a condition (*met*).
+    """The array elements that meet a condition (*met*), and all elements with its path (*there*).
 
-    *there* are all elements with the condition's path; None if the condition does not allow an absent path.
+    *there* is None if the condition does not allow an absent path.
     """
 
     met: Sequence[Element | None]
@@ -135,8 +135,10 @@ def _below(node: _Node, chosen: Chosen) -> Iterator[tuple[tuple[int, int], ...]]
 
 
 COMPARISONS_MAX = 100_000
-"""The most comparisons of one evaluation. Each value that a condition reads counts as the condition's
-:func:`tagcast.filters.event_pattern.leaves.weight_of_all`.
+"""The most comparisons of one evaluation.
+
+Each value that a condition reads counts by the condition's weight
+(:func:`tagcast.filters.event_pattern.leaves.weight_of_all`).
 """
 STEPS_MAX = 2_000
 """The most combinations of array elements that are tried for one alternative."""

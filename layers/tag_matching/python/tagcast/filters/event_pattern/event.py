@@ -21,10 +21,7 @@ class Raw(NamedTuple):
 
 
 class Decimals(NamedTuple):
-    """A text that is also a decimal number, as SNS reads message attributes.
-
-    A pattern may compare the text or the number.
-    """
+    """A text that is also a decimal number, as in SNS message attributes. A pattern may compare either."""
 
     text: str
     number: float

@@ -36,10 +36,7 @@ class Address:
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Return whether a text is the address.
-
-        Digits are compared from the left, as many as the pattern has.
-        """
+        """Return whether a text is the address. Digits are compared from the left, as many as the pattern has."""
         digits = address_digits(value) if isinstance(value, str) else None
         return digits is not None and digits.startswith(self.digits)
 
@@ -90,10 +87,7 @@ class Suffix:
 
 @dataclass(frozen=True, slots=True)
 class IgnoringCase:
-    """Case-insensitive equality, prefix (*where* is "prefix") or suffix ("suffix").
-
-    A character of the pattern matches its lower and its upper case, and nothing else.
-    """
+    """Case-insensitive equality, prefix or suffix (*where*): a character matches its lower and its upper case only."""
 
     text: str
     where: str = ""
@@ -149,10 +143,7 @@ def _cases_of_one(character: str) -> tuple[str, ...]:
 
 
 def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
-    """Return the offset behind the characters that *forms* match, or -1 if *value* does not match.
-
-    The forms of one character never share a prefix.
-    """
+    """Return the offset behind the characters that *forms* match, or -1. Forms of one character share no prefix."""
     place = 0
     for each in forms:
         for form in each:

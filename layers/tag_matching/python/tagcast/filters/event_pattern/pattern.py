@@ -37,10 +37,7 @@ ALTERNATIVES_MAX = 1_000
 CONDITIONS_MAX = 10_000
 FIELDS_MAX = 256
 SEARCHES_MAX = 32
-"""The most wildcards with a part between two ``*``.
-
-These wildcards need a search. Other wildcards only compare a prefix and a suffix.
-"""
+"""The most wildcards with a part between two ``*``. Only these need a search."""
 OR = "$or"
 _RESERVED = frozenset(
     (

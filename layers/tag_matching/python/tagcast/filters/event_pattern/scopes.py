@@ -11,7 +11,7 @@ from tagcast.strict_json import JSON_VALUES_MAX, MalformedError, parse
 BODY_UNKNOWN = "the body is deleted"
 ENVELOPE_NAMES = ("version", "id", "source", "account", "time", "region", "detail-type")
 EVENT_VALUES_MAX = JSON_VALUES_MAX + 100
-"""More values than an event has: those of its body, and in an envelope also the tags and :data:`ENVELOPE_NAMES`."""
+"""The most values of an event: those of its body, and in an envelope also the tags and :data:`ENVELOPE_NAMES`."""
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,10}(\.[0-9]{1,5})?", re.ASCII)
 
 

@@ -62,10 +62,7 @@ class ConditionIndex:
         return found, errors
 
     def snapshot(self) -> tuple[list[Any], list[bytes]]:
-        """Return the snapshot: its head, and the lines that are read on demand.
-
-        The head has the number of lines of each index, then the rows of each index.
-        """
+        """Return the snapshot: a head with counts of lines and the indexes' rows, and the lines read on demand."""
         each = self._expressions, self._reading_tags, self._events
         lines = [index.lines() for index in each]
         return [[*map(len, lines)], *(index.as_rows() for index in each)], list(chain.from_iterable(lines))

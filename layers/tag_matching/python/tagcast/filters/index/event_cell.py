@@ -150,10 +150,7 @@ class EventCell:
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
-        """Return plain lists, for a snapshot.
-
-        The entries are one text, because only events with objects or arrays inside arrays need the entries.
-        """
+        """Return plain lists, for a snapshot. The entries are one text, because few events need them."""
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]

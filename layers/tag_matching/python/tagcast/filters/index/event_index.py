@@ -232,7 +232,6 @@ class EventIndex:
         return cls({view: PatternIndex.build(several) for view, several in by_view.items()})
 
     def __len__(self) -> int:
-        """Return the number of patterns."""
         return sum(len(index.owners) for index in self._views.values())
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
@@ -274,10 +273,7 @@ def _others(column: Column | None, skips: Skips | None) -> Checked:
 
 
 def _find_met(column: Column, value: Value, others: Checked, skips: Skips | None) -> list[list[int]]:
-    """Return the places of the leaves that a value meets.
-
-    They include leaves in *others*, but no numeric and no anything-but leaves.
-    """
+    """Return the places of the leaves that a value meets, except numeric and anything-but leaves."""
     hits = column.hits(value, skips)
     for leaf, places in others:
         if leaf.holds(read_value(leaf, value)):

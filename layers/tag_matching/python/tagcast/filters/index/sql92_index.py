@@ -1,8 +1,8 @@
-"""Many SQL92 filters at once: equal expressions are indexed once, found by a lookup key, and evaluated together.
+"""Many SQL92 filters at once: equal expressions are indexed once, and evaluated together below a lookup key.
 
-In the rocketmq dialect an expression may also fail, usually if a present property cannot be parsed as the type of a
-literal. The index looks for such failures only among expressions that parse the property as this type. It evaluates
-expressions that may fail for another reason for every message.
+In the rocketmq dialect an expression may also fail, usually because a property cannot be parsed as a literal's type.
+The index looks for such failures only among expressions that parse the property as this type. It evaluates expressions
+that may fail for another reason for every message.
 """
 
 import json

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SNAPSHOT_FORMAT = "tagcast-topic-index-7"
 """The format of a snapshot, in its first line.
 
-A stored index is named by the version of its topic or the digest of its filters, never by the code that built it.
-Increase the number with each change of the layout, or of the result for any filter, e.g. the order of evaluation.
+Increase the number with each change of the layout, or of any filter's result, e.g. the order of evaluation. The name of
+a stored index has the topic's version or the filters' digest, but nothing of the code that built it.
 """
 _ONES = bytes.maketrans(b"01", b"\x00\x01")
 
@@ -135,10 +135,7 @@ class TopicIndex:
         return Matched(tuple(sorted({*few, *routed, *found})), failed)
 
     def to_snapshot(self) -> bytes:
-        """Return the index as data, independent of the Python version.
-
-        The first line is JSON; later lines are parsed on demand.
-        """
+        """Return the index as data for any Python version. The first line is JSON; later lines are parsed on demand."""
         parts = [part.as_rows() for part in (self._tags, self._all_tags, self._routing)]
         conditions, lines = (None, []) if self._conditions is None else self._conditions.snapshot()
         entries = b"\n".join(lines)

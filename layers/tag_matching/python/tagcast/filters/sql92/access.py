@@ -133,7 +133,7 @@ def _presence(term: Term, place: int) -> Access:
 
 
 def _lift(access: Access | None, child: int, place: int) -> Access | None:
-    """Return the access of a NOT: its operand's access. The place of the operand becomes the place of the NOT."""
+    """Return the access of a NOT, if its operand has one. The NOT's place replaces that of the operand."""
     return access._replace(place=place) if access is not None and access.place == child else access
 
 
@@ -142,7 +142,7 @@ def _best(choices: Sequence[Access | None], cost: Callable[[Access], tuple[int, 
 
 
 def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) -> Access | None:
-    """Return the access of a node that needs one of its children to hold.
+    """Return the access of a node that needs one of its children to hold; None if a child has no keys.
 
     In rocketmq a child that fails hides the children behind it. If a child may fail, the keys are not the whole
     condition.

@@ -1,8 +1,8 @@
 """An expression as alternatives: it is TRUE when all parts of one alternative have their wanted value.
 
 In the strict dialect this is exact. AND is TRUE when all parts are TRUE, and OR when one part is TRUE. NOT swaps TRUE
-and FALSE. An error is neither TRUE nor FALSE. In the rocketmq dialect a failing part of an OR hides the parts behind
-it, so an alternative only says that the expression may be TRUE.
+and FALSE. An error is neither. In the rocketmq dialect an alternative only says that the expression may be TRUE: a
+failing part of an OR hides the parts behind it.
 """
 
 from collections.abc import Sequence
@@ -66,10 +66,7 @@ def _wanted_values(nodes: Sequence[Node]) -> dict[int, bool]:
 
 
 def _combine(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
-    """Return all combinations of one alternative of each child.
-
-    A child with too many alternatives becomes one part.
-    """
+    """Return all combinations of the children's alternatives. A child with too many alternatives becomes one part."""
     made: list[list[ExpressionPart]] = [[]]
     for choices, place in zip(each, places, strict=True):
         count = len(made) * len(choices)

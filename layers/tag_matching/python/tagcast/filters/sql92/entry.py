@@ -107,10 +107,7 @@ class Suspect:
 
     @classmethod
     def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: FullExpression) -> "Suspect":
-        """Return the suspect of an expression.
-
-        It has the terms; or *whole*, if the expression has several alternatives or a part without terms.
-        """
+        """Return the suspect with terms, or with *whole* for several alternatives or a part without terms."""
         if len(alternatives) > 1:
             return cls(owners, (), whole)
         terms: list[Term] = []

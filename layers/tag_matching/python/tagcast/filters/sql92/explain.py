@@ -70,10 +70,7 @@ def _with_parents(nodes: Sequence[Node], failed: int) -> set[int]:
 
 
 def _wanted_sort(nodes: Sequence[Node], node: Node) -> str:
-    """Return ``number`` or ``truth`` if the strict dialect reads the properties of a comparison as this type.
-
-    Otherwise return an empty text.
-    """
+    """Return ``number`` or ``truth`` if the strict dialect reads the properties so, otherwise an empty text."""
     if node.operator in _ORDERED:
         return "number"
     if node.operator == "is_true":

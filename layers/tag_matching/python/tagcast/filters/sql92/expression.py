@@ -14,10 +14,7 @@ from tagcast.filters.sql92.tree import Node
 
 
 class CompiledExpression:
-    """The result of :func:`compile_sql92`.
-
-    It can be pickled. Expressions with the same text and dialect are equal.
-    """
+    """A compiled expression, which can be pickled. Expressions with the same text and dialect are equal."""
 
     __slots__ = ("_steps", "dialect", "nodes", "text", "warnings")
 

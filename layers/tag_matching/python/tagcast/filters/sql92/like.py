@@ -83,10 +83,7 @@ def _find(part: Part, text: str, at: int, end: int) -> int:
 
 @lru_cache(1_024)
 def _places(text: str, character: str) -> int:
-    """Return the offsets of a character in a text, as bits.
-
-    They are cached, because many parts of an expression need the same offsets.
-    """
+    """Return the offsets of a character in a text, as bits. They are cached, because many parts need them."""
     digits = bytearray(b"0" * (len(text) + 1))
     at = text.find(character)
     while at >= 0:

@@ -165,10 +165,7 @@ class Parser:
         return token.kind in _TESTS or token.kind == "NOT" or self._is_word(token, "LIKE")
 
     def _is_word(self, token: Token, word: str) -> bool:
-        """Return whether a token is *word*, in the strict dialect.
-
-        LIKE and ESCAPE are keywords only in strict, and only where an operator may stand.
-        """
+        """Return whether a token is *word*. Only strict has LIKE and ESCAPE, only where an operator may stand."""
         return self.strict and token.kind == NAME and token.text.upper() == word
 
     def _read_null_test(self) -> None:

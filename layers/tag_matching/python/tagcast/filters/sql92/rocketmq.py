@@ -84,10 +84,7 @@ def _ordering(test: Callable[[int, int], bool], left: _Getter, right: _Getter) -
 
 
 def _both(first: Evaluation, second: Evaluation, decisive: bool, p: Mapping[str, str], v: Values) -> Truth:
-    """Combine two evaluations by AND (``decisive`` = False) or OR (True).
-
-    The second is skipped if the first decides.
-    """
+    """Combine two evaluations by AND (``decisive`` False) or OR (True). The second is skipped if the first decides."""
     left = first(p, v)
     if left is decisive:
         return decisive
@@ -110,10 +107,7 @@ def _membership(node: Node, subject: _Getter) -> Evaluation:
 
 
 def _search(node: Node, subject: _Getter) -> Evaluation:
-    """Return the evaluation of a search.
-
-    A missing subject, a subject that is no text, and an empty search text are FALSE, also when negated.
-    """
+    """Return the evaluation of a search. Without a text subject or search text it is FALSE, also when negated."""
     search = str(node.value)
     wanted = not node.operator.startswith("not_")
     find = SEARCHES[node.operator.removeprefix("not_")]

@@ -66,10 +66,7 @@ def _evaluation(nodes: Sequence[Node], place: int) -> Evaluation | None:
 
 
 def _none_or(otherwise: bool, children: tuple[int, ...]) -> Evaluation:
-    """Return the evaluation of an AND / OR that no child decided.
-
-    It is unknown if any child is unknown, else ``otherwise``.
-    """
+    """Return an AND / OR that no child decided: unknown if any child is unknown, else ``otherwise``."""
 
     def junction(_: Mapping[str, str], values: Values) -> Truth:
         for child in children:

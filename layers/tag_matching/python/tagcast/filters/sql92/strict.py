@@ -1,7 +1,4 @@
-"""The comparisons of the strict dialect.
-
-Numbers are compared by value. Equality is symmetric. A text that cannot be read is unknown, not an error.
-"""
+"""The strict dialect's comparisons: numbers by value, symmetric equality. An unreadable text is unknown, no error."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence

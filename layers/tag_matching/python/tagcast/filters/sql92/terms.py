@@ -40,8 +40,8 @@ _NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
 class Term(NamedTuple):
     """A test of one property. *test* says how the parsed text is compared with *values*.
 
-    The text must be one of the values or none of them, be beyond a bound, match a search, or just be present. A
-    property that is missing or unreadable meets only the term ``missing``.
+    The text must be one of the values or none of them, lie beyond a bound, match a search, or just be present. A
+    missing or unreadable property meets only the term ``missing``.
     """
 
     dimension: Dimension
@@ -120,9 +120,9 @@ def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
 
 
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
-    """Return the type and the value of a number literal with its sign. The other side is parsed as this type.
+    """Return the type and value of a number literal with its sign; ``None`` for another operand.
 
-    Return ``None`` if the operand is no number literal.
+    The other side is parsed as this type. *strict* selects the dialect.
     """
     node = nodes[place]
     if strict:

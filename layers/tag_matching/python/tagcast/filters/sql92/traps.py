@@ -1,4 +1,4 @@
-"""Warnings about legal expressions that may not mean what their author believes."""
+"""Warnings about valid expressions whose meaning may differ from the author's intention."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -14,10 +14,7 @@ from tagcast.model import EntryState, LaneState
 Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """An instant of RFC 3339 in UTC with milliseconds."""
 UNVERIFIED = "unverified"
-"""The state of a subscription with an unverified endpoint.
-
-The lane of the subscription has this state, too, unless the lane is paused or suspended.
-"""
+"""The state of a subscription, and of its lane unless paused or suspended, until its endpoint is verified."""
 EVENT_STATES = tuple(dict.fromkeys(("accepted", "unmatched", *map(str, EntryState), *map(str, LaneState))))
 """The states of messages, deliveries and lanes in the events of a tail."""
 DELIVERY_STATES = (*map(str, EntryState), "unmatched")

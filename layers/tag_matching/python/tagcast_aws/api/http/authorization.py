@@ -22,10 +22,7 @@ TOPICS_CLAIM = "tagcast_topics"
 """The claim that names the topics of a token, as patterns: ``*`` is any text, ``?`` any character."""
 
 _PATTERN = re.compile(r"\*|[*?]*[A-Za-z0-9_-][A-Za-z0-9_*?-]*")
-"""A pattern is ``*``, or it has at least one literal character.
-
-Patterns such as ``**`` and ``????????`` are invalid, because they look narrower than they are.
-"""
+"""A pattern is ``*``, or has a literal character. Others, such as ``**``, would look narrower than they are."""
 _TOKEN = re.compile(r"(?:[Bb]earer +)?[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
 EVERY_TOPIC = "*"
 """The pattern that covers all topics."""
@@ -89,9 +86,9 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
     """Return the rights of the caller's token; None if IAM authorized the request.
 
     API Gateway verified the token, but passes lists on as text whose elements cannot be separated. So the claims are
-    read from the token itself. Anything but one readable token grants no topics. AWS does not document whether API
-    Gateway passes on the scopes of the token or of the route. So if the token names scopes, a scope counts only if the
-    token and API Gateway both name it.
+    read from the token. Anything but one readable token grants no topics. AWS does not document whether API Gateway
+    passes on the scopes of the token or of the route. So if the token names scopes, a scope counts only if API Gateway
+    names it, too.
     """
     judged = (event["requestContext"].get("authorizer") or {}).get("jwt")
     if judged is None:

@@ -1,7 +1,6 @@
 """Request bodies: strict models that refuse unknown fields and report all faults at once.
 
-`cross_faults` checks rules between fields on the raw JSON, so that all faults are reported together with the
-faults of single fields.
+`cross_faults` checks rules between fields on the raw JSON, so its faults are reported with those of single fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The id, the group and an example of each route in the API document.
-
-The ids are the names of the client's methods. Generators of clients use the ids as names of methods.
-"""
+"""The id, the group and an example of each route in the API document. Clients name their methods by the ids."""
 
 from __future__ import annotations
 

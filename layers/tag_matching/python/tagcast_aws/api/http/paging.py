@@ -25,7 +25,7 @@ def page(name: str, items: list[Any], cursor: str | None) -> Mapping[str, Any]:
 
 
 def encode_cursor(cursor: str | None) -> str | None:
-    """Return *cursor* as opaque text for callers.
+    """Return *cursor* as opaque text for callers; None for the last page.
 
     >>> decode_cursor(encode_cursor("orders"))
     'orders'

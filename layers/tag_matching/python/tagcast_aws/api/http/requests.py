@@ -79,7 +79,7 @@ class Request(Generic[B]):
     def page(self, place: str = "") -> tuple[int, str | None]:
         """Return the limit and the cursor of a list. Raises InvalidRequestError with the faults of both.
 
-        *place* is the pattern of the cursors of this list; a list without it checks its cursors itself.
+        *place* is the pattern of valid cursors. Without it, the caller checks the cursor.
         """
         faults: list[Fault] = []
         limit = self.number("limit", 1, PAGE_MAX, PAGE_DEFAULT, faults)
@@ -108,10 +108,7 @@ class Request(Generic[B]):
         return cursor
 
     def word(self, name: str, pattern: str, faults: list[Fault]) -> str | None:
-        """Return the query parameter *name*, or None.
-
-        A value that does not match *pattern* adds a fault to *faults*.
-        """
+        """Return the query parameter *name*, or None. A value that does not match *pattern* adds a fault."""
         text = self.query.get(name)
         if text is not None and not re.fullmatch(pattern, text):
             faults.append(Fault(f"must match {pattern}", f"/{name}", FaultCode.WRONG_FORMAT))
@@ -190,10 +187,7 @@ class Request(Generic[B]):
 
 
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
-    """Return the bytes of the request's body.
-
-    Raises an error for a declared type other than JSON, and for too many bytes.
-    """
+    """Return the bytes of the request's body. Raises an error for another type than JSON, and for too many bytes."""
     content = octets_of(event)
     if not content:
         return content

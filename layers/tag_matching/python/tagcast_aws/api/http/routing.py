@@ -91,10 +91,7 @@ class Router:
     elsewhere: Sequence[Route] = ()
 
     def serve(self, event: Mapping[str, Any], world: World, logger: Logger) -> dict[str, Any]:
-        """Answer one API Gateway event (payload 2.0).
-
-        An unexpected error is counted, and logged with its stack, but without the event.
-        """
+        """Answer one API Gateway event (payload 2.0). Log an unexpected error with its stack, and count it."""
         request_id = request_id_of(event)
         try:
             answered = self._answer(event, world)

@@ -86,7 +86,7 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def batching_of(body: BatchedPushes | None) -> Batching | None:
-    """Return the limits as a value of the core."""
+    """Return the limits as a value of the core; None without batches."""
     return None if body is None else Batching(body.max_messages, body.max_bytes)
 
 

@@ -113,7 +113,7 @@ class UrgentLanesAnswer(TypedDict):
 def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_unverified: bool = False) -> LaneAnswer:
     """Return the answer with a lane and its head.
 
-    *counts* are the numbers of messages in a group's queue. *is_unverified* says whether the endpoint is unverified.
+    *counts* are the numbers of messages in a group's queue. *is_unverified* is about the subscription's endpoint.
     """
     head: HeadAnswer | None = None
     if value.head is not None:

@@ -144,7 +144,7 @@ class ActedLanesAnswer(TypedDict):
 def _act(change: LaneChange, world: World, request: Request[Any]) -> Answer:
     """Act on the lanes whose topics the caller's token covers.
 
-    A filter does not select other lanes. If the request names other lanes, they are refused.
+    A filter selects no other lanes. A request that names other lanes is refused.
     """
     body, rights = request.body, request.rights
     order = LaneOrder(change, getattr(body, "reason", ""), body.dry_run)

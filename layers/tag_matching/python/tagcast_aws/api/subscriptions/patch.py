@@ -61,10 +61,7 @@ class SubscriptionPatch(_Changes):
 def change(
     world: World, topic: str, name: str, patch: SubscriptionPatch, if_match: int | None
 ) -> tuple[Subscription, str | None]:
-    """Update the named settings. Return the subscription, and its secret if this request generated one.
-
-    Raises the errors of a PUT.
-    """
+    """Update the named settings. Return the subscription, and its secret if generated. Raises the errors of a PUT."""
     named = patch.named_settings()
     secret, untold = make_secret(world, named.get("secret"))
     if secret is not None:

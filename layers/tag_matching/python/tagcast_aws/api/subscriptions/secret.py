@@ -60,8 +60,8 @@ def make_secret(world: World, given: str | None) -> tuple[str | None, str | None
 def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[list[str]]:
     """Return a list of keys for each of *subscriptions*: ``whpk_`` and base64, as in Standard Webhooks.
 
-    A subscription without the signature ``v1a`` has no keys. If the seeds cannot be read, all lists are empty, because
-    no other part of the answer depends on the keys.
+    A subscription without the signature ``v1a`` has no keys. If the seeds cannot be read, all lists are empty, and the
+    rest of the answer is unaffected.
     """
     try:
         return [_texts(world, each) if each.settings.signature is Signature.V1A else [] for each in subscriptions]

@@ -134,7 +134,7 @@ class SubscriptionBody(_Settings):
     @model_validator(mode="before")
     @classmethod
     def _without_null_retry(cls, value: object) -> object:
-        """Leave out a null ``retry``: like without ``retry``, the default then depends on ``ordered``."""
+        """Leave out a null ``retry``, so that its default depends on ``ordered``."""
         if isinstance(value, Mapping) and "retry" in value and value["retry"] is None:
             return {name: each for name, each in value.items() if name != "retry"}
         return value
