@@ -79,8 +79,14 @@ def test_without_a_grace_the_former_secret_signs_nothing_more(fake: FakeWorld) -
     assert "formers" not in sealed_row(fake)
 
 
-def test_after_the_grace_the_sweep_removes_the_former_secret_from_storage(fake: FakeWorld) -> None:
-    rotate(fake)
+def test_after_the_grace_the_sweep_removes_the_former_secret_from_storage(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tagcast.repairing.removals.AT_ONCE", 2)
+    for secret in (THIRD, FIRST, SECOND):
+        rotate(fake, secret)
+        fake.clock.sleep(1)
+    assert listed(fake) > 2
     fake.sweep()
     assert "formers" in sealed_row(fake)
     fake.clock.sleep(GRACE_S + 1)

@@ -117,11 +117,15 @@ def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[
 AT_ONCE = 200
 
 
-async def forget_exchanged(world: World) -> None:
-    """Delete expired previous secrets, at most 200 per sweep, the earliest first."""
-    read = partial(exchange_rows, world.store, world.clock.now(), AT_ONCE)
-    rows = await world.executor.run(read)
-    await each(world, "exchanged secrets", rows, lambda row: world.executor.run(partial(_forget, world, row)))
+async def forget_exchanged(world: World, ends: float) -> None:
+    """Delete expired previous secrets until *ends*, the earliest first."""
+    run, now, after = world.executor.run, world.clock.now(), ""
+    while world.clock.monotonic() < ends:
+        rows = await run(partial(exchange_rows, world.store, now, after, AT_ONCE))
+        await each(world, "exchanged secrets", rows, lambda row: run(partial(_forget, world, row)))
+        if len(rows) < AT_ONCE:
+            break
+        after = stored.place(rows[-1])
 
 
 def _forget(world: World, row: Row) -> None:

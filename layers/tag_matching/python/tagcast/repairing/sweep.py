@@ -90,4 +90,4 @@ def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> 
         removed = await remove_silent(world, ends)
         swept.removed += removed
 
-    return heads(), unsent(), sleeping(), retained(), lost(), silent(), forget_exchanged(world)
+    return heads(), unsent(), sleeping(), retained(), lost(), silent(), forget_exchanged(world, ends)

@@ -63,10 +63,10 @@ EXCHANGE_ROWS = RowFormat[Exchange](
 )
 
 
-def exchange_rows(store: Store, until: int, limit: int) -> list[Row]:
-    """Return the list of rotations that expired before *until*, the earliest first."""
+def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]:
+    """Return a part of the rotations that expired before *until*, the earliest first, behind the row *after*."""
     last = exchange_key(until, "", "").sk
-    return store.query(Table.REGISTRY, exchange_key(0, "", "").pk, sk_to=last, limit=limit)
+    return store.query(Table.REGISTRY, exchange_key(0, "", "").pk, sk_from=f"{after}\x00", sk_to=last, limit=limit)
 
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
