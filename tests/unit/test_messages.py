@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 import pytest
 from tagcast.operating import messages, subscription_names
-from tagcast.operating.lanes import COUNTED_MAX, LIST_COUNTED_MAX
 from tagcast.operating.messages import FOUND_AT_ONCE
 from tagcast.ports import Memory
 from tagcast.rows import stored
@@ -154,14 +153,3 @@ def test_names_are_right_however_many_subscriptions_a_topic_has(
     fake.world = replace(fake.world, memory=Memory())
     assert [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in ids] == whole
     assert get(fake, "/topics/test1/messages", {})[0]["messages"] == listed
-
-
-def test_a_list_counts_long_backlogs_as_far_as_it_says(retained: tuple[FakeWorld, list[str]]) -> None:
-    fake, _ = retained
-    fake.publish(*["x"] * COUNTED_MAX)
-    fake.deliver()
-    page, _ = get(fake, "/topics/test1/subscriptions", {})
-    lane = page["subscriptions"][0]["lane"]
-    assert (lane["backlog"], lane["backlog_has_more"]) == (LIST_COUNTED_MAX, True)
-    one, _ = get(fake, "/topics/test1/subscriptions/A", {})
-    assert (one["lane"]["backlog"], one["lane"]["backlog_has_more"]) == (COUNTED_MAX, True)
