@@ -181,6 +181,8 @@ class _Outcomes:
 
     async def _publish_dead_letters(self) -> None:
         """Publish the dead letters of ended deliveries, before their ends are written."""
+        if self.subscription.settings.dead_letter_topic is None:
+            return
         messages = [each.row.message for each in self.pending.values()]
         ended = {each: self.pending[each].due.as_last_seen(entry) for each, entry in self.result.ended.items()}
         await publish_dead_letter_after_run(self.lease.world, self.subscription, messages, ended)
