@@ -224,8 +224,9 @@ class _Outcomes:
 
     async def _write_failures(self) -> bool:
         """Write failed attempts to their due rows; the head's goes with the lane. Return whether the lane continues."""
-        failures = self.result.failures
-        failed = [self._judged(each.due) for message_id, each in self.pending.items() if message_id in failures]
+        failures, judged = self.result.failures, self.result.judged
+        pending = [each.due for message_id, each in self.pending.items() if message_id in failures]
+        failed = [replace(due, unjudged=due.unjudged and due.message_id not in judged) for due in pending]
         if self.lease.is_independent:
             return await self._move_failures(failed)
         for due in failed[1:]:
@@ -273,9 +274,6 @@ class _Outcomes:
     async def _write_failure(self, due: PendingDelivery, failure: Failure, lane: Write) -> None:
         await self.lease.write(due_change(due, due.failed(failure.past, failure.not_before)), lane)
         self.unwritten.discard(due.message_id)
-
-    def _judged(self, due: PendingDelivery) -> PendingDelivery:
-        return replace(due, unjudged=False) if due.message_id in self.result.judged else due
 
     def _rescheduled(self, failure: Failure, head: PendingDelivery) -> Write:
         """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
