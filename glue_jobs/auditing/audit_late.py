@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-REMEMBERED_MAX = 200_000
 
-
-@lru_cache(REMEMBERED_MAX)
 def _matches(filter: str | None, known: Known) -> bool | None:
     """Return whether a filter matches; None if it reads a body that was not archived."""
     seen, compiled = message_of(known), _compile(filter)

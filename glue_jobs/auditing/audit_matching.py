@@ -60,15 +60,20 @@ class TopicFilters:
         self._reading: dict[frozenset[str], frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
-        """Return the indices of all filter versions that match the message."""
-        if not self.reading_bodies:
-            known = (*known[:3], None)
+        """Return the indices of all filter versions that match the message. Verdicts on bodies are not cached."""
+        known = self.read_of(known)
+        if known[3] is not None:
+            return self._index.match(message_of(known)).ordinals
         found = self._remembered.get(known)
         if found is None:
             if len(self._remembered) >= REMEMBERED_MAX:
                 self._remembered.clear()
             found = self._remembered[known] = self._index.match(message_of(known)).ordinals
         return found
+
+    def read_of(self, known: Known) -> Known:
+        """Return the message without its body, if no filter reads bodies."""
+        return known if self.reading_bodies else (*known[:3], None)
 
     def unread(self, known: Known) -> frozenset[int]:
         """Return the indices of the filters that cannot be evaluated without the body."""
@@ -161,6 +166,7 @@ def judge_batches(
             filter_keys(batch), zip(*columns, strict=True), strict=True
         ):
             known_filters = topics[topic]
+            known = known_filters.read_of(known)
             key = (known, version, known_filters.removed_before(at - HOUR_MS), matched, replay_of is not None)
             if not gone and erasure is None and key in known_filters.clean:
                 clean[topic, key] += 1
@@ -172,7 +178,7 @@ def judge_batches(
             wrong = _judge(known_filters, found, version, set(matched), at, replay_of is not None, terms, told)
             rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
             counts.update(told)
-            if not wrong and not gone and not told["misses_not_provable"]:
+            if not wrong and not gone and not told["misses_not_provable"] and known[3] is None:
                 known_filters.remember(key, told)
         for (topic, key), number in clean.items():
             for kind, each in topics[topic].clean[key].items():

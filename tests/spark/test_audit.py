@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -15,7 +16,7 @@ from tagcast.archive.record import RecordKind
 from glue_jobs import audit, compact, erase, retain
 from glue_jobs.auditing import merkle
 from glue_jobs.auditing.audit_entries import Terms
-from glue_jobs.auditing.audit_matching import judge_batches
+from glue_jobs.auditing.audit_matching import TopicFilters, judge_batches
 from glue_jobs.auditing.history import FOREVER, FilterInForce
 from glue_jobs.io import arguments, session
 from glue_jobs.io.schemas import SCHEMAS
@@ -426,6 +427,17 @@ def test_a_filter_is_not_judged_later_than_an_hour_after_the_deletion_of_its_sub
     told = judged(None, (-1_001, ()), (0, ()), (later_ms, ()), (later_ms, (0,)))
     assert told == {"missed": 1, "misses_not_provable": 1, "evaluated": 3}
     assert judged(PEAR, (0, ()), (later_ms, ())) == {"evaluated": 1}
+
+
+def test_bodies_are_not_remembered() -> None:
+    pattern = '{"kind": "event_pattern", "pattern": {"a": [1]}}'
+    filters = TopicFilters([FilterInForce(0, pattern, 1, FOREVER, None, False, 1)])
+    tracemalloc.start()
+    for number in range(50):
+        assert filters.matching(((), None, (), b'{"a": 1, "b": "%0100000d"}' % number)) == (0,)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 def test_a_line_of_a_record_is_the_same_in_spark_and_in_plain_python(spark: SparkSession) -> None:
