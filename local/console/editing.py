@@ -27,7 +27,10 @@ SEND = "yes"
 
 @dataclass(frozen=True)
 class Form:
-    """One form. *read* makes a request body from its fields. *send* sends the body. *words* begin the command."""
+    """One form. *read* makes a request body from its fields. *send* sends the body.
+
+    *words* are the first words of the command that does the same.
+    """
 
     template: str
     said: Said

@@ -16,7 +16,7 @@ SPARK_STARTS = "starting Spark"
 
 
 def quote_job(what: str, code: int, last: Sequence[str]) -> str:
-    """Return the error of a failed job: its reason to refuse the start, or *what* happened and the *last* lines.
+    """Return the error of a failed job: why it refused its arguments, or *what* happened and its *last* lines.
 
     >>> quote_job("audit broke off:", 2, ["usage: audit [-h]", "audit: error: 'x' is no day"])
     "'x' is no day"

@@ -1,7 +1,7 @@
 """The resources of `tagcast smoke` on AWS: two queues, and a function with a minimal role and a URL.
 
-All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources. It does not
-confuse these resources with them, even if the stack is called tagcast: a stack's name has no `_`.
+All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources,
+but accepts those of the smoke test, even if the stack is called tagcast: a stack's name has no `_`.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ __all__ = [
 
 
 class EntryState(StrEnum):
-    """The state of a delivery in the state map. The last five are terminal, and rows store their positions."""
+    """The state of a delivery in the state map. The last five are terminal. Rows store positions: never reorder."""
 
     PENDING = "pending"
     BLOCKED = "blocked"

@@ -24,9 +24,10 @@ SHORT_BYTES_MAX = 1_024
 
 
 def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
-    """Yield a message when it is accepted, and the deliveries that ended in the first rounds of its row.
+    """Yield the records of a change of a message's row.
 
-    If the row is deleted before its deliveries ended, yield those deliveries.
+    A new row yields the accepted message. A closed first round yields the deliveries that ended in it. A deleted row
+    yields the deliveries that were still pending.
     """
     before = None if change.before is None else MESSAGES.value_of(change.before)
     after = None if change.after is None else MESSAGES.value_of(change.after)

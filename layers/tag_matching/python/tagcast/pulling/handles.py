@@ -23,7 +23,10 @@ HIDDEN_S_MAX = 43_200
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """Pull *number* of a message at *pulled_at*, hidden until *until*. *receipt* is that of the queue entry."""
+    """The *number*-th pull of a message, at *pulled_at*. The message is invisible until *until*.
+
+    *receipt* is the receipt handle of the queue's entry.
+    """
 
     message_id: str
     number: int

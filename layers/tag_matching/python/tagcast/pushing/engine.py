@@ -430,7 +430,7 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
 
 
 async def send_in_order(world: World, run: Run) -> RunResult:
-    """Push the deliveries of *run* in order: one at a time until the receiver answers well, then in its window.
+    """Push the deliveries of *run* in order: one at a time until the first success, then the receiver's window at once.
 
     If a delivery failed and is still pending, no new push starts. The exception is a receiver that refused only that
     message, under INDEPENDENT_RETRY. No push starts later than the run's *seconds* after the first push. The first push
@@ -534,8 +534,8 @@ class _Sender:
     async def attempt(self, request: Request) -> None:
         """Attempt the unexpired deliveries of a request.
 
-        If the request failed as a whole, deliveries whose result does not count wait at the front again. The push must
-        follow the check of expiry directly.
+        If the whole request failed, the deliveries without a counted result return to the front of the queue. Nothing
+        may come between the check of expiry and the push.
         """
         now = self.world.clock.now()
         waiting = drop_expired(self.world, self.run.subscription, request, self.result, now)

@@ -39,7 +39,7 @@ class Look:
 
     @classmethod
     def of(cls, clock: Clock) -> Look:
-        """Return the current time as the beginning of a read."""
+        """Return a look that begins now. Call it before the read."""
         return cls(clock.monotonic(), clock.now())
 
     def is_recent(self, clock: Clock, seconds: float) -> bool:

@@ -59,7 +59,7 @@ def compile_shadows(
 
 
 def is_function(filter: Mapping[str, object] | None) -> bool:
-    """Return whether a filter function decides, after publishing."""
+    """Return whether the filter is a function. A filter function is invoked after the publish."""
     return filter is not None and filter.get("kind") == "function"
 
 

@@ -142,9 +142,9 @@ def put_together(
 ) -> list[StoredSubscription | Refusal]:
     """Store the valid requests of *wanted* (:func:`validate`, distinct names) in one transaction.
 
-    The transaction includes the write that *also* returns for each stored subscription. Each subscription raises the
-    topic's version by one, so the topic's row lists every change. If this function raises NotFoundError (topic) or
-    UnavailableError, it stores nothing.
+    For each stored subscription the transaction includes the write that the callback *also* returns.
+    Each subscription raises the topic's version by one, so the topic's row lists every change. If this function raises
+    NotFoundError (topic) or UnavailableError, it stores nothing.
     """
 
     def attempt() -> list[StoredSubscription | Refusal]:

@@ -1,4 +1,4 @@
-"""Repairs after crashes: `relay` repeats from the table's stream, `sweep` finds overdue work.
+"""Repairs after crashes: `relay` repeats sends that it sees in the table's stream, `sweep` finds overdue work.
 
 The parts of the sweep are `relay` (messages that the queue did not accept), `overdue` (lanes whose redelivery died, and
 backlogs), `expiry` (expired deliveries), `search` (pending messages that no other part finds), and `removals` (silent

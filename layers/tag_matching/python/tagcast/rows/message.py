@@ -359,7 +359,7 @@ def bytes_at_end(value: MessageRow) -> int:
 
 
 def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
-    """Return the first ordinals of sections with at most *entries_max* entries; empty if one section is enough.
+    """Return the first ordinal of each section of at most *entries_max* entries; empty if one section is enough.
 
     >>> bounds_of([9, 1, 4, 7, 8], 2), bounds_of([1, 2], 2)
     ((1, 7, 9), ())

@@ -276,7 +276,7 @@ def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | Non
 
 
 def unsent_rows(store: Store, shard: int, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return a part of one list of messages that the queue did not accept, in order of message ids."""
+    """Return a page of one *shard* of the messages that the queue did not accept, sorted by message id."""
     return store.query(Table.MESSAGES, keys.unsent_list(shard), sk_from=_behind(after), limit=limit)
 
 

@@ -183,7 +183,7 @@ class KeptSubscriptions:
 
 
 def kept_in(content: bytes) -> list[Row]:
-    """Return the rows in a JSON list."""
+    """Return the rows that a JSON list contains."""
     rows: list[Row] = json.loads(content)
     return rows
 
@@ -241,7 +241,9 @@ FILTER_VERSIONS = RowFormat(version_key, _version_row, _version_in)
 
 
 def version_put(subscription: Subscription, since: int) -> Put:
-    """Return the write of *subscription*'s filter version. Publishes from topic version *since* on evaluate it."""
+    """Return the write of *subscription*'s filter version. It applies to messages published at topic version *since* or
+    later.
+    """
     version = FilterVersion(
         version=subscription.version,
         filter=subscription.settings.filter,

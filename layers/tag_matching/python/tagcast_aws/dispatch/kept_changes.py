@@ -33,7 +33,7 @@ class KeptBatch:
 
 @dataclass(frozen=True, slots=True)
 class KeptChanges:
-    """The bucket and its queue; *client* creates the client of a service."""
+    """The bucket with the kept changes, and the queue that names them. *client* creates the client of a service."""
 
     client: Callable[[str], Any]
     bucket: str

@@ -30,7 +30,7 @@ class LambdaFilterFunctions:
         self._caller: Caller | None = None
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
-        """Call the subscription's function, for a large event in concurrent halves. Return None after any error."""
+        """Call the function, for a large event with each half at the same time. Return None after any error."""
         function = function_of(subscription)
         assert function is not None
         named = function_named(function.function)

@@ -20,7 +20,7 @@ _EFFORTS = {"sql92": 10, "event_pattern": 3}
 
 
 class IndexPart(NamedTuple):
-    """Filters by ordinal, and a name derived from their content."""
+    """A part of the index: a map from ordinal to filter, and a name derived from its content."""
 
     digest: str
     filters: Mapping[int, FilterValue | None]

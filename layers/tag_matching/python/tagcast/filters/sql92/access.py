@@ -82,7 +82,7 @@ def access_of(
 
 
 def presence_of(alternative: Alternative) -> Access | None:
-    """Return the access by the presence of a property, or ``None`` if the alternative requires no property."""
+    """Return the index access by a property that must be present, or ``None`` if no property must be present."""
     for part in alternative:
         if part.terms and part.terms[0].test != MISSING:
             return _presence(part.terms[0], part.place)

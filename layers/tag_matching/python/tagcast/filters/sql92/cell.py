@@ -43,7 +43,8 @@ class Columns(NamedTuple):
     - ``firsts``: the owner at each place.
     - ``crowds``: for each entry with many owners, its place and the owners after the first.
     - ``partial``: each place whose entry needs its full expression, with the index of the expression.
-    - ``tests``: for each test, how the text is read, the property, the test, its values, and the places of each value.
+    - ``tests``: for each test, how the text is parsed, the property, the comparison, its values, and the places of
+      each value.
     """
 
     always: list[int]

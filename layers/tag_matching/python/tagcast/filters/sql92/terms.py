@@ -40,7 +40,8 @@ _NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
 class Term(NamedTuple):
     """A test of one property. *test* says how the parsed text is compared with *values*.
 
-    The text must be one of the values or none of them, lie beyond a bound, match a search, or just be present. A
+    Depending on *test* the text must be among the values, not be among them, lie beyond a bound, match a search, or
+    only be present. A
     missing or unreadable property meets only the term ``missing``.
     """
 

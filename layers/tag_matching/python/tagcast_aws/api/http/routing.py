@@ -39,8 +39,8 @@ class Route:
     """One method of one path: its function, the model of its body, and its description for the API document.
 
     *answers* maps a status to the type of its JSON value. *query* and *headers* name the parameters that the route
-    reads; *required* names the mandatory query parameters. A route without a topic in its path is about all topics,
-    unless *names_no_topic* is set. The default of *scope* follows from the method.
+    reads; *required* names the mandatory query parameters. If the path has no topic, the caller needs rights for
+    all topics, except with *names_no_topic*. The default of *scope* follows from the method.
     """
 
     method: str
