@@ -113,8 +113,7 @@ def summarise(tables: Tables, window: arguments.Window, as_of: int) -> dict[str,
 def hour_rows(tables: Tables) -> DataFrame:
     """Return the rows of the table delivery_report_hours."""
     latency = [measures.quantile_column(name, q) for name in measures.LATENCIES for q in measures.QUANTILES]
-    counts = [name for name in COUNTS if name != "pending" and name != "retries"]
-    columns = ["topic", "ordinal", "subscription", "hour", "accepted", *counts, "pending", "retries", *latency]
+    columns = ["topic", "ordinal", "subscription", "hour", "accepted", *COUNTS, *latency]
     return tables.hours.select(*columns, "blocked_ms", "top_failures", day_of("hour").alias("dt"))
 
 
