@@ -515,14 +515,19 @@ def test_a_page_of_the_search_with_more_work_than_a_sweep_has_time_for_is_looked
     assert sweeps > 1
 
 
-def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
-    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def lose_seven(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accept seven messages that the queue never gets. The search reads two at a time."""
     monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day")
     fake.publish_unqueued(*map(str, range(7)), topic="day")
     fake.clock.sleep(search.OPEN_S + 1)
+
+
+def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_seven(fake, monkeypatch)
     looked: list[str | None] = []
     whole = MemoryStore.search
 
@@ -547,11 +552,7 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
 def test_a_page_that_the_search_cannot_read_costs_no_page_before_it(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
-    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
-    fake.subscribe("A", topic="day")
-    fake.publish_unqueued(*map(str, range(7)), topic="day")
-    fake.clock.sleep(search.OPEN_S + 1)
+    lose_seven(fake, monkeypatch)
     asked = count(1)
     whole = MemoryStore.search
 
