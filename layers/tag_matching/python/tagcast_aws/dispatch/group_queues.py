@@ -14,6 +14,7 @@ from tagcast.ids import ordinal_of, subscription_id, topic_id_of
 from tagcast.ports import GroupQueue, QueueCounts, QueueEntry, ReceivedEntry
 
 from tagcast_aws.dispatch.queue import BATCH_MAX, SqsQueue
+from tagcast_aws.runtime.aws_clients import error_code
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
@@ -188,6 +189,5 @@ def _translate_faults() -> Iterator[None]:
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
-        if code not in _ABSENT:
-            raise UnavailableError(f"a group's queue is not available: {code or type(error).__name__}") from error
+        if (code := error_code(error)) not in _ABSENT:
+            raise UnavailableError(f"a group's queue is not available: {code}") from error

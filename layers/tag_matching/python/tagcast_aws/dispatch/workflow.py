@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tagcast_aws.runtime.aws_clients import error_code
+
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
     from mypy_boto3_stepfunctions import SFNClient
@@ -29,14 +31,10 @@ class StepFunctionsWorkflow:
                 name=execution_name(subscription_id, generation),
                 input=json.dumps(task),
             )
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ExecutionAlreadyExists":
-                return True
-            self._logger.warning("workflow start failed", extra={"error": error.response["Error"]["Code"], **task})
-            return False
-        except BotoCoreError as error:
-            self._logger.warning("workflow start failed", extra={"error": type(error).__name__, **task})
-            return False
+        except (ClientError, BotoCoreError) as error:
+            if (code := error_code(error)) != "ExecutionAlreadyExists":
+                self._logger.warning("workflow start failed", extra={"error": code, **task})
+                return False
         return True
 
 

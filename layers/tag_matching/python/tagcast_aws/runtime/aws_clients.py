@@ -9,6 +9,8 @@ from http import HTTPStatus
 from threading import Lock
 from typing import Any, TypeVar, cast
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from tagcast_aws.runtime.executor import CALLS_MAX
 
 ROW_READS = ("BatchGetItem", "GetItem", "Query", "Scan")
@@ -93,3 +95,12 @@ def _read_plainly(response_dict: dict[str, Any], customized_response_dict: dict[
     if response_dict["status_code"] == HTTPStatus.OK:
         customized_response_dict.update(json.loads(response_dict["body"]))
         response_dict["body"] = b"{}"
+
+
+def error_code(error: ClientError | BotoCoreError) -> str:
+    """Return AWS's code of an error, or the SDK's name for it if AWS did not answer.
+
+    >>> error_code(ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")), error_code(BotoCoreError())
+    ('AccessDenied', 'BotoCoreError')
+    """
+    return error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tagcast_aws.store.vault import word_of
+from tagcast_aws.runtime.aws_clients import error_code
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
@@ -27,8 +27,8 @@ class S3IndexArchive:
         try:
             return self._make_client().get_object(Bucket=self._bucket, Key=_key(name))["Body"].read()
         except (ClientError, BotoCoreError) as error:
-            if (word := word_of(error)) not in ("NoSuchKey", "404"):
-                self._logger.warning("index not loaded", extra={"error": word})
+            if (code := error_code(error)) not in ("NoSuchKey", "404"):
+                self._logger.warning("index not loaded", extra={"error": code})
         return None
 
     def save(self, name: str, content: bytes) -> None:
@@ -36,7 +36,7 @@ class S3IndexArchive:
         try:
             self._make_client().put_object(Bucket=self._bucket, Key=_key(name), Body=content)
         except (ClientError, BotoCoreError) as error:
-            self._logger.warning("index not saved", extra={"error": word_of(error)})
+            self._logger.warning("index not saved", extra={"error": error_code(error)})
 
 
 def _key(name: str) -> str:

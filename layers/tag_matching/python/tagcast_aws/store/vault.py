@@ -8,6 +8,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
 
+from tagcast_aws.runtime.aws_clients import error_code
+
 PLAIN_BYTES_MAX = 4_096
 """KMS encrypts at most 4 KiB in one request. A longer text is split into numbered pieces."""
 LENGTH_BYTES = 2
@@ -39,14 +41,14 @@ class KmsVault:
         try:
             answer = self._make_client().encrypt(KeyId=self._key, Plaintext=plain, EncryptionContext=context)
         except (ClientError, BotoCoreError) as error:
-            raise UnavailableError(f"secrets cannot be encrypted: {word_of(error)}") from None
+            raise UnavailableError(f"secrets cannot be encrypted: {error_code(error)}") from None
         return bytes(answer["CiphertextBlob"])
 
     def _decrypted(self, blob: bytes, context: Mapping[str, str]) -> bytes:
         try:
             answer = self._make_client().decrypt(KeyId=self._key, CiphertextBlob=blob, EncryptionContext=context)
         except (ClientError, BotoCoreError) as error:
-            raise UnavailableError(f"secrets cannot be decrypted: {word_of(error)}") from None
+            raise UnavailableError(f"secrets cannot be decrypted: {error_code(error)}") from None
         return bytes(answer["Plaintext"])
 
 
@@ -59,8 +61,3 @@ def _blobs(sealed: bytes) -> Iterator[bytes]:
         end = LENGTH_BYTES + int.from_bytes(sealed[:LENGTH_BYTES])
         yield sealed[LENGTH_BYTES:end]
         sealed = sealed[end:]
-
-
-def word_of(error: ClientError | BotoCoreError) -> str:
-    """Return AWS' code of an error, or the SDK's name for it."""
-    return error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
