@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import select
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ REGION = "us-east-1"
 ACCOUNT = "123456789012"
 START_S = 60.0
 STOP_S = 20.0
+_PORTS = iter(random.SystemRandom().sample(range(20_000, 32_768), 10_000))
 
 
 class EngineError(RuntimeError):
@@ -35,11 +38,20 @@ class EngineError(RuntimeError):
 
 
 def free_port(wanted: int = 0) -> int:
-    """Return a free TCP port of 127.0.0.1. Raises OSError if `wanted` is taken."""
+    """Return a free TCP port of 127.0.0.1. Raises OSError if `wanted` is taken.
+
+    Between this call and the use of the port, no outgoing connection takes it: systems give these ports above 32,767.
+    """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", wanted))
-        return int(probe.getsockname()[1])
+        if wanted:
+            probe.bind(("127.0.0.1", wanted))
+            return wanted
+        for port in _PORTS:
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+    raise OSError("no port is free")
 
 
 def _is_readable(pipe: int) -> bool:

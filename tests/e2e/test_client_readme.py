@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from tagcast_client import Client
 
+from local.engine.engine import free_port
 from tests.running_stack import ROOT, RunningStack, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -22,11 +22,6 @@ LINES_MAX = 15
 def programs() -> dict[str, str]:
     found = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", README, re.DOTALL)
     return dict(found)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 def test_publishing_receiving_and_consuming_take_fifteen_lines_each() -> None:

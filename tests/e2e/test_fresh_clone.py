@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from local.engine.engine import free_port
 from tests.running_stack import ROOT, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -31,11 +31,6 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def free_ports() -> tuple[int, int]:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        return int(one.getsockname()[1]), int(other.getsockname()[1])
-
-
 def is_healthy(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1) as answer:
@@ -50,7 +45,7 @@ def test_the_readme_names_both_commands() -> None:
 
 @pytest.mark.timeout(10 * MINUTE_S)
 def test_the_first_command_starts_the_service(clone: Path) -> None:
-    port, console = free_ports()
+    port, console = free_port(), free_port()
     command = [*COMMANDS[0].split(), f"PORT={port}", f"CONSOLE_PORT={console}"]
     running = subprocess.Popen(command, cwd=clone, env=environment(), start_new_session=True)
     try:

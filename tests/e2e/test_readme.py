@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from local.engine.engine import free_port
 from tests.running_stack import PAUSE_S, ROOT, RunningStack, wait_until
 from tests.tenth import of_this_commit
 
@@ -123,12 +123,6 @@ def shell(stack: RunningStack, tmp_path: Path) -> Iterator[Shell]:
     opened = Shell(tmp_path, os.environ | settings)
     yield opened
     opened.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def play(played: Sequence[Step], stack: RunningStack, shell: Shell) -> None:

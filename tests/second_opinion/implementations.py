@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 from base64 import b64decode
@@ -34,6 +33,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 from tagcast_aws.runtime.aws_clients import with_plain_rows
 
+from local.engine.engine import free_port
 from local.rules.statements import read
 from tests.aws.stack import ACCOUNT, REGION
 from tests.second_opinion.lambdas import LambdaApi
@@ -121,7 +121,7 @@ def moto(lambdas: LambdaApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Implem
 @contextmanager
 def others(lambdas: LambdaApi, folder: Path) -> Iterator[Implementation]:
     """Roto and LocalStack as processes of their own, until the block ends."""
-    roto, localstack = _free_port(), _free_port()
+    roto, localstack = free_port(), free_port()
     started = [
         _start(
             folder / "roto.log",
@@ -171,9 +171,3 @@ def _wait(ready: Callable[[], bool], processes: list[subprocess.Popen[bytes]], w
         assert all(process.poll() is None for process in processes), "an implementation did not start"
         assert time.monotonic() < until, "an implementation is not ready in time"
         time.sleep(0.2)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -48,7 +48,9 @@ def fake() -> FakeWorld:
 
 
 def reading(fake: FakeWorld, known_s: float) -> WatchedStore:
+    """Let the process know the topic for *known_s*; what it knows already is older than that."""
     fake.world = replace(fake.world, topic_known_s=known_s)
+    fake.clock.sleep(known_s)
     assert isinstance(fake.store, WatchedStore)
     fake.store.topic_reads = 0
     return fake.store

@@ -277,7 +277,7 @@ def test_a_topic_with_many_blocked_lanes_is_retried_part_by_part(
     fake.publish("1")
     fake.deliver()
     seconds = iter(range(1_000))
-    monkeypatch.setattr(type(fake.clock), "monotonic", lambda clock: next(seconds) * lanes.CHANGED_WITHIN_S / 2.5)
+    monkeypatch.setattr(type(fake.clock), "monotonic", lambda clock: next(seconds) * lanes.CHANGED_WITHIN_S / 3.5)
     parts = []
     for _ in range(3):
         fake.clock.sleep(1)
