@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from tagcast.model import Ordering, Strategy
+from tagcast.model import Draft, Ordering, Strategy
 from tagcast.ports import Key, World
 
 from tests.simulation.plan import Plan
+from tests.simulation.rules import meant
 
 Row = dict[str, Any]
 Change = tuple[Key, Row | None, Row | None]
@@ -247,6 +248,8 @@ class Ledger:
         self.retentions: set[int] = set()
         self.accepted: dict[str, Row] = {}
         """Rows as they were when the message was accepted, with *by*, the name of the worker."""
+        self.drafts: dict[str, Sequence[Draft]] = defaultdict(tuple)
+        """What a message may have been as its producer sent it."""
         self.rows: dict[str, dict[str, Row]] = defaultdict(dict)
         """All rows of a message by their sort keys."""
         self.receipts: dict[str, Receipt] = {}
@@ -302,6 +305,21 @@ class Ledger:
             return present
         # What one of several strategies promises alone is not checked.
         return {**present, "strategy": SEVERAL, "max_retries": A_LIFE_OF_RETRIES}
+
+    def owners_since(self, message_id: str, ordinal: int) -> Iterator[Row]:
+        """Yield a subscription as it was at each version of the topic since the message was accepted."""
+        since = self.accepted[message_id]["subscriptions_version"]
+        for version, owners in self.registry.items():
+            if version >= since and ordinal in owners:
+                yield owners[ordinal]
+
+    def may_be_filtered(self, message_id: str, ordinal: int) -> bool:
+        """Return whether the filter function said no, or a filter that came later and is no function does not match."""
+        if (message_id, ordinal) in self.judge_no:
+            return True
+        later = self.owners_since(message_id, ordinal)
+        plain = [meant(owner) for owner in later if '"function"' not in (owner.get("filter") or "")]
+        return any(not meaning(draft) for meaning in plain for draft in self.drafts[message_id])
 
     def _last_of(self, ordinal: int) -> Row:
         for version in sorted(self.registry, reverse=True):

@@ -61,7 +61,8 @@ def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
     assert fake.pusher.pushes == []
     assert lane_if_any(fake) is None
     assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
-    assert explaining.explain(fake.world, "test1", message_id, "A")["reason"] == "its filter function did not match"
+    reason = "before the first attempt, its filter function or the filter that replaced it did not match"
+    assert explaining.explain(fake.world, "test1", message_id, "A")["reason"] == reason
 
 
 def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake: FakeWorld) -> None:
@@ -143,6 +144,30 @@ def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
 
     assert fake.filter_functions.asked == [("A", ["1", "2"])]
     assert fake.pusher.received["A"] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("present", "received"),
+    [
+        ({"kind": "tags", "tags": ["pear"]}, ["2"]),
+        ({"kind": "sql92", "expression": "price > 5"}, []),
+        (None, ["1", "2"]),
+    ],
+)
+def test_a_filter_that_replaces_a_function_decides_about_what_the_function_did_not(
+    fake: FakeWorld, present: dict[str, object] | None, received: list[str]
+) -> None:
+    fake.subscribe("A", filter=by_function("block"), max_retries=9)
+    fake.filter_functions.behaviours["A"] = error
+    ids = fake.publish("1", tags=["apple"]) + fake.publish("2", tags=["pear"])
+    fake.deliver()
+
+    fake.subscribe("A", filter=present, max_retries=9)
+    wait(fake)
+
+    assert fake.pusher.received["A"] == received
+    ends = [EntryState.DELIVERED if body in received else EntryState.FILTERED for body in "12"]
+    assert [entry(fake, each).state for each in ids] == ends
 
 
 def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake: FakeWorld) -> None:

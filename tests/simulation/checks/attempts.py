@@ -139,12 +139,7 @@ class AttemptChecks:
     def _judged(self, told: str, message_id: str, ordinal: int) -> None:
         """Where a function decided ever since the message was accepted, it said yes before the first push."""
         ledger = self.ledger
-        since = ledger.accepted[message_id]["subscriptions_version"]
-        filters = [
-            owners[ordinal].get("filter") or ""
-            for version, owners in ledger.registry.items()
-            if version >= since and ordinal in owners
-        ]
+        filters = [owner.get("filter") or "" for owner in ledger.owners_since(message_id, ordinal)]
         if all('"function"' in text for text in filters) and (message_id, ordinal) not in ledger.judge_yes:
             ledger.fail("matching", f"{told} without a verdict that says yes")
 
@@ -159,7 +154,7 @@ class AttemptChecks:
         ledger, key = self.ledger, (message_id, ordinal)
         expires_at = ledger.accepted[message_id]["expires_at"]
         seen = max(ledger.latest, ledger.now + worker.skew_ms)
-        if seen >= expires_at or key in ledger.judge_no or ledger.judge_failures[key]:
+        if seen >= expires_at or ledger.may_be_filtered(*key) or ledger.judge_failures[key]:
             return True
         retries = ledger.owner(ordinal)["max_retries"]
         for push in ledger.attempts[key]:

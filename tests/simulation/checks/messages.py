@@ -137,6 +137,7 @@ class MessageChecks:
             ledger.fail("no match missed", f"version {version} never was")
         owners = ledger.registry[version]
         drafts = [draft for draft in worker.action.drafts if body_in(row) in (None, draft.body)]
+        ledger.drafts[message_id] = drafts
         expected = [{ordinal for ordinal, owner in owners.items() if meant(owner)(draft)} for draft in drafts]
         if now.matched not in expected:
             ledger.fail("matching", f"{message_id} matched {now.matched}; the oracle says {expected}")
@@ -193,7 +194,7 @@ class MessageChecks:
                 if ordinal not in ledger.removed and owner["name"] not in ledger.skipped:
                     ledger.fail("cancelled has a reason", told)
             case "filtered":
-                if key not in ledger.judge_no:
+                if not ledger.may_be_filtered(message_id, ordinal):
                     ledger.fail("matching", told)
             case _:
                 ledger.fail("one state per entry", told)

@@ -557,7 +557,8 @@ async def push_round(
     """
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in this.pushable()]
-    unjudged = {message.message_id for message, _ in deliveries} - this.judged
+    by_function = is_judged_by_function(subscription)
+    unjudged = {message.message_id for message, _ in deliveries} - this.judged if by_function else frozenset()
     times = math.ceil(among / SUBSCRIPTIONS_IN_TIME)
     # The permits of a rate fall within its horizon, however many messages wait.
     if len(deliveries) > MESSAGES_IN_TIME and subscription.settings.rate is None:

@@ -15,8 +15,10 @@ from functools import partial
 from heapq import nlargest
 
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.errors import ReplacedError, UnavailableError
+from tagcast.errors import FilterEvaluationError, ReplacedError, UnavailableError
+from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.function_filter import FILTER_ERROR, FunctionFilter, function_of, judging_s
+from tagcast.filters.kinds import compile_filter
 from tagcast.ids import subscription_id
 from tagcast.model import (
     Entry,
@@ -581,7 +583,7 @@ async def attempt_run(world: World, run: Run) -> RunResult:
     run = _hold_unverified(run, result)
     run = await _check_circuit(world, run, result)
     run = await _take_permit(world, run, result)
-    run = await _call_filter_function(world, run, result)
+    run = await _take_verdicts(world, run, result)
     run = await _prepare_keys(world, run, result)
     if run.deliveries and not run.is_left:
         sent = _enqueue(world, run) if run.subscription.settings.is_group else send_in_order(world, run)
@@ -624,49 +626,66 @@ async def _take_permit(world: World, run: Run, result: RunResult) -> Run:
     return replace(run, deliveries=[each for some in requests[: permit.count] for each in some], permit=permit)
 
 
-async def _call_filter_function(world: World, run: Run, result: RunResult) -> Run:
-    """Call the filter function once for all unjudged messages, in a slot like a push.
+async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
+    """Let the filter function decide about all unjudged messages, in one call, in a slot like a push.
 
     If no slot is free in time, nothing is called or pushed. An error of the function under the policy ``block`` is a
     failed attempt of the first unjudged message. Messages before that message continue; messages behind it are not
-    started and stay unjudged.
+    started and stay unjudged. If another filter has replaced the function, that filter decides.
     """
-    function = function_of(run.subscription) if run.unjudged else None
-    if function is None:
+    if not run.unjudged:
         return run
     run = replace(run, deliveries=run.deliveries[:JUDGED_AT_ONCE])
     asked = [each for each in run.deliveries if each[0].message_id in run.unjudged]
     if not asked:
         return run
+    function = function_of(run.subscription)
+    if function is None:
+        present = compile_filter(run.subscription.settings.filter)
+        return _apply_verdicts(world, run, [_is_match(present, message) for message, _ in asked], asked, result)
     slot = await run.slots.take(function.function, Priority.UNKNOWN, world.clock.monotonic() + run.seconds)
     if slot is None:
         return replace(run, deliveries=())
     try:
-        return replace(run, deliveries=await _apply_verdicts(world, run, function, asked, result))
+        return await _ask_function(world, run, function, asked, result)
     finally:
         run.slots.give_back(slot)
 
 
-async def _apply_verdicts(
+def _is_match(filter: CompiledFilter, message: Message) -> bool:
+    try:
+        return filter.evaluate(message) is True
+    except FilterEvaluationError:
+        return False
+
+
+def _apply_verdicts(
+    world: World, run: Run, verdicts: Sequence[bool], asked: Sequence[Delivery], result: RunResult
+) -> Run:
+    """End the *asked* deliveries that did not match; return the run of the others."""
+    for (message, made), yes in zip(asked, verdicts, strict=True):
+        if yes:
+            result.judged.add(message.message_id)
+        else:
+            add_end(world, run.subscription, message, Entry(EntryState.FILTERED, made), result)
+    return replace(run, deliveries=[each for each in run.deliveries if each[0].message_id not in result.ended])
+
+
+async def _ask_function(
     world: World, run: Run, function: FunctionFilter, asked: Sequence[Delivery], result: RunResult
-) -> Sequence[Delivery]:
-    """End or fail the *asked* deliveries that must not be pushed; return the deliveries of *run* that may continue."""
+) -> Run:
+    """Call the function; end or fail the *asked* deliveries that must not be pushed; return the run of the others."""
     subscription = run.subscription
     with run.flight(asked):
         verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
     if verdicts is not None and len(verdicts) == len(asked):
-        for (message, made), yes in zip(asked, verdicts, strict=True):
-            if yes:
-                result.judged.add(message.message_id)
-            else:
-                add_end(world, subscription, message, Entry(EntryState.FILTERED, made), result)
-        return [each for each in run.deliveries if each[0].message_id not in result.ended]
+        return _apply_verdicts(world, run, verdicts, asked, result)
     world.telemetry.filter_failed(subscription.topic, (subscription.name,))
     if function.on_error == "drop":
         for message, made in asked:
             dropped = Entry(EntryState.DISCARDED, made, last_outcome=FILTER_ERROR)
             add_end(world, subscription, message, dropped, result)
-        return [each for each in run.deliveries if each[0].message_id not in result.ended]
+        return replace(run, deliveries=[each for each in run.deliveries if each[0].message_id not in result.ended])
     message, made = asked[0]
     push, outcome = Push(subscription, message, made + 1), Outcome(False, FILTER_ERROR)
     ended_at = world.clock.now()
@@ -675,7 +694,7 @@ async def _apply_verdicts(
         result.failures[message.message_id] = failed
     else:
         add_end(world, subscription, message, failed, result)
-    return run.deliveries[: run.deliveries.index(asked[0])]
+    return replace(run, deliveries=run.deliveries[: run.deliveries.index(asked[0])])
 
 
 async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:
