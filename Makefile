@@ -67,13 +67,14 @@ chromium:  ## Find a Chromium for the tests of the console, or install Debian's 
 pictures: $(READY) chromium  ## Picture the console for the documents, from a scene that is played for it.
 	$(BIN)/python -m tests.console.pictures $(FOLDER)
 
+# The check of the types takes a core for a minute. It runs beside the tests, which often wait.
 test: $(READY) .venv/.installed-spark chromium  ## Check style, types, imports and the template, then run every test.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/cfn-lint template.yaml
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40 || status=1; \
+	  wait $$types || { echo "mypy found faults, see above" >&2; status=1; }; exit $${status:-0}
 
 nightly: $(READY) .venv/.installed-spark .venv-second/.installed chromium  ## Plant every planted bug, play the long stories, of which `make test` takes a tenth, then `make bench`.
 	@status=0; $(BIN)/pytest -m nightly --numprocesses $(JOBS) --dist loadscope --no-loadscope-reorder --durations 40 $(TESTS) || status=1; \
