@@ -21,8 +21,6 @@ FOLDER = Path(__file__).parent
 PARTS = ("__main__", "harness", "ratios", "receivers")
 """Modules that are no benchmarks."""
 BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in PARTS)
-BY_NAME_ONLY = ("local_speed",)
-"""Which compare with another commit."""
 BAD = ("lost", "below")
 
 
@@ -71,7 +69,7 @@ def main() -> int:
     if unknown := set(asked.names) - set(BENCHMARKS):
         parser.error(f"no benchmark has the name {', '.join(sorted(unknown))}")
     record = read()
-    names = asked.names or [name for name in BENCHMARKS if name not in BY_NAME_ONLY]
+    names = asked.names or BENCHMARKS
     failed, found = measured(names, {} if asked.record else record)
     if found:
         print("\n| ratio | times as quick | as | |\n|---|---|---|---|")

@@ -1,4 +1,4 @@
-"""The Spark jobs beside DuckDB on the same files: ``python -m tests.benchmarks.spark_jobs [--rows 2000000]``.
+"""What the Spark jobs take for a day of deliveries: ``python -m tests.benchmarks.spark_jobs [--rows 2000000]``.
 
 Rows are deliveries; two belong to each message. Seeded. CPU is of the whole process tree (driver, JVM, workers), for
 the machine may be busy with something else; wall time is the better of two runs in one session, the second being warm.
@@ -10,8 +10,6 @@ import argparse
 import gzip
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.ratios import report
+from tests.benchmarks.harness import cpu_s, print_heading, processes
 
 NOON = 1_795_132_800_000
 DAY, LIFE_MS = "2026-11-20", 86_400_000
@@ -29,7 +27,6 @@ TOPICS, ORDINALS, TAGS = 20, 50, 200
 WIDE = 5_000
 """How many subscribers some messages of a skewed archive have."""
 FILE_ROWS = 1_000_000
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 def write(archive: Path, rows: int, skew: bool = False) -> None:
@@ -144,38 +141,23 @@ def candidates(number: int) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def used() -> tuple[float, int]:
-    """Return the CPU seconds of this process and all that it started, and the most memory that one of them had."""
-    parents: dict[int, int] = {}
-    spent: dict[int, int] = {}
+def peak_mib() -> int:
+    """Return the most memory that this process, or one that it started, had so far."""
     peak = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        pid = int(path.parent.name)
-        parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    total = 0
-    for pid in spent:
-        ancestor = pid
-        while ancestor not in (os.getpid(), 0, 1) and ancestor in parents:
-            ancestor = parents[ancestor]
-        if ancestor == os.getpid():
-            total += spent[pid]
-            with suppress(OSError, IndexError):  # It has ended.
-                status = Path(f"/proc/{pid}/status").read_text()
-                peak = max(peak, int(status.partition("VmHWM:")[2].split()[0]) // 1024)
-    return total / TICK, peak
+    for pid in processes(os.getpid()):
+        with suppress(OSError, IndexError):  # It has ended.
+            status = Path(f"/proc/{pid}/status").read_text()
+            peak = max(peak, int(status.partition("VmHWM:")[2].split()[0]) // 1024)
+    return peak
 
 
-def measured(run: Callable[[], object], repeats: int = 2) -> tuple[float, float]:
+def measured(run: Callable[[], object], repeats: int) -> tuple[float, float]:
     """Return wall and CPU seconds of the better of several runs."""
     found = []
     for _ in range(repeats):
-        began, (spent, _) = time.perf_counter(), used()
+        began, spent = time.perf_counter(), sum(cpu_s(os.getpid()).values())
         run()
-        found.append((time.perf_counter() - began, used()[0] - spent))
+        found.append((time.perf_counter() - began, sum(cpu_s(os.getpid()).values()) - spent))
     return min(found)
 
 
@@ -187,8 +169,8 @@ def spilled_mb(session: Any) -> int:
     return sum(int(stages.apply(n).diskBytesSpilled()) for n in range(stages.size())) >> 20
 
 
-def in_spark(archive: str, cores: int, sizes: list[int], job: str | None, repeats: int = 2) -> dict[str, Any]:
-    """Run the jobs in a session of their own with *cores*: wall and CPU seconds, peak memory and spill in MiB."""
+def jobs_of(archive: str) -> tuple[Any, dict[str, Callable[[], None]]]:
+    """Return a session of two cores and 8 GiB, and the jobs over *archive* in it."""
     from tagcast.archive.record import RecordKind
 
     from glue_jobs import audit, backtest, compact, delivery_report
@@ -200,7 +182,7 @@ def in_spark(archive: str, cores: int, sizes: list[int], job: str | None, repeat
     from glue_jobs.measuring import measures
 
     made = parser("bench", "", 1)
-    given = parse(made, ["--archive", archive, "--master", f"local[{cores}]", "--driver-memory", "8g", "--date", DAY])
+    given = parse(made, ["--archive", archive, "--master", "local[2]", "--driver-memory", "8g", "--date", DAY])
     days = window(made, given)
     where = Archive.at(open_session(given), archive)
 
@@ -236,121 +218,27 @@ def in_spark(archive: str, cores: int, sizes: list[int], job: str | None, repeat
         return run
 
     jobs = {"compact": pack, "report": report, "audit": prove, "merkle": seal}
-    jobs |= {f"backtest {number:,}": test(number) for number in sizes}
-    found = {}
-    for name, run in jobs.items():
-        if job is None or name.split()[0] in job.split(","):
-            before = spilled_mb(where.spark)
-            figures = measured(run, 1 if name == "compact" else repeats)
-            found[name] = (*figures, used()[1], spilled_mb(where.spark) - before)
-            print(name, found[name], file=sys.stderr, flush=True)
-    return found
-
-
-def in_duckdb(archive: str, cores: int, sizes: list[int]) -> dict[str, tuple[float, float]]:
-    """Do the same with DuckDB: the report's table; conservation alone of the audit; counts of the backtest."""
-    import duckdb
-
-    def connection() -> Any:
-        made = duckdb.connect()
-        made.execute(f"set threads = {cores}")
-        for kind in ("messages", "deliveries"):
-            files = Path(archive, "curated", kind, "manifest", f"dt={DAY}", "files").read_text().split()
-            made.execute(f"create view {kind} as select * from read_parquet({files})")
-        return made
-
-    keys = "topic, ordinal, accepted_at // 3600000 as hour"
-    quantiles = ", ".join(f"quantile_disc(last_attempt_at - accepted_at, {q})" for q in (0.5, 0.95, 0.99))
-    ends = "count(*) filter (state = 'delivered'), count(*) filter (state = 'expired'), sum(attempts - 1)"
-    pending = "select topic, message_id, unnest(matched) as ordinal, expires_at from messages"
-    ended = (
-        "select topic, message_id, ordinal, count(*) as n, max(last_attempt_at) as last from deliveries group by all"
-    )
-    both = f"({pending}) o full join ({ended}) e using (topic, message_id, ordinal)"
-    prove = f"select count(*) from {both} where n is distinct from 1"
-
-    def test(number: int) -> Callable[[], None]:
-        def run() -> None:
-            made = connection()
-            made.execute("create table wanted (tag varchar, candidate int, tags varchar[])")
-            rows = [(tag, n, f["tags"]) for n, (_, f) in enumerate(candidates(number)) for tag in set(f["tags"])]
-            made.executemany("insert into wanted values (?, ?, ?)", rows)
-            pairs = "select accepted_at // 3600000 as hour, tags, unnest(tags) as tag from messages"
-            first = "list_filter(p.tags, lambda t: list_contains(w.tags, t))[1] = p.tag"
-            joined = f"({pairs}) p join wanted w using (tag) where {first}"
-            made.execute(f"select hour, candidate, count(*) from {joined} group by all")
-            made.fetchall()
-
-        return run
-
-    report = f"select {keys}, count(*), {ends}, {quantiles} from deliveries group by all"
-    found = {
-        "report": measured(lambda: connection().execute(report).fetchall()),
-        "audit": measured(lambda: connection().execute(prove).fetchall()),
-    }
-    return found | {f"backtest {number:,}": measured(test(number)) for number in sizes}
-
-
-def apart(archive: str, engine: str, cores: int, sizes: list[int], job: str = "") -> dict[str, Any]:
-    """Run in a process of its own, so that sessions and caches do not meet."""
-    command = [sys.executable, "-m", "tests.benchmarks.spark_jobs", "--only", engine, "--archive", archive]
-    command += ["--cores", str(cores), "--sizes", ",".join(map(str, sizes)), "--job", job]
-    answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-    told: dict[str, Any] = json.loads(answer.splitlines()[-1])
-    return told
-
-
-def tabulate(title: str, rows: list[tuple[str, ...]]) -> None:
-    """Print rows below each other."""
-    print(f"\n{title}")
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        print("  ".join([row[0].ljust(widths[0]), *cells[1:]]), flush=True)
-
-
-def compare(folder: Path, rows: int, skew: bool) -> None:
-    """Print both engines side by side, and what Spark took for each million deliveries."""
-    archive, sizes = str(folder / "main"), [10, 100, 1000]
-    write(Path(archive), rows, skew)
-    ours = apart(archive, "spark", 2, sizes)
-    theirs = apart(archive, "duckdb", 2, sizes)
-    lines: list[tuple[str, ...]] = [
-        ("job", "CPU s", "per million", "wall s", "peak MiB", "spilled MiB", "DuckDB CPU s", "wall s")
-    ]
-    for name, (wall, cpu, peak, spilled) in ours.items():
-        other = tuple(f"{each:.2f}" for each in reversed(theirs.get(name, ()))) or ("", "")
-        if name in theirs:
-            report(f"{name} of {rows:,} deliveries{', skewed' if skew else ''}, CPU", theirs[name][1] / cpu, "DuckDB")
-        million = f"{cpu / rows * 1_000_000:.1f}"
-        lines.append((name, f"{cpu:.1f}", million, f"{wall:.1f}", str(peak), str(spilled), *other))
-    tabulate(f"{rows:,} deliveries{', skewed' if skew else ''}, two cores, 8 GiB", lines)
-    for path in sorted(Path(archive, "curated").rglob("*.parquet")):
-        print(f"{path.stat().st_size >> 20:>6} MiB  {path.relative_to(archive)}")
+    return where.spark, jobs | {f"backtest {number:,}": test(number) for number in (10, 100, 1_000)}
 
 
 def main() -> None:
-    """Run everything, or what ``--only`` says."""
+    """Print what each job took, and what compaction wrote."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--skew", action="store_true", help="one large topic, one large subscription, wide messages")
-    parser.add_argument("--only", choices=("write", "spark", "duckdb"))
-    parser.add_argument("--archive")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--sizes", default="100")
-    parser.add_argument("--job", default="", help="compact,report,audit,merkle,backtest: only these")
-    parser.add_argument("--repeats", type=int, default=2)
     given = parser.parse_args()
-    sizes = [int(each) for each in given.sizes.split(",")]
-    if given.only is None:
-        with tempfile.TemporaryDirectory() as folder:
-            compare(Path(folder), given.rows, given.skew)
-    elif given.only == "write":
-        write(Path(given.archive), given.rows, given.skew)
-    elif given.only == "spark":
-        print(json.dumps(in_spark(given.archive, given.cores, sizes, given.job or None, given.repeats)))
-    else:
-        print(json.dumps(in_duckdb(given.archive, given.cores, sizes)))
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), given.rows, given.skew)
+        session, jobs = jobs_of(folder)
+        print(f"{given.rows:,} deliveries{', skewed' if given.skew else ''}, two cores, 8 GiB\n")
+        print_heading("job", "CPU s", "per million", "wall s", "peak MiB", "spilled MiB")
+        for name, run in jobs.items():
+            before = spilled_mb(session)
+            wall_s, spent_s = measured(run, 1 if name == "compact" else 2)
+            million, spilled = spent_s / given.rows * 1_000_000, spilled_mb(session) - before
+            print(f"| {name} | {spent_s:.1f} | {million:.1f} | {wall_s:.1f} | {peak_mib()} | {spilled} |", flush=True)
+        for path in sorted(Path(folder, "curated").rglob("*.parquet")):
+            print(f"{path.stat().st_size >> 20:>6} MiB  {path.relative_to(folder)}")
 
 
 if __name__ == "__main__":

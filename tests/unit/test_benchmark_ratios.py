@@ -67,5 +67,5 @@ def test_the_record_names_a_baseline_for_each_ratio() -> None:
 
 
 def test_every_module_of_the_folder_that_prints_is_a_benchmark() -> None:
-    assert {"filters", "push", "local_speed", "twin"} <= set(BENCHMARKS)
+    assert {"filters", "push", "twin"} <= set(BENCHMARKS)
     assert {"receivers", "ratios"}.isdisjoint(BENCHMARKS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -123,8 +122,3 @@ def own_metrics(host: Any) -> None:
     if not hasattr(host, "counted"):
         host.counted = ({}, {})
     provider.metric_set, provider.metadata_set = host.counted
-
-
-def line_of(usage: Usage) -> str:
-    """Return the counts as one line, for those who compare two plays."""
-    return json.dumps({f"{kind} {operation}": count for (kind, operation), count in sorted(usage.calls.items())})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -89,12 +88,6 @@ def _pace(instants: list[int]) -> float:
     first, last = len(instants) // 5, len(instants) - len(instants) // 5 - 1
     took = instants[last] - instants[first]
     return 1_000_000 * (last - first) / took if took else math.inf
-
-
-def processor_for(seconds: float) -> Callable[[int], bool]:
-    """Return what says whether there is processor time left for more messages, however many there were."""
-    until = time.process_time() + seconds
-    return lambda count: time.process_time() < until
 
 
 def messages_up_to(most: int) -> Callable[[int], bool]:
