@@ -26,6 +26,7 @@ from glue_jobs.auditing.subject import Subject
 from glue_jobs.erasing.contents import key_of
 from glue_jobs.erasing.places import name_of_subject
 from glue_jobs.io import arguments
+from glue_jobs.io.objects import json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, day_of, finish, tell
@@ -121,8 +122,7 @@ def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str,
     numbers = {row.erasure: row["count"] for row in messages.groupBy("erasure").count().collect()}
     found = []
     for erasure in sorted(filter(None, numbers)):
-        stored = archive.read_text("erasures", erasure, "record.json")
-        record = {} if stored is None else json.loads(stored)
+        record = json_of(archive.objects.read(f"erasures/{erasure}/record.json"))
         asked = {name: record.get(name) for name in ("asked_by", "asked_at", "done_at")}
         found.append({"erasure": erasure, "messages": numbers[erasure], **asked})
     return sum(numbers.values()), found

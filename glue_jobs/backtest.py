@@ -66,7 +66,7 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
     candidate, current = both.filters
     for batch in batches:
         counts: Counter[tuple[int, str]] = Counter()
-        columns = (batch.column(batch.schema.names.index(name)).to_pylist() for name in ("hour", *READ, "number"))
+        columns = (batch.column(name).to_pylist() for name in ("hour", *READ, "number"))
         for hour, tags, key, texts, content, gone, number in zip(*columns, strict=True):
             if both.blind(content, gone):
                 counts[hour, "unjudged"] += number
@@ -86,10 +86,8 @@ def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -
     new, old = both.filters
     for batch in batches:
         found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}
-        ids = batch.column(batch.schema.names.index("message_id")).to_pylist()
-        instants = batch.column(batch.schema.names.index("accepted_at")).to_pylist()
-        parts = batch.column(batch.schema.names.index("gone")).to_pylist()
-        for known, message_id, at, gone in zip(filter_keys(batch), ids, instants, parts, strict=True):
+        columns = (batch.column(name).to_pylist() for name in ("message_id", "accepted_at", "gone"))
+        for known, message_id, at, gone in zip(filter_keys(batch), *columns, strict=True):
             seen = message_of(known)
             if both.blind(seen.body, gone or ()):
                 continue

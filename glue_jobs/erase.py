@@ -123,9 +123,8 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
 
         topics = FiltersByTopic(shared.value)
         for batch in batches:
-            names = batch.schema.names
             read = ("record_id", "topic", "gone", "matching")
-            ids, *columns = (batch.column(names.index(name)).to_pylist() for name in read)
+            ids, *columns = (batch.column(name).to_pylist() for name in read)
             found = []
             for known, topic, gone, before in zip(filter_keys(batch), *columns, strict=True):
                 found.append(sorted({*(before or ()), *topics[topic].names_of(known, gone or (), tuple(Part))}))
@@ -336,17 +335,6 @@ def preview_erasure(archive: Archive, forgetting: RequestedErasure, days: Sequen
     return {"raw_files": held, "curated_files": curated, "reports": reports, "query_results": results}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = arguments.parser("erase", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
-    parser.add_argument("--message", metavar="IDS", help="message ids, with commas between them")
-    parser.add_argument("--topic", help="messages of this topic that have the property")
-    parser.add_argument("--property", metavar="NAME=VALUE")
-    parser.add_argument("--before", type=arguments.moment, metavar="DAY", help="accepted before that day or instant")
-    parser.add_argument("--by", help="who asks: it is written into the record of the erasure")
-    parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) changes nothing")
-    return parser
-
-
 def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> MessageSelection:
     rest = (given.topic, given.property, given.before)
     if given.message and rest == (None, None, None):
@@ -373,7 +361,13 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the arguments. Raises SystemExit (2) if they are bad."""
-    parser = _parser()
+    parser = arguments.parser("erase", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
+    parser.add_argument("--message", metavar="IDS", help="message ids, with commas between them")
+    parser.add_argument("--topic", help="messages of this topic that have the property")
+    parser.add_argument("--property", metavar="NAME=VALUE")
+    parser.add_argument("--before", type=arguments.moment, metavar="DAY", help="accepted before that day or instant")
+    parser.add_argument("--by", help="who asks: it is written into the record of the erasure")
+    parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) changes nothing")
     given = arguments.parse(parser, argv)
     given.selection = _selection(parser, given)
     if not given.preview and not (given.by or "").strip():
@@ -403,7 +397,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if refusal := _refusal(chosen, others, now):
         finish({**summary, **refusal, "html": None})
         return 1
-    asked = _read(objects, name, "asked")
+    asked = json_of(objects.read(_key(name, "asked")))
     filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
     matching = {**asked.get("matching", {}), **matching_of(rows, filters)}
     instants = [*(row.accepted_at for row in chosen), *map(accepted_at_of, others)]
@@ -439,11 +433,6 @@ def _days_of(archive: Archive, selection: MessageSelection) -> list[str]:
 
 def _key(name: str, what: str) -> str:
     return f"erasures/{name}/{what}.json"
-
-
-def _read(objects: Objects, name: str, what: str) -> dict[str, Any]:
-    """Return the stored selection of this erasure, or its last result."""
-    return json_of(objects.read(_key(name, what)))
 
 
 if __name__ == "__main__" and (code := main()):

@@ -159,22 +159,16 @@ def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
     return {"files_of_lines": lines, "days": sorted(days), "curated_files": files, "reports": len(reports)}
 
 
-def _parser() -> argparse.ArgumentParser:
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("retain", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
-    for part in (Part.BODY, Part.PROPERTIES):
-        name = {Part.BODY: "--bodies-days", Part.PROPERTIES: "--properties-days"}[part]
+    for name, part in {"--bodies-days": Part.BODY, "--properties-days": Part.PROPERTIES}.items():
         text = f"days after which they go; 0 (default) is with their records, else at least {DAYS_MIN}"
         parser.add_argument(name, type=arguments.whole_days, default=0, dest=part.value, metavar="N", help=text)
     parser.add_argument(
         "--kept-days", type=arguments.whole_days, metavar="N", help="how long the archive keeps records: none is longer"
     )
     parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) changes nothing")
-    return parser
-
-
-def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the arguments. Raises SystemExit (2) if they are bad."""
-    parser = _parser()
     given = arguments.parse(parser, argv)
     given.days = days = {Part.BODY: given.body, Part.PROPERTIES: given.properties}
     if any(number and number < DAYS_MIN for number in days.values()):

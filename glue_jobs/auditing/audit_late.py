@@ -49,9 +49,8 @@ def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     import pyarrow as pa
 
     for batch in batches:
-        names = batch.schema.names
         read = ("filter", "since", "gone", "matching", "ordinal", "filter_version")
-        columns = zip(*(batch.column(names.index(name)).to_pylist() for name in read), strict=True)
+        columns = zip(*(batch.column(name).to_pylist() for name in read), strict=True)
         verdicts: list[bool | None] = []
         for known, (filter, since, gone, matching, ordinal, version) in zip(filter_keys(batch), columns, strict=True):
             if since is None:
@@ -60,6 +59,7 @@ def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
                 verdicts.append(_matches(filter, known))
             else:
                 verdicts.append(_recorded_verdict(f"{ordinal}.{version}", matching or ()))
+        names = batch.schema.names
         found = [*batch.columns[: names.index("verdict")], pa.array(verdicts, pa.bool_())]
         yield pa.RecordBatch.from_arrays(found, names)
 

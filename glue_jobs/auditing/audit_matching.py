@@ -158,10 +158,9 @@ def judge_batches(
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         counts, clean = Counter[str](), Counter[tuple[str, Judged]]()
-        names = batch.schema.names
         others = ("topic", "message_id", "accepted_at", "subscriptions_version", "replay_of", *FORGOTTEN)
-        columns = [batch.column(names.index(name)).to_pylist() for name in others]
-        columns.append(tuples_of(batch.column(names.index("matched"))))
+        columns = [batch.column(name).to_pylist() for name in others]
+        columns.append(tuples_of(batch.column("matched")))
         for known, (topic, message_id, at, version, replay_of, gone, noted, erasure, matched) in zip(
             filter_keys(batch), zip(*columns, strict=True), strict=True
         ):

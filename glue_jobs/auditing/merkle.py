@@ -20,7 +20,7 @@ from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
 from glue_jobs.erasing.contents import CONTENT, MARKS, compact_json, hash_columns, hashes_of
-from glue_jobs.io.schemas import SCHEMAS
+from glue_jobs.io.schemas import DAY_OF, SCHEMAS
 from glue_jobs.io.storage import day_of
 
 if TYPE_CHECKING:
@@ -74,12 +74,11 @@ def root_of(digests: Sequence[str]) -> str:
 def leaves_of(records: DataFrame, kind: RecordKind) -> DataFrame:
     """Return kind, day and leaf of each of *records*."""
     names = SCHEMAS[kind].fieldNames()
-    instant = "accepted_at" if "expires_at" in names else "changed_at"
     columns = [sql.col(name) for name in names if kind is not RecordKind.MESSAGES or name not in (*CONTENT, *MARKS)]
     if kind is RecordKind.MESSAGES:
         columns.append(sql.struct(*hash_columns()).alias("hashes"))
     leaf = sql.sha2(sql.to_json(sql.struct(*columns)), 256)
-    return records.select(sql.lit(kind.value).alias("kind"), day_of(instant).alias("dt"), leaf.alias("leaf"))
+    return records.select(sql.lit(kind.value).alias("kind"), day_of(DAY_OF[kind]).alias("dt"), leaf.alias("leaf"))
 
 
 def day_roots(leaves: DataFrame) -> list[tuple[str, str, int, str]]:

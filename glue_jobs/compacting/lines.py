@@ -10,16 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import compute, json
 from tagcast.archive.record import RecordKind
 
 from glue_jobs.io.schemas import DAY_OF, INSTANT_MAX, REQUIRED, SCHEMAS
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
 
 BLOCK_BYTES = 32 * 1024 * 1024
 """Bytes of text parsed at once."""
@@ -50,11 +46,7 @@ def arrow_schema(kind: RecordKind) -> pa.Schema:
     >>> arrow_schema(RecordKind.LANES).field("changed_at").type
     DataType(int64)
     """
-    return pa.schema([(each.name, _type(each.dataType)) for each in SCHEMAS[kind].fields])
-
-
-def _type(of: DataType) -> pa.DataType:
-    return _TYPES[of.simpleString()]
+    return pa.schema([(each.name, _TYPES[each.dataType.simpleString()]) for each in SCHEMAS[kind].fields])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -317,15 +318,8 @@ class _File:
 
 def _place(rows: pa.Table, record_id: str) -> int:
     """Return the number of sorted *rows* before an id."""
-    ids, low, high = rows["record_id"], 0, len(rows)
-    wanted = record_id.encode()
-    while low < high:
-        middle = (low + high) // 2
-        if ids[middle].as_py().encode() < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    ids = rows["record_id"]
+    return bisect_left(range(len(rows)), record_id.encode(), key=lambda place: ids[place].as_py().encode())
 
 
 def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
@@ -364,13 +358,10 @@ def merge(
     batches: Iterable[Any], opened: Callable[[], Objects], kind: RecordKind, prefix: str, ranges: Sequence[Range]
 ) -> Iterator[Any]:
     """Merge chunks, sorted by (range, first), into one file per range; yield each file as a batch of ``FILES``."""
-    objects, file, current = opened(), None, -1
-    for batch in batches:
-        for number, first, content in zip(*(batch.column(place).to_pylist() for place in range(3)), strict=True):
-            if file is None or number != current:
-                if file is not None:
-                    yield file.close(objects, prefix, current)
-                file, current = _File(ranges[number], kind), number
+    objects = opened()
+    chunks = (row for each in batches for row in zip(*(column.to_pylist() for column in each.columns[:3]), strict=True))
+    for number, of_range in groupby(chunks, key=itemgetter(0)):
+        file = _File(ranges[number], kind)
+        for _, first, content in of_range:
             file.add(first, content)
-    if file is not None:
-        yield file.close(objects, prefix, current)
+        yield file.close(objects, prefix, number)

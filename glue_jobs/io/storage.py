@@ -79,33 +79,10 @@ class Archive:
             size += sum(sizes[key] for day in keys if kind in whole or day in days for key in keys[day])
         suit(self.spark, size)
 
-    def remove(self, uri: str) -> None:
-        """Delete *uri* and everything below it."""
-        system, path = self._path(uri)
-        system.delete(path, True)
-
     def write_text(self, content: str, *parts: str) -> str:
         """Write one file, replacing an existing one; return its URI."""
-        uri = self.uri(*parts)
-        system, path = self._path(uri)
-        stream = system.create(path, True)
-        try:
-            stream.write(bytearray(content.encode()))
-        finally:
-            stream.close()
-        return uri
-
-    def read_text(self, *parts: str) -> str | None:
-        """Return the content of one file, or None if the file does not exist."""
-        system, path = self._path(self.uri(*parts))
-        if not system.exists(path):
-            return None
-        stream = system.open(path)
-        try:
-            jvm: Any = self.spark._jvm
-            return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream)).decode()
-        finally:
-            stream.close()
+        self.objects.replace("/".join(parts), content.encode())
+        return self.uri(*parts)
 
     @property
     def objects(self) -> Objects:
@@ -158,7 +135,8 @@ class Archive:
         """Delete and return the *affected* days that were not *written*. Dynamic overwriting leaves their old rows."""
         stale = sorted((set(affected) - set(written)) & set(self.days(*parts)))
         for day in stale:
-            self.remove(self.uri(*parts, f"dt={day}"))
+            system, path = self._path(self.uri(*parts, f"dt={day}"))
+            system.delete(path, True)
         return stale
 
 

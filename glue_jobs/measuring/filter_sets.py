@@ -61,7 +61,7 @@ def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iter
         matched: Counter[tuple[int, int]] = Counter()
         failed: Counter[tuple[int, int]] = Counter()
         unjudged: Counter[tuple[int, int]] = Counter()
-        columns = (batch.column(batch.schema.names.index(name)).to_pylist() for name in ("hour", *READ, "number"))
+        columns = (batch.column(name).to_pylist() for name in ("hour", *READ, "number"))
         for hour, tags, key, texts, content, gone, number in zip(*columns, strict=True):
             found = index.match(filters.seen(tags, key, texts, content))
             blind = filters.blind(content, gone)

@@ -30,10 +30,6 @@ class AgedErasure(Eraser):
     def _topics(self) -> FiltersByTopic:
         return FiltersByTopic(self.filters)
 
-    def concerns(self, line: str) -> bool:
-        """Return True: any line may change."""
-        return True
-
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Return a record without its due parts, or None if no part is due."""
         day, gone = rfc3339(record["accepted_at"])[:10], record.get("hashes") or {}
