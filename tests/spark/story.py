@@ -60,10 +60,9 @@ def end(of: Record, ordinal: int = 0, state: str = "delivered", *, after_ms: int
     }
 
 
-def added(of: Record, ordinal: int = 0, *, version: int = 1, after_ms: int = 90_000) -> Record:
-    at = of["accepted_at"] + after_ms
-    late = end(of, ordinal, "pending", after_ms=after_ms, added_at=at, filter_version=version)
-    return {**late, "record_id": f"{of['topic']}.{of['message_id']}.{ordinal}.l"}
+def added(of: Record, *, version: int = 1) -> Record:
+    late = end(of, state="pending", after_ms=90_000, added_at=of["accepted_at"] + 90_000, filter_version=version)
+    return {**late, "record_id": f"{of['topic']}.{of['message_id']}.0.l"}
 
 
 def topic_id(topic: str) -> str:

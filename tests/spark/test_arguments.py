@@ -12,11 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from glue_jobs import audit, backtest, chain, compact, delivery_report, erase, package, replay, retain
+from glue_jobs import audit, backtest, chain, erase, package, replay, retain
 from glue_jobs.io import arguments, session
-
-JOBS = (compact, delivery_report, audit, backtest, replay)
-NEEDED = {"backtest": ["--topic", "t", "--filter", "null"], "replay": ["--topic", "t", "--subscription", "s"]}
 
 
 def given(*argv: str) -> arguments.Window:

@@ -35,8 +35,8 @@ def rebuild(bucket: Bucket) -> int:
     return run(bucket, DAY, NEXT_DAY, "--rebuild", "true")
 
 
-def curated(spark: SparkSession, bucket: Bucket, kind: RecordKind = RecordKind.MESSAGES) -> list[tuple[str, str]]:
-    archive = Archive.at(spark, bucket.uri)
+def curated(spark: SparkSession, bucket: Bucket) -> list[tuple[str, str]]:
+    archive, kind = Archive.at(spark, bucket.uri), RecordKind.MESSAGES
     found = [
         (day, row.message_id) for day in archive.curated_days(kind) for row in archive.records(kind, [day]).collect()
     ]

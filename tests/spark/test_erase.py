@@ -55,7 +55,6 @@ def contents(bucket: S3Bucket) -> dict[str, str]:
 
 
 def texts(bucket: Bucket) -> dict[str, str]:
-    """Every object of a folder, as text."""
     return {key: text_in(key, (Path(bucket.uri) / key).read_bytes()) for key in bucket.keys("")}
 
 
