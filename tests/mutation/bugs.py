@@ -122,23 +122,28 @@ def _code(bug: Bug, function: FunctionType, change: str) -> CodeType:
     except PlantingError as fault:
         raise PlantingError(f"{bug.name}: {function.__qualname__}: {fault}") from None
     flag = __future__.annotations.compiler_flag
-    pending = [compile(tree, f"<{bug.name}>", "exec", flags=flag, dont_inherit=True)]
-    while pending:
-        for constant in pending.pop(0).co_consts:
-            if isinstance(constant, CodeType):
-                if constant.co_name == function.__name__:
-                    unknown = sorted(_globals_in(constant) - vars(builtins).keys() - function.__globals__.keys())
-                    if unknown:
-                        raise PlantingError(f"{bug.name}: {function.__qualname__} knows no {', '.join(unknown)}")
-                    return constant
-                pending.append(constant)
-    raise PlantingError(f"{bug.name}: {function.__name__} is gone")
+    compiled = compile(tree, f"<{bug.name}>", "exec", flags=flag, dont_inherit=True)
+    code = next((each for each in codes_in(compiled) if each.co_name == function.__name__), None)
+    if code is None:
+        raise PlantingError(f"{bug.name}: {function.__name__} is gone")
+    unknown = sorted(_globals_in(code) - vars(builtins).keys() - function.__globals__.keys())
+    if unknown:
+        raise PlantingError(f"{bug.name}: {function.__qualname__} knows no {', '.join(unknown)}")
+    return code
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield *code* and all that is defined in it, the outer first."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
 
 
 def _globals_in(code: CodeType) -> set[str]:
     """Return the names that *code*, and what is defined in it, takes from its module."""
-    names = {str(each.argval) for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
-    return names.union(*(_globals_in(each) for each in code.co_consts if isinstance(each, CodeType)))
+    told = (instruction for each in codes_in(code) for instruction in dis.get_instructions(each))
+    return {str(each.argval) for each in told if each.opname == "LOAD_GLOBAL"}
 
 
 def changed(source: str, change: str) -> ast.Module:

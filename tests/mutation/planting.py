@@ -11,11 +11,8 @@ from functools import cache
 from importlib import import_module
 from types import CodeType, FunctionType
 
+from tests.mutation.bugs import PlantingError, codes_in
 from tests.mutation.mutants import MODULES, ROOT, TOP, functions_of, path_of
-
-
-class PlantingError(LookupError):
-    """There is no such code to change."""
 
 
 @cache
@@ -74,16 +71,13 @@ def _plant_constants(module: str, changed: ast.Module) -> None:
             continue
         fresh = dict(vars(sys.modules[module]))
         exec(compile(ast.fix_missing_locations(ast.Module([new], [])), f"<{module}>", "exec"), fresh)
-        names = {name.id for target in _targets(new) for name in ast.walk(target) if isinstance(name, ast.Name)}
+        assert isinstance(new, ast.Assign)
+        names = {name.id for target in new.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
         for name in names:
             for holder in [known for known in sys.modules.values() if _is_ours(known)]:
                 if vars(holder).get(name) == vars(sys.modules[module])[name] and holder is not sys.modules[module]:
                     vars(holder)[name] = fresh[name]
             vars(sys.modules[module])[name] = fresh[name]
-
-
-def _targets(node: ast.stmt) -> list[ast.expr]:
-    return node.targets if isinstance(node, ast.Assign) else []
 
 
 def _is_ours(module: object) -> bool:
@@ -98,11 +92,5 @@ def _code(module: str, function: str, changed: ast.AST) -> CodeType:
     for owner in reversed(function.split(".")[:-1]):
         node = ast.copy_location(ast.ClassDef(owner, [], [], [node], []), changed)
     tree = ast.Module([*ast.parse("from __future__ import annotations").body, node], [])
-    pending = [compile(tree, str(path_of(module)), "exec")]
-    while pending:
-        for constant in pending.pop(0).co_consts:
-            if isinstance(constant, CodeType):
-                if constant.co_qualname == function:
-                    return constant
-                pending.append(constant)
-    raise PlantingError(f"{module}: {function} is gone")
+    compiled = compile(tree, str(path_of(module)), "exec")
+    return next(each for each in codes_in(compiled) if each.co_qualname == function)
