@@ -41,7 +41,7 @@ def played(account: Account, load: Load, messages: int, first: int = 0) -> Cours
 def test_ten_messages_ask_aws_for_what_the_benchmark_of_calls_counts_at_the_sdk() -> None:
     account = account_of(SINGLY)
     with account.meter.reading_logs():
-        usage = lockstep(account, 1)
+        usage = lockstep(account)
     assert {key: count for key, count in usage.calls.items() if key[0] != "archive"} == {
         ("publish", "GetItem"): 10,
         ("publish", "PutItem"): 10,

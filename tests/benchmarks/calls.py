@@ -29,33 +29,13 @@ from tagcast_aws import wiring
 from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
 
 from functions.fan_out import app as fan_out
+from tests.benchmarks.harness import print_heading
 from tests.integration.moto_world import moto_world
+from tests.item_size import item_size
 
 MESSAGES, BATCH, BODY = 300, 10, b"x" * 1024
 READ_UNIT = 4096
 BUDGETS = {"table writes": 2.0, "read units": 3.0, "queue requests": 1.3, "workflow starts": 0.0}
-
-
-def attribute_bytes(attribute: Mapping[str, Any]) -> int:
-    """The size of a value as DynamoDB counts it, near enough."""
-    ((kind, content),) = attribute.items()
-    match kind:
-        case "S":
-            return len(content.encode())
-        case "B":
-            return len(content)
-        case "N":
-            return len(content) // 2 + 1
-        case "L":
-            return 3 + sum(1 + attribute_bytes(item) for item in content)
-        case "M":
-            return 3 + sum(1 + len(name) + attribute_bytes(item) for name, item in content.items())
-        case _:
-            return 1
-
-
-def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
-    return sum(len(name.encode()) + attribute_bytes(attribute) for name, attribute in item.items())
 
 
 def units(size: int) -> int:
@@ -97,12 +77,12 @@ class Meter:
             return
         match model.name:
             case "GetItem":
-                self.budgeted["read units"] += units(item_bytes(parsed.get("Item", {})))
+                self.budgeted["read units"] += units(item_size(parsed.get("Item", {})))
             case "BatchGetItem":
                 items = [item for table in parsed["Responses"].values() for item in table]
-                self.budgeted["read units"] += sum(units(item_bytes(item)) for item in items)
+                self.budgeted["read units"] += sum(units(item_size(item)) for item in items)
             case "Query":
-                self.budgeted["read units"] += units(sum(map(item_bytes, parsed["Items"])))
+                self.budgeted["read units"] += units(sum(map(item_size, parsed["Items"])))
 
     def per_message(self) -> dict[str, float]:
         return {name: self.budgeted[name] / MESSAGES for name in BUDGETS}
@@ -163,8 +143,7 @@ def main() -> None:
     """Print the tables; exit with a fault when a budget is exceeded."""
     measured = {"one by one": measure(1), "by the batch route": measure(BATCH)}
     print(f"{MESSAGES} messages of 1 KiB, 3 subscribers, fan-out in batches of {BATCH}; per message\n")
-    print(f"| what | {' | '.join(f'published {how}' for how in measured)} | budget |")
-    print("|---|---|---|---|")
+    print_heading("what", *(f"published {how}" for how in measured), "budget")
     for name, budget in BUDGETS.items():
         found = [f"{meter.per_message()[name]:.2f}" for meter in measured.values()]
         print(f"| {name} | {' | '.join(found)} | ≤ {budget:g} |")

@@ -31,8 +31,8 @@ from tagcast.tables import Put, Table
 from tagcast.topic_settings import TopicSettings
 from tagcast_aws.store.attributes import to_attribute
 
-from tests.benchmarks.harness import settings_for
 from tests.console.browser import console_of
+from tests.fakes.settings import settings_for
 from tests.running_stack import RunningStack, start_stack
 
 TOPICS, SUBSCRIPTIONS_EACH, BLOCKED = 1_000, 10, 500

@@ -12,6 +12,7 @@ import time
 
 from tagcast.pushing.circuit import CIRCUIT_WAIT_S_MAX, PROBE_GAP_S
 
+from tests.benchmarks.harness import print_heading
 from tests.fakes.dead_host import HOUR_S, outage
 
 LANES = (5, 100, 1_000)
@@ -19,8 +20,9 @@ LANES = (5, 100, 1_000)
 
 def main() -> None:
     """Print the table; exit with a fault when more than one probe at a time is made, or a lane waits longer."""
-    print("| lanes | attempts of the first round | attempts in the hour behind it | last message after | played in |")
-    print("|---|---|---|---|---|")
+    print_heading(
+        "lanes", "attempts of the first round", "attempts in the hour behind it", "last message after", "played in"
+    )
     over = []
     for lanes in [int(each) for each in sys.argv[1:]] or LANES:
         began = time.perf_counter()

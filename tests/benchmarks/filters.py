@@ -19,7 +19,6 @@ PARTS = {
 
 
 def main() -> None:
-    """Print the tables."""
     gc.disable()
     for name in sys.argv[1:] or PARTS:
         PARTS[name]()

@@ -13,9 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
 from tagcast_client import Client
 
 from tests.benchmarks.receivers import Receiver
@@ -24,17 +22,9 @@ from tests.running_stack import RunningStack, start_stack
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 FUNCTION = re.compile(r"\0AWS_LAMBDA_FUNCTION_NAME=tagcast-([^\0]*)")
 TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"
-THREE_RETRIES = RetryPolicy(Strategy.BACKOFF_RETRY, 3)
-
-
-def settings_for(url: str, retry: RetryPolicy = THREE_RETRIES, **more: Any) -> SubscriptionSettings:
-    """Return the settings of a subscription that wants everything, by HTTP, but for what *more* says."""
-    plain = {"filter": None, "timeout_s": 15, "content_format": ContentFormat.JSON, "secret": None}
-    return SubscriptionSettings(endpoint=Endpoint(Protocol.HTTP, url), retry=retry, **{**plain, **more})
 
 
 def print_heading(*columns: str) -> None:
-    """Print the beginning of a table."""
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
 
 

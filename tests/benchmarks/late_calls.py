@@ -61,7 +61,6 @@ def writes(meter: Meter) -> float:
 
 
 def main() -> None:
-    """Print the table."""
     pending, life, late = measure(Keep.PENDING), measure(Keep.LIFE), measure(Keep.LIFE, is_late=True)
     print(f"{MESSAGES} messages of 1 KiB to one subscription; table writes per message\n\n| what | writes |\n|---|---|")
     print(f"| published and delivered, keep: pending | {writes(pending):.2f} |")

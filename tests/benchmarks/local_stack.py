@@ -98,7 +98,6 @@ class Bench:
 
 
 def main() -> None:
-    """Print the figures."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_stack")
     parser.add_argument("--messages", type=int, default=MESSAGES, help="of each figure (default: %(default)s)")
     parser.add_argument("--idle", type=float, default=IDLE_S, metavar="SECONDS", help="(default: %(default)s)")

@@ -62,7 +62,6 @@ def bill(template: Template) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print it."""
     for item, price in bill(read_template(ROOT / "template.yaml")).items():
         print(f"{item:16} {price:6.2f} USD")
 

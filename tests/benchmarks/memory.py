@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -22,9 +21,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.benchmarks.harness import processes
+from tests.benchmarks.harness import processes, running_stack
 from tests.benchmarks.receivers import Receiver, receivers
-from tests.running_stack import start_stack
 
 TOPICS, PUBLISHERS, RATE = 4, 4, 40
 WARM_UP_MINUTES, LOOK_S, PAUSE_S = 6.0, 30.0, 10.0
@@ -69,12 +67,10 @@ class Held:
 
     @property
     def engine(self) -> int:
-        """The RSS of the engine."""
         return self.resident[ENGINE]
 
 
 def kib(told: str, name: str) -> int:
-    """A figure of smaps_rollup."""
     found = re.search(rf"^{name}:\s+(\d+) kB", told, re.MULTILINE)
     return int(found[1]) if found else 0
 
@@ -88,7 +84,6 @@ class Load:
         self._ended = threading.Event()
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Make the topics and set everything going."""
         with httpx.Client(base_url=self._url, timeout=60) as api:
             for number in range(TOPICS):
                 api.put(f"/topics/t{number}", json={}).raise_for_status()
@@ -102,7 +97,6 @@ class Load:
         pool.submit(self._pull, member)
 
     def end(self) -> None:
-        """Publish no more."""
         self._ended.set()
 
     def _publish(self, number: int) -> None:
@@ -128,7 +122,6 @@ class Load:
 
 
 def told(at_s: float, published: int, held: Held) -> str:
-    """A line of figures."""
     kinds = ", ".join(f"{name} {each // MIB}" for name, each in sorted(held.resident.items()))
     figures = f"engine {held.engine // MIB} MiB, all {held.shared_once // MIB} MiB (PSS) in {held.processes} processes"
     return f"{at_s:5.0f} s, {published:6} messages: {figures}\n        RSS: {kinds}"
@@ -144,7 +137,6 @@ class Grown:
 
     @property
     def engine(self) -> int:
-        """The bytes by which the engine grew."""
         return self.last.engine - self.warm.engine
 
     @property
@@ -165,12 +157,7 @@ class Grown:
 
 def measure(minutes: float, warm_up_minutes: float) -> Grown:
     """Play the load, and compare the end of the warm-up with the end."""
-    with (
-        receivers(Endpoint) as port,
-        tempfile.TemporaryDirectory() as folder,
-        ThreadPoolExecutor(PUBLISHERS + 1) as pool,
-    ):
-        stack = start_stack(Path(folder) / "data")
+    with receivers(Endpoint) as port, running_stack() as (stack, _), ThreadPoolExecutor(PUBLISHERS + 1) as pool:
         load = Load(stack.url, f"http://127.0.0.1:{port}")
         try:
             load.begin(pool)
@@ -182,13 +169,11 @@ def measure(minutes: float, warm_up_minutes: float) -> Grown:
                 print(told(*looks[-1]), flush=True)
         finally:
             load.end()
-            stack.stop()
     warm = next(look for look in looks if look[0] >= 60 * warm_up_minutes)
     return Grown(warm[2], looks[-1][2], looks[-1][1] - warm[1])
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, and judge."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.memory", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0, help="how long to publish (20)")
     parser.add_argument("--warm-up", type=float, default=WARM_UP_MINUTES, metavar="MINUTES")

@@ -20,6 +20,7 @@ from tagcast.rows import stored
 from functions.fan_out import app as fan_out
 from local.rules.limits import PRICES_USD
 from tests.benchmarks.calls import BATCH, BODY, Meter
+from tests.benchmarks.harness import print_heading
 from tests.fakes.handlers import answered
 from tests.fakes.queue_records import in_one_order
 from tests.integration.moto_world import moto_world
@@ -100,8 +101,7 @@ def main() -> None:
     meters = {"pushed": measure(None)} | {f"{n} a pull": measure(n) for n in PULLED_AT_ONCE}
     meters["10 a pull, one order"] = measure(10, ordered=True)
     print(f"{MESSAGES} messages of 1 KiB to one subscription; per message\n")
-    print(f"| what | {' | '.join(meters)} |")
-    print(f"|---|{'---|' * len(meters)}")
+    print_heading("what", *meters)
     for name in ("table writes", "read units", "queue requests"):
         print(f"| {name} | {' | '.join(f'{per_message(meter)[name]:.2f}' for meter in meters.values())} |")
     print(f"| USD a million, tables and queues | {' | '.join(f'{usd_per_million(m):.2f}' for m in meters.values())} |")

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from tagcast.delivery.publishing import publish
-from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, SubscriptionSettings, TopicSettings
+from tagcast.model import Draft, Endpoint, Ordering, Protocol, TopicSettings
 from tagcast.registry import subscriptions, topics
 
 from tests.aws.administrator import administrator
@@ -25,6 +25,8 @@ from tests.aws.http_api import Answer
 from tests.aws.quiet import quiet
 from tests.aws.scenes import DECAY
 from tests.aws.timeline import Timeline
+from tests.benchmarks.harness import print_heading
+from tests.fakes.settings import settings_for
 
 TOPIC, GROUP = "t", "g"
 AT_ONCE, WAIT_S, VISIBILITY_TIMEOUT_S = 32, 5, 60
@@ -94,8 +96,7 @@ def play(count: int, members: int, orders: int | None) -> Crowd:
     deployment.begin()
     ordering = Ordering.NONE if orders is None else Ordering.KEY
     topics.put_topic(world, TOPIC, TopicSettings(ordering=ordering))
-    endpoint = Endpoint(Protocol.PULL, "")
-    settings = SubscriptionSettings(endpoint, None, DECAY, 15, ContentFormat.JSON, None, ordered=orders is not None)
+    settings = settings_for(Endpoint(Protocol.PULL, ""), DECAY, ordered=orders is not None)
     subscriptions.put_subscription(world, TOPIC, GROUP, settings)
     (queue,) = (queue for queue in deployment.sqs.queues.values() if "-group-" in queue.name)
     for first in range(0, count, FILLED_AT_ONCE):
@@ -135,10 +136,8 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=10_000, help="in hundreds (default: %(default)s)")
     parser.add_argument("--members", type=int, default=50)
     options = parser.parse_args()
-    calls = " | ".join(CALLS)
     print(f"{options.messages:,} messages wait, {options.members} members; calls per message\n")
-    print(f"| orders | all done after | members and their shares | longest wait | pulls | refused | {calls} |")
-    print(f"|---|{'---|' * (5 + len(CALLS))}")
+    print_heading("orders", "all done after", "members and their shares", "longest wait", "pulls", "refused", *CALLS)
     for orders in (None, 1_000, 100, 10):
         with quiet():
             cells = told(play(options.messages, options.members, orders), options.messages)

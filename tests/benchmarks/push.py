@@ -24,10 +24,10 @@ from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.runtime.clock import SystemClock
 
 from functions.fan_out.app import handle
-from tests.benchmarks.harness import settings_for
 from tests.benchmarks.ratios import report
 from tests.benchmarks.receivers import Receiver, receivers
 from tests.fakes.queue_records import in_one_order
+from tests.fakes.settings import settings_for
 from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 
@@ -81,7 +81,6 @@ class Topic:
             put_subscription(self.world, "test1", f"s{number}", settings)
 
     def round(self) -> Figures:
-        """Bring one message to all endpoints."""
         batch = in_one_order(self.fake.publish("x" * 2048))
         self.pusher.done_at = []
         began, cpu = time.perf_counter(), time.process_time()
@@ -90,7 +89,7 @@ class Topic:
         return Figures(done[-1] - began, cpu_s, done[(ENDPOINTS - SLOW) * len(done) // ENDPOINTS - 1] - began)
 
     def strange_round(self) -> Figures:
-        """Do the same on kept connections, but without any memory of how long each took the last time."""
+        """Bring one on kept connections, but without any memory of how long each took the last time."""
         self.world.memory.of(LastPushes).clear()
         return self.round()
 

@@ -25,8 +25,8 @@ from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
-from tests.benchmarks.harness import settings_for
 from tests.fakes.queue_records import in_one_order
+from tests.fakes.settings import settings_for
 from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 

@@ -18,6 +18,7 @@ from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 
 from tests.aws.limits import LARGE_REGION, NEW_ACCOUNT, SMALL_REGION, QuotaPlace
 from tests.benchmarks.calls import BATCH
+from tests.benchmarks.harness import print_heading
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.lockstep import by_calls, by_twin
 from tests.benchmarks.twinning.measured import Effort, Measured, measured
@@ -56,7 +57,6 @@ class Goal:
     at_least: bool = True
 
     def said(self, value: float) -> str:
-        """Return the goal beside what was found."""
         met = value >= self.bound if self.at_least else value <= self.bound
         sign = "≥" if self.at_least else "≤"
         return f"| {self.text} | {sign} {self.bound:,.5g} | {value:,.4g} | {'met' if met else 'missed'} |"
@@ -93,10 +93,8 @@ def table() -> Iterator[Cell]:
 def played(cells: Sequence[Cell], seconds: float) -> Iterator[Measured]:
     """Play the cells, one after the other, and print each as a line."""
     sdk = MeasuredSdk()
-    print(
-        "| subscriptions × order, RTT, publishing, pushes | messages/s | p50 | p99 | limited by | first quota used up "
-        "| calls | USD |\n|---|---|---|---|---|---|---|---|"
-    )
+    cell_columns = ("messages/s", "p50", "p99", "limited by", "first quota used up", "calls", "USD")
+    print_heading("subscriptions × order, RTT, publishing, pushes", *cell_columns)
     for cell in cells:
         found = measured(cell, Effort(seconds), time.thread_time_ns, sdk)
         print(
@@ -109,11 +107,10 @@ def played(cells: Sequence[Cell], seconds: float) -> Iterator[Measured]:
 
 def bills(found: Sequence[Measured]) -> None:
     """Print the lines of each bill, and what each step would save of it."""
-    cells = " | ".join(str(each.cell) for each in found)
     of_titles = {"a line": [each.bill for each in found], "a step would save": [each.savings for each in found]}
     for title, columns in of_titles.items():
-        print(f"\n| USD a million: {title} | {cells} |")
-        print(f"|---|{'---|' * len(found)}")
+        print()
+        print_heading(f"USD a million: {title}", *(str(each.cell) for each in found))
         for line in dict.fromkeys(line for column in columns for line in column):
             print(f"| {line} | {' | '.join(f'{column.get(line, 0.0):.2f}' for column in columns)} |")
 

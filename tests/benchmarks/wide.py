@@ -37,8 +37,8 @@ from tagcast.repairing.relay import EndArrival, relay
 from tagcast.rows.keys import topic_key
 from tagcast.rows.subscription import subscription_put
 
-from tests.benchmarks.harness import settings_for
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.settings import settings_for
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import OK, FakeWorld
 from tests.item_size import row_size
@@ -132,7 +132,6 @@ def measure(count: int) -> None:
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """Return the processor seconds that *work* takes."""
     began = time.process_time()
     work()
     return time.process_time() - began
@@ -159,7 +158,6 @@ def peak_mib() -> float:
 
 
 def main() -> None:
-    """Print the table."""
     print(HEADING)
     print("|---|---|---|---|---|---|---|---|---|---|")
     for count in [int(each) for each in sys.argv[1:]] or SIZES:

@@ -56,8 +56,8 @@ class Outage:
     """How often a healthy receiver got the message meanwhile."""
 
 
-def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
-    """Give *lanes* lanes of one host a pending message; the host gives no answer for so long, and then does."""
+def outage(lanes: int) -> Outage:
+    """Give *lanes* lanes of one host a pending message; the host gives no answer for an hour, and then does."""
     timed = TimedWorld(0.0)
     names = [f"D{place}" for place in range(lanes)]
     timed.subscribe(*names, host="dead", strategy=DECAY, max_retries=176, answers=(ANSWER_S, UNREACHED))
@@ -67,7 +67,7 @@ def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
         timed.run(handle(batch_of([entry]), timed.world))
     first = len(timed.receivers.started)
     beside = len(timed.receivers.pushes_of("W"))
-    world = replace(timed.world, executor=InlineExecutor(), dice=HerdDice(Random(seed)))
+    world = replace(timed.world, executor=InlineExecutor(), dice=HerdDice(Random(1)))
     owing = [LANES.value_of(row) for row in timed.store.query(Table.MESSAGES, lane_key("test1", "").pk)]
     timed.receivers.started.clear()
 
@@ -75,15 +75,15 @@ def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
         began_s = timed.loop.seconds
         tasks = [Task("test1", lane.subscription_id, lane.generation) for lane in owing]
         workers = [asyncio.create_task(_execution(world, task)) for task in tasks]
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(HOUR_S)
         timed.receivers.done_at_s.clear()
         timed.receivers.replies = dict.fromkeys(names, (ANSWER_S, OK))
         await asyncio.gather(*workers)
-        return began_s, max(timed.receivers.done_at_s.values()) - began_s - seconds
+        return began_s, max(timed.receivers.done_at_s.values()) - began_s - HOUR_S
 
     began_s, recovered_s = timed.run(story())
-    during = [each.at_s - began_s for each in timed.receivers.started if each.at_s < began_s + seconds]
-    got = [sum(1 for each in timed.receivers.pushes_of(name) if each.at_s >= began_s + seconds) for name in names]
+    during = [each.at_s - began_s for each in timed.receivers.started if each.at_s < began_s + HOUR_S]
+    got = [sum(1 for each in timed.receivers.pushes_of(name) if each.at_s >= began_s + HOUR_S) for name in names]
     return Outage(first - beside, during, recovered_s, got, beside)
 
 

@@ -11,8 +11,6 @@ from tagcast.ports import GroupQueue, QueueCounts, QueueEntry, ReceivedEntry
 
 @dataclass
 class Held:
-    """An entry in a queue."""
-
     entry: QueueEntry
     entry_id: str
     visible_at: int = 0

@@ -23,7 +23,7 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.registry.topics import put_topic
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES
+from tagcast.rows.lane import LANES, Lane
 from tagcast.tables import Check
 from tagcast_aws.store.conflicts import CONFLICTS_MAX, PAUSE_S
 
@@ -35,6 +35,8 @@ from tests.item_size import row_size
 BUDGET_S, PAUSE_AFTER_FAULT_S = 75.0, 30.0
 READ_S, COMMIT_S, REFUSAL_S = (0.003, 0.008), (0.008, 0.016), 0.004
 UNITS_PER_S = 1_000.0
+SPREAD_S = 0.5
+"""Within that all lanes wake."""
 
 T = TypeVar("T")
 
@@ -89,7 +91,6 @@ class HotStore(TimedStore):
         message = next((w for w in writes if w.key.pk.startswith("MSG#") and not isinstance(w, Check)), None)
         if message is None:
             return
-        self.counts["tries"] += 1
         now = self.loop.seconds
         self.units = min(UNITS_PER_S, self.units + (now - self.units_at) * UNITS_PER_S)
         self.units_at = now
@@ -160,85 +161,81 @@ class Recovered(OneByOne):
 class Stampede:
     """What came of a herd: *seconds* from the first worker to the last end in the table."""
 
-    lanes: int
     seconds: float
     extra: int
-    uncounted: int
     counts: Counter[str]
 
 
-def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 1) -> Stampede:
+def stampede(lanes: int, body_bytes: int) -> Stampede:
     """Let *lanes* lanes fail at one message, heal their receivers, wake all workers at once and see them settle."""
     timed = TimedWorld(0.0)
     put_topic(timed.world, "test1", TopicSettings(body_bytes_max=262_144))
     names = [f"s{number}" for number in range(lanes)]
     timed.subscribe(*names, answers=(0.0, FAIL))
     letters = [chr(code) for code in range(33, 127)]  # Hardly anything deflates less.
-    first = timed.first_round("".join(Random(seed).choices(letters, k=body_bytes)))
-    chance = Random(seed)
-    store = HotStore(timed.loop, chance)
-    store.adopt(timed.store)
+    first = timed.first_round("".join(Random(1).choices(letters, k=body_bytes)))
     receivers = Recovered()
-    world = replace(timed.world, store=store, executor=HotExecutor(store), dice=HerdDice(chance), pusher=receivers)
-    woken = [LANES.value_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
-    assert len(woken) == lanes
+    store, world, woken = _hot(timed, lanes)
+    world = replace(world, pusher=receivers)
     timed.loop.seconds = max(lane.next_attempt_at or 0 for lane in woken) / 1000 - EPOCH / 1000
     began_s = timed.loop.seconds
-    tasks = [Task("test1", lane.subscription_id, lane.generation) for lane in woken]
 
     async def everybody() -> None:
-        await asyncio.gather(*(_execution(world, task, chance.uniform(0.0, spread_s)) for task in tasks))
+        await asyncio.gather(*(_execution(world, _task(lane), store.chance.uniform(0.0, SPREAD_S)) for lane in woken))
 
     timed.run(everybody())
     row = whole_message(store, "test1", first.ids[0])
     assert row is not None
     assert not row.map.pending
     assert {entry.state.value for entry in row.map.ended.values()} == {"delivered"}
-    extra = sum(receivers.received.values()) - lanes
-    lost = timed.fake.telemetry.counts["OutcomesLost"]
-    return Stampede(lanes, timed.loop.seconds - began_s, extra, max(0, extra - lost), store.counts)
+    return Stampede(timed.loop.seconds - began_s, sum(receivers.received.values()) - lanes, store.counts)
+
+
+def _hot(timed: TimedWorld, lanes: int) -> tuple[HotStore, World, list[Lane]]:
+    """Return the rows of *timed* as a hot table, a world with it, and its lanes, of which there are so many."""
+    store = HotStore(timed.loop, Random(1))
+    store.adopt(timed.store)
+    found = [LANES.value_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
+    assert len(found) == lanes
+    return store, replace(timed.world, store=store, executor=HotExecutor(store), dice=HerdDice(store.chance)), found
+
+
+def _task(lane: Lane) -> Task:
+    return Task("test1", lane.subscription_id, lane.generation)
 
 
 @dataclass(frozen=True)
 class Removal:
     """What came of the backlogs of removed subscriptions.
 
-    *seconds* from the first worker to the last end, *worker_s* how long functions worked in all, *tries* how often
-    somebody tried to write a message.
+    *seconds* from the first worker to the last end, *worker_s* how long functions worked in all.
     """
 
     seconds: float
     worker_s: float
-    tries: int
     attempts: int
 
 
-def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Removal:
+def removal(lanes: int, messages: int, *, at_once: int) -> Removal:
     """Remove *lanes* subscriptions with so many pending messages each; so many workers end them at the same time."""
     timed = TimedWorld(0.0)
     names = [f"s{number}" for number in range(lanes)]
     timed.subscribe(*names, answers=(0.0, FAIL))
     first = timed.first_round(*(str(number) for number in range(messages)))
-    chance = Random(seed)
-    store = HotStore(timed.loop, chance)
     for name in names:
         delete_subscription(timed.world, "test1", name)
-    store.adopt(timed.store)
-    world = replace(timed.world, store=store, executor=HotExecutor(store), dice=HerdDice(chance))
-    removed = [LANES.value_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
-    assert len(removed) == lanes
+    store, world, removed = _hot(timed, lanes)
     began_s, places, worker_s = timed.loop.seconds, asyncio.Semaphore(at_once), 0.0
 
-    async def working(task: Task) -> None:
+    async def working(lane: Lane) -> None:
         nonlocal worker_s
         async with places:
             since = timed.loop.seconds
-            await _execution(world, task, 0.0)
+            await _execution(world, _task(lane), 0.0)
             worker_s += timed.loop.seconds - since
 
     async def everybody() -> None:
-        tasks = [Task("test1", lane.subscription_id, lane.generation) for lane in removed]
-        await asyncio.gather(*(working(task) for task in tasks))
+        await asyncio.gather(*map(working, removed))
 
     timed.run(everybody())
     rows = [row for each in first.ids if (row := whole_message(store, "test1", each)) is not None]
@@ -246,8 +243,7 @@ def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Remova
     entries = [entry for row in rows for entry in row.map.ended.values()]
     assert {entry.state.value for entry in entries} == {"cancelled"}
     assert not any(key.pk.startswith("DUE#") for key in store.rows)
-    seconds = timed.loop.seconds - began_s
-    return Removal(seconds, worker_s, store.counts["tries"], sum(entry.attempts for entry in entries))
+    return Removal(timed.loop.seconds - began_s, worker_s, sum(entry.attempts for entry in entries))
 
 
 async def _execution(world: World, task: Task, wait_s: float) -> None:

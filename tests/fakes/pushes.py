@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from tagcast.model import (
-    ContentFormat,
-    Draft,
-    Endpoint,
-    Message,
-    Protocol,
-    Push,
-    RetryPolicy,
-    Strategy,
-    Subscription,
-    SubscriptionSettings,
-)
+from tagcast.model import ContentFormat, Draft, Endpoint, Message, Protocol, Push, Subscription
+
+from tests.fakes.settings import settings_for
 
 NOW = 1_700_000_000_000
 PATIENT_S = 30
@@ -30,13 +21,7 @@ def push_to(
     secret: str | None = None,
 ) -> Push:
     """Return a first push of a message of topic fruit; the scheme of *target* is the protocol if none is named."""
-    settings = SubscriptionSettings(
-        endpoint=Endpoint(protocol or Protocol(target.partition(":")[0]), target),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=timeout_s,
-        content_format=content_format,
-        secret=secret,
-    )
+    endpoint = Endpoint(protocol or Protocol(target.partition(":")[0]), target)
+    settings = settings_for(endpoint, timeout_s=timeout_s, content_format=content_format, secret=secret)
     owner = Subscription("fruit", "A", "07457000000000000001", 0, settings, 1, 0, 0)
     return Push(owner, Message("fruit", "07457000000000000042", draft, NOW, NOW + 1), 1)

@@ -52,7 +52,6 @@ class RepeatingStore(MemoryStore):
 
 
 def before_the_next_transaction(store: MemoryStore, meanwhile: Callable[[], object]) -> None:
-    """Call *meanwhile* once, before the next transaction."""
     transact = store.transact
 
     def beaten(writes: Sequence[Write]) -> None:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from tagcast.model import (
     Batching,
-    ContentFormat,
     Endpoint,
     Outcome,
     Protocol,
@@ -23,7 +22,6 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
-    SubscriptionSettings,
 )
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
@@ -34,6 +32,7 @@ from tagcast.rows.message import MessageRow
 from functions.fan_out.app import handle
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import in_one_order
+from tests.fakes.settings import settings_for
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import OK, FakeWorld
 
@@ -280,15 +279,9 @@ class TimedWorld:
     ) -> None:
         """Subscribe all *names*, each at a host of its own unless one is given, with what they *answer*."""
         for name in names:
-            settings = SubscriptionSettings(
-                endpoint=Endpoint(protocol, f"http://{host or name}.test/" if protocol is Protocol.HTTP else name),
-                filter=filter,
-                retry=RetryPolicy(strategy, max_retries),
-                timeout_s=timeout_s,
-                content_format=ContentFormat.JSON,
-                secret=None,
-                batching=batching,
-            )
+            endpoint = Endpoint(protocol, f"http://{host or name}.test/" if protocol is Protocol.HTTP else name)
+            retry = RetryPolicy(strategy, max_retries)
+            settings = settings_for(endpoint, retry, filter=filter, timeout_s=timeout_s, batching=batching)
             put_subscription(self.world, "test1", name, settings)
             self.receivers.replies[name] = answers
 

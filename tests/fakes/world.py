@@ -18,7 +18,6 @@ from tagcast.delivery.redelivery import NextStep, redeliver
 from tagcast.errors import UnavailableError
 from tagcast.membership import MembershipChange
 from tagcast.model import (
-    ContentFormat,
     Draft,
     Endpoint,
     EntryState,
@@ -47,6 +46,7 @@ from tagcast_aws.store.signing_key import SubscriptionKeys
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.settings import settings_for
 
 OK = Outcome(True, "http 200")
 FAIL = Outcome(False, "http 500")
@@ -210,8 +210,6 @@ class FakeFilterFunctions:
 
 
 class OpenGuard:
-    """Lets every endpoint be subscribed."""
-
     def refusal(self, endpoint: Endpoint) -> str | None:
         return None
 
@@ -432,14 +430,8 @@ class FakeWorld:
         retry: RetryPolicy | None = None,
     ) -> Subscription:
         retries = max_retries if max_retries is not None else (3 if strategy is Strategy.BACKOFF_RETRY else 176)
-        settings = SubscriptionSettings(
-            endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
-            filter={"kind": "tags", "tags": list(tags)} if tags else filter,
-            retry=retry or RetryPolicy(strategy, retries),
-            timeout_s=15,
-            content_format=ContentFormat.JSON,
-            secret=None,
-        )
+        wanted = {"kind": "tags", "tags": list(tags)} if tags else filter
+        settings = settings_for(f"http://{name}.test/", retry or RetryPolicy(strategy, retries), filter=wanted)
         return subscriptions.put_subscription(self.world, topic, name, settings)[0]
 
     def group(
@@ -453,14 +445,10 @@ class FakeWorld:
         start_from: int | None = None,
         dead_letter_topic: str | None = None,
     ) -> Subscription:
-        """Make a pull group."""
-        settings = SubscriptionSettings(
-            endpoint=Endpoint(Protocol.PULL, ""),
+        settings = settings_for(
+            Endpoint(Protocol.PULL, ""),
+            RetryPolicy(Strategy.BACKOFF_RETRY, max_retries),
             filter=filter,
-            retry=RetryPolicy(Strategy.BACKOFF_RETRY, max_retries),
-            timeout_s=15,
-            content_format=ContentFormat.JSON,
-            secret=None,
             ordered=ordered,
             start_from=start_from,
             dead_letter_topic=dead_letter_topic,

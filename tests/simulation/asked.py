@@ -6,9 +6,10 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from tagcast.model import Batching, ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
+from tagcast.model import Batching, RetryPolicy, Strategy, SubscriptionSettings
 from tagcast.settings import RETRIES_FOR_LIFE
 
+from tests.fakes.settings import settings_for
 from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
 
 if TYPE_CHECKING:
@@ -30,15 +31,8 @@ def settings_of(dice: Random, aim: Aim, rule: Rule, url: str) -> SubscriptionSet
         )
     else:
         retry = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, dice.choice((2, 4, 176, 176)))
-    return SubscriptionSettings(
-        endpoint=Endpoint(Protocol.HTTP, url),
-        filter=rule.json,
-        retry=retry,
-        timeout_s=dice.choice((1, 5, 15, 30)),
-        content_format=ContentFormat.JSON,
-        secret=None,
-        max_per_second=aim.max_per_second,
-    )
+    timeout_s = dice.choice((1, 5, 15, 30))
+    return settings_for(url, retry, filter=rule.json, timeout_s=timeout_s, max_per_second=aim.max_per_second)
 
 
 def for_life(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> SubscriptionSettings:

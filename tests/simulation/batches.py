@@ -35,7 +35,6 @@ class BatchReply:
 
 
 def batch_reply(history: History, batch: PushBatch) -> BatchReply:
-    """Return what the receiver does."""
     ids, name = [push.message.message_id for push in batch.pushes], batch.subscription.name
     subscriber = next(each for each in history.plan.subscribers if each.name == name)
     return reply_to(history, subscriber, ids, history.endpoints.reply(batch.pushes[0]), keeps_order=_keeps_order(batch))

@@ -15,7 +15,6 @@ class Calls:
         self._hash = hashlib.sha256()
 
     def called(self, text: str) -> None:
-        """Count one call."""
         self.count += 1
         self._hash.update(f"{text}\n".encode())
         if self._tell:

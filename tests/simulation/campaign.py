@@ -33,14 +33,9 @@ class Tally:
     broken: dict[int, str] = field(default_factory=dict)
 
     def add(self, result: Result) -> None:
-        self.runs += 1
-        self.steps += result.steps
-        self.messages += result.messages
-        self.pushes += result.pushes
-        self.entries.update(result.entries)
-        self.accidents.update(result.accidents)
-        if result.broken is not None:
-            self.broken[result.seed] = str(result.broken)
+        broken = {} if result.broken is None else {result.seed: str(result.broken)}
+        numbers = (result.steps, result.messages, result.pushes)
+        self.absorb(Tally(1, 0.0, *numbers, result.entries, result.accidents, broken))
 
     def absorb(self, other: Tally) -> None:
         """Add another tally, except its seconds: the caller measures these."""
@@ -71,7 +66,6 @@ class Tally:
 
 
 def play(seeds: Iterable[int]) -> Tally:
-    """Play some seeds in this process."""
     tally = Tally()
     for seed in seeds:
         tally.add(History(draw_plan(seed)).run())

@@ -46,7 +46,6 @@ def line(seed: int, *, aws: bool) -> str:
 
 
 def lines(jobs: int) -> Iterator[str]:
-    """Yield the lines of all seeds."""
     with multiprocessing.get_context("spawn").Pool(jobs, settle_on_one_core) as pool:
         yield from pool.imap(partial(line, aws=False), range(SEEDS), chunksize=5)
         yield from pool.imap(partial(line, aws=True), range(AWS_SEEDS), chunksize=2)

@@ -9,17 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 from tagcast.delivery.publishing import publish
-from tagcast.model import (
-    ContentFormat,
-    Draft,
-    Endpoint,
-    LaneState,
-    Protocol,
-    Push,
-    RetryPolicy,
-    Strategy,
-    SubscriptionSettings,
-)
+from tagcast.model import Draft, LaneState, Push, RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import Key, World
 from tagcast.registry import subscriptions, topics
@@ -30,6 +20,7 @@ from functions.fan_out import app as fan_out_app
 from functions.retry import app as retry_app
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import in_one_order
+from tests.fakes.settings import settings_for
 from tests.fakes.world import FakeWorld
 from tests.simulation.replayed import FAILED, OK, Actor, Effects, Event, Standing, proceed
 from tests.simulation.small_world import Rows, check_commit, check_push
@@ -103,14 +94,7 @@ def beginning(bounds: Bounds) -> State:
     fake = FakeWorld()
     topics.put_topic(fake.world, TOPIC, TopicSettings())
     for name in ("A", "B"):
-        settings = SubscriptionSettings(
-            endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
-            filter=None,
-            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 1),
-            timeout_s=5,
-            content_format=ContentFormat.JSON,
-            secret=None,
-        )
+        settings = settings_for(f"http://{name}.test/", RetryPolicy(Strategy.BACKOFF_RETRY, 1), timeout_s=5)
         subscriptions.put_subscription(fake.world, TOPIC, name, settings)
     publish(fake.world, TOPIC, [Draft(b"1"), Draft(b"2")])
     return State(

@@ -75,23 +75,20 @@ class SimSqs:
             return {"Failed": failed} if failed else {}
 
         try:
-            answer = self._gate.call(f"send {' '.join(entry['MessageBody'] for entry in Entries)}", effect)
-        except UnavailableError as error:
+            answer = self._asked(f"send {' '.join(entry['MessageBody'] for entry in Entries)}", effect)
+        except ClientError:
             history.checks.not_taken(worker, groups)
-            raise ClientError({"Error": {"Code": "InternalError"}}, "SendMessageBatch") from error
+            raise
         refused = {failed["Id"] for failed in answer.get("Failed", [])}
         history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused])
-        return cast("dict[str, Any]", answer)
+        return answer
 
     def delete_message_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:  # noqa: N803
         def effect() -> dict[str, Any]:
             self._history.queue.delete([entry["ReceiptHandle"] for entry in Entries])
             return {}
 
-        try:
-            return cast("dict[str, Any]", self._gate.call(f"delete {len(Entries)}", effect))
-        except UnavailableError as error:
-            raise ClientError({"Error": {"Code": "InternalError"}}, "DeleteMessageBatch") from error
+        return self._asked(f"delete {len(Entries)}", effect)
 
     def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:  # noqa: N803
         def effect() -> dict[str, Any]:
@@ -100,10 +97,13 @@ class SimSqs:
                     self._history.queue.give_back(entry["ReceiptHandle"])
             return {}
 
+        return self._asked(f"give back {len(Entries)}", effect)
+
+    def _asked(self, label: str, effect: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         try:
-            return cast("dict[str, Any]", self._gate.call(f"give back {len(Entries)}", effect))
+            return cast("dict[str, Any]", self._gate.call(label, effect))
         except UnavailableError as error:
-            raise ClientError({"Error": {"Code": "InternalError"}}, "ChangeMessageVisibilityBatch") from error
+            raise ClientError({"Error": {"Code": "InternalError"}}, label) from error
 
 
 class SimWorkflow:

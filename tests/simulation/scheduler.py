@@ -146,7 +146,6 @@ class Scheduler:
             self.step()
 
     def step(self) -> None:
-        """Let something happen."""
         self.steps += 1
         while self._chosen is None and self._timers and self._timers[0][0] <= self.now:
             heapq.heappop(self._timers)[2]()

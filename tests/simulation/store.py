@@ -301,7 +301,6 @@ def otherwise_bodied(row: dict[str, Any]) -> None:
 
 
 def told(write: Write) -> str:
-    """Return a write for people."""
     shown: Mapping[str, object] = {}
     match write:
         case Put():

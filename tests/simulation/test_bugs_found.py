@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from threading import Thread
 
@@ -17,7 +17,6 @@ from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import end_writes
 from tagcast.rows.message import MessageRow
-from tagcast.rows.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import RepeatingStore
@@ -26,55 +25,33 @@ from tests.fakes.world import FAIL, OK, FakeWorld
 
 
 class RacingStore(MemoryStore):
-    """Lets somebody else act once, just before a row or a partition is read or before the next transaction."""
+    """Lets somebody else act once, just before a row or a partition is read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.before_get: dict[Key, Callable[[], object]] = {}
         self.before_query: dict[str, Callable[[], object]] = {}
-        self.before_transact: Callable[[], object] | None = None
 
     def get(self, key: Key) -> Row | None:
-        act = self.before_get.pop(key, None)
-        if act is not None:
-            act()
+        self.before_get.pop(key, lambda: None)()
         return super().get(key)
 
     def query(
         self, table: Table, pk: str, *, sk_from: str = "", sk_to: str = "\U0010ffff", limit: int | None = None
     ) -> list[Row]:
-        act = self.before_query.pop(pk, None)
-        if act is not None:
-            act()
+        self.before_query.pop(pk, lambda: None)()
         return super().query(table, pk, sk_from=sk_from, sk_to=sk_to, limit=limit)
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        act, self.before_transact = self.before_transact, None
-        if act is not None:
-            act()
-        super().transact(writes)
-
-
-def lane_if_any(fake: FakeWorld, name: str) -> Lane | None:
-    subscription = subscriptions.get_subscription(fake.world, "test1", name)
-    row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else LANES.value_of(row)
 
 
 def lane(fake: FakeWorld, name: str) -> Lane:
-    found = lane_if_any(fake, name)
-    assert found is not None
-    return found
+    subscription = subscriptions.get_subscription(fake.world, "test1", name)
+    return LANES.value_of(fake.store.rows[lane_key("test1", subscription.subscription_id)])
 
 
 def stored(fake: FakeWorld, message_id: str) -> MessageRow:
     row = whole_message(fake.store, "test1", message_id)
     assert row is not None
     return row
-
-
-def entries(fake: FakeWorld, message_id: str) -> StateMap:
-    return stored(fake, message_id).map
 
 
 @pytest.fixture
@@ -143,7 +120,7 @@ def test_a_command_that_races_with_an_unsubscribe_leaves_the_tombstone_alone(
 
     assert LANES.value_of(store.rows[key]).state is LaneState.REMOVED
     fake.run_workflows(until=fake.clock.instant + 1)
-    assert entries(fake, message_id).entry(subscription.ordinal).state is EntryState.CANCELLED
+    assert stored(fake, message_id).map.entry(subscription.ordinal).state is EntryState.CANCELLED
 
 
 def test_a_repush_of_a_topic_passes_over_a_subscription_that_is_paused_meanwhile(
@@ -263,7 +240,7 @@ def test_a_worker_asks_a_filter_function_that_came_after_its_claim() -> None:
     fake.run_workflows(until=fake.clock.instant + 1)
 
     assert fake.pusher.received["A"] == ["1"]
-    assert [entry.state for entry in entries(fake, second[0]).ended.values()] == [EntryState.FILTERED]
+    assert [entry.state for entry in stored(fake, second[0]).map.ended.values()] == [EntryState.FILTERED]
 
 
 def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_plan(

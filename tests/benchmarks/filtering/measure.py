@@ -72,18 +72,16 @@ def _worst(match: Callable[[M], object], messages: Sequence[M]) -> float:
 
 
 def row(name: str, ours: Cost, peer: str, peer_us: float, wanted: str) -> None:
-    """One line: ours beside the peer's time."""
     ratio = peer_us / ours.us
     print(f"| {name} | {ours.us:,.2f} | {ours.worst:,.0f} | {peer} | {peer_us:,.2f} | {ratio:,.2f} | {wanted} |")
 
 
 def compared_row(name: str, ours: Cost, peer: str, peer_us: float, goal: float) -> None:
-    """The same for a peer of the same run; the ratio is reported."""
+    """Print the line of a peer of the same run, and report the ratio."""
     row(name, ours, peer, peer_us, f">= {goal:g}")
     report(name, peer_us / ours.us, peer, goal)
 
 
 def head(title: str) -> None:
-    """The beginning of a table."""
     print(f"\n{title}\n\n| what | us | worst us | beside | its us | ratio | wanted |")
     print("|---|---|---|---|---|---|---|", flush=True)

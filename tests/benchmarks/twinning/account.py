@@ -6,10 +6,18 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tagcast.model import Ordering
+from tagcast.model import Batching, Ordering, RetryPolicy, Strategy, Subscription, SubscriptionSettings
+from tagcast.ports import World
+from tagcast.registry import topics
+from tagcast.registry.directory import kept_directory_of
+from tagcast.rows.keys import topic_key
+from tagcast.rows.subscription import subscription_put, version_put
+from tagcast.rows.topic import TOPICS
+from tagcast.tables import Put
+from tagcast.topic_settings import TopicSettings
 
 from tests.aws import limits
 from tests.aws.administrator import ADMINISTRATOR, administrator
@@ -22,9 +30,10 @@ from tests.benchmarks.twinning.computing import ComputingTimeline, Reading
 from tests.benchmarks.twinning.meter import Meter, own_metrics
 from tests.benchmarks.twinning.pollers import Pollers
 from tests.benchmarks.twinning.sdk import ComputedClient, Sdk
-from tests.benchmarks.twinning.subscribers import host_of, subscribe
+from tests.fakes.settings import settings_for
 
 TOPIC = "orders"
+BATCHING = Batching(100, 1024 * 1024)
 SHARDS = 4
 """Of the table's stream: a new table on demand has partitions for four thousand units a second."""
 BURST_S = 0.05
@@ -87,17 +96,13 @@ class Receivers:
 class Account:
     """A deployment with one topic and a cell's subscriptions, in which computing takes time."""
 
-    def __init__(
-        self, cell: Cell, reading: Reading, sdk: Sdk, shards: int = SHARDS, seed: int = 1, *, cold: bool = False
-    ) -> None:
+    def __init__(self, cell: Cell, reading: Reading, sdk: Sdk, shards: int = SHARDS, *, cold: bool = False) -> None:
         """Make it; the queue's source has been busy before, or is *cold* and gains connections as slowly as it may."""
         self.cell = cell
         self.timeline = ComputingTimeline(reading)
         self.timeline.entering = own_metrics
         unsaid = Unsaid(growth_a_minute=QUEUE_GROWTH_A_MINUTE[not cold])
-        self.deployment = deployment = Deployment(
-            self.timeline, None, seed, shards, cell.parameters, cell.place, unsaid
-        )
+        self.deployment = deployment = Deployment(self.timeline, None, 1, shards, cell.parameters, cell.place, unsaid)
         deployment.box.quotas.burst_s_max = QUOTA_BURST_S
         deployment.box.client_type = _Metered
         _Metered.sdk, _Metered.meter = sdk, (meter := Meter(self.timeline))
@@ -116,7 +121,6 @@ class Account:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nothing is under way anywhere."""
         deployment = self.deployment
         return (
             not deployment.functions.running
@@ -157,3 +161,41 @@ class _Metered(ComputedClient):
         if self._kind != ADMINISTRATOR:
             self.meter.called(self._kind, operation.name, parameters)
         return answer
+
+
+def host_of(number: int) -> str:
+    return f"s{number}.example"
+
+
+def subscribe(
+    world: World, topic: str, ordering: Ordering, count: int, *, batched: bool, conditions: bool = False
+) -> None:
+    """Store *topic* with *count* subscriptions, in order if the topic has one.
+
+    They want everything, or each has a condition of its own.
+    """
+    made, _ = topics.put_topic(world, topic, TopicSettings(ordering=ordering))
+    now = world.clock.now()
+    for number in range(count):
+        settings = _settings(f"http://{host_of(number)}/", ordering, batched=batched)
+        if conditions:
+            settings = replace(settings, filter={"kind": "sql92", "expression": _condition(number)})
+        one = Subscription(topic, f"s{number}", made.topic_id, number, settings, 1, now, now)
+        world.store.write(subscription_put(one, None))
+        world.store.write(version_put(one, since=number + 1))
+    subscribed = replace(made, subscriptions_version=count, subscription_count=count, next_ordinal=count)
+    world.store.write(Put(topic_key(topic), TOPICS.row_of(subscribed)))
+    kept_directory_of(world, topic).index.get()  # An earlier publish would have left it so, if it is large.
+
+
+def _condition(number: int) -> str:
+    """Return what a subscriber of its own kind asks of an order, in some 120 characters."""
+    return (
+        f"(total > {number} AND city = 'c{number % 50}') "
+        f"OR customer IN ('c{number}', 'd{number}') AND NOT (product LIKE 'table {number % 97}%') AND total < 90000"
+    )
+
+
+def _settings(url: str, ordering: Ordering, *, batched: bool) -> SubscriptionSettings:
+    strategy = Strategy.EXPONENTIAL_DECAY_RETRY if ordering is Ordering.NONE else Strategy.BACKOFF_RETRY
+    return settings_for(url, RetryPolicy(strategy, 3), batching=BATCHING if batched else None)

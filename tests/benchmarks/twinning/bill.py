@@ -6,7 +6,6 @@ to nothing: storage of rows and logs, and puts of Firehose's own objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from tagcast.repairing.search import EVERY_S
@@ -39,7 +38,7 @@ def usd_of(usage: Usage, messages: int) -> dict[str, float]:
     lines = {
         "HTTP API": usage.api_requests * _price("api gateway: a million requests of an HTTP API"),
         "Lambda: requests": invocations * _price("lambda: a million requests"),
-        **{f"Lambda: {kind}": usd for kind, usd in sorted(_computing(usage.billed_mb_ms).items())},
+        **{f"Lambda: {kind}": mb_ms * MB_MS_USD for kind, mb_ms in sorted(usage.billed_mb_ms.items())},
         "table writes": usage.units["write"] * _price("dynamodb: a million write request units"),
         "table reads": usage.units["read"] * _price("dynamodb: a million read request units"),
         "queue requests": usage.of(*QUEUE) * _price("sqs: a million FIFO requests of 64 KiB"),
@@ -68,7 +67,7 @@ def savings_of(usage: Usage, messages: int) -> dict[str, float]:
         "no log lines of our own, nor metrics": told / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
         "no log lines of Lambda's own": platform_bytes / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
         "ten messages in each batch of fan_out": _partly_filled(usage, messages),
-        "half the memory for fan_out": _waiting_mb_ms(usage, "fan_out") / 2 * MB_MS_USD,
+        "half the memory for fan_out": _waiting_mb_ms(usage) / 2 * MB_MS_USD,
     }
     return {step: usd * MILLION / messages for step, usd in steps.items()}
 
@@ -85,14 +84,9 @@ def _price(name: str) -> float:
     return PRICES_USD[name] / MILLION
 
 
-def _computing(billed_mb_ms: Mapping[str, float]) -> dict[str, float]:
-    """Return the USD of what each function was billed for, by its kind."""
-    return {kind: mb_ms * MB_MS_USD for kind, mb_ms in billed_mb_ms.items()}
-
-
-def _waiting_mb_ms(usage: Usage, kind: str) -> float:
-    """Return what of a function's bill is for waiting: computing costs the same with any memory below a processor."""
-    return max(0.0, usage.billed_mb_ms[kind] - LAMBDA_FULL_CPU_MB * usage.cpu_ms[kind])
+def _waiting_mb_ms(usage: Usage) -> float:
+    """Return what of fan_out's bill is for waiting: computing costs the same with any memory below a processor."""
+    return max(0.0, usage.billed_mb_ms["fan_out"] - LAMBDA_FULL_CPU_MB * usage.cpu_ms["fan_out"])
 
 
 def _logged(usage: Usage) -> float:

@@ -11,8 +11,7 @@ from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import savings_of, search_pass, usd_of
 from tests.benchmarks.twinning.bounds import Bound, first_bound, limit_of, taken
 from tests.benchmarks.twinning.computing import Reading
-from tests.benchmarks.twinning.garbage import of_the_young
-from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
+from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to, of_the_young
 from tests.benchmarks.twinning.sdk import Sdk
 
 PUBLISHERS = "its publishers"
@@ -83,7 +82,6 @@ class Effort:
         return _count(course)
 
     def messages(self, share: float) -> int:
-        """Return how many messages a part plays."""
         return max(MESSAGES_MIN, int(share * self._seconds / self._each_s))
 
 

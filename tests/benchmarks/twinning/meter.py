@@ -45,8 +45,6 @@ class Usage:
     traceable: int = 0
     """Invocations of which X-Ray takes its share."""
     firehose_bytes: int = 0
-    refused: int = 0
-    """Requests that the tables had no capacity for."""
 
     def of(self, *operations: str) -> int:
         """Return how often any of *operations* was asked for."""
@@ -81,7 +79,6 @@ class Meter(Weather):
         self.usage.traceable += function.is_traced
 
     def called(self, kind: str, operation: str, parameters: Mapping[str, Any]) -> None:
-        """Hear of a call that was answered."""
         self.usage.calls[kind, operation] += 1
         if operation == "PutRecordBatch":
             for record in parameters["Records"]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -91,8 +93,24 @@ def _pace(instants: list[int]) -> float:
 
 
 def messages_up_to(most: int) -> Callable[[int], bool]:
-    """Return what lets so many messages through."""
     return lambda count: count < most
+
+
+@contextmanager
+def of_the_young() -> Iterator[None]:
+    """Look for garbage in what was made lately, as a process does on AWS, and never in the memory of all processes.
+
+    A process that brings a message to a thousand endpoints by sockets looks through its youngest 119 times, the younger
+    10 times, and never through all: there is not a quarter more of it than before. Among a hundred such processes that
+    look takes a hundred times as long, and would count as computing of one of them: longer than a batch waits for an
+    answer, so that its pushes would be late.
+    """
+    youngest, younger, all_ = gc.get_threshold()
+    gc.set_threshold(youngest, younger, 2**31 - 1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(youngest, younger, all_)
 
 
 class Publishing:
@@ -134,7 +152,6 @@ class Publishing:
         return course
 
     def finish(self) -> Course:
-        """Let everything come to its end."""
         account, timeline, course = self._account, self._timeline, self.course
         while self._asking or self._open or not account.is_idle:
             timeline.play_until(timeline.now + STEP_MS)

@@ -8,9 +8,8 @@ from http import HTTPStatus
 from tests.aws.http_api import Answer
 from tests.benchmarks.twinning.account import TOPIC, Account, Cell
 from tests.benchmarks.twinning.computing import Reading
-from tests.benchmarks.twinning.garbage import of_the_young
 from tests.benchmarks.twinning.orders import order
-from tests.benchmarks.twinning.play import STEP_MS, Course, Load, Publishing, messages_up_to
+from tests.benchmarks.twinning.play import STEP_MS, Course, Load, Publishing, messages_up_to, of_the_young
 from tests.benchmarks.twinning.sdk import Sdk
 
 HEADING = "| subscriptions × order, RTT | last push | p50 | functions at once | requests that write, a thousand |"
