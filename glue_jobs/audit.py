@@ -13,8 +13,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.ids import ID_SEQUENCE_BITS
@@ -31,9 +31,6 @@ from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.pages.certificate import certificate_page
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 LISTED_MAX = 100
 NOTHING_JUDGED = 3
@@ -148,7 +145,10 @@ def certify(
     order = ("kind", "topic", "message_id", "ordinal")
     listed = [row.asDict() for row in found.orderBy(*order).limit(LISTED_MAX).collect()] if counted else []
     if subject is None and topic is None:
-        _write_violations(archive, found, window, sorted({row.dt for row in counted}))
+        place = ("reports", "audit", "violations")
+        if counted:
+            archive.write_days(_with_days(found, window).coalesce(1), *place)
+        archive.keep_only({row.dt for row in counted}, window.days(), *place)
     partitions = roots(archive, window)
     certificate: dict[str, object] = {
         "window": window.label,
@@ -181,12 +181,6 @@ def _with_days(found: DataFrame, window: arguments.Window) -> DataFrame:
     accepted = found.withColumn("accepted_at", accepted_at)
     days = sql.coalesce(day_of("accepted_at"), first)
     return accepted.withColumn("dt", sql.greatest(sql.least(days, last), first)).drop("accepted_at")
-
-
-def _write_violations(archive: Archive, found: DataFrame, window: arguments.Window, days: Sequence[str]) -> None:
-    if days:
-        archive.write_days(_with_days(found, window).coalesce(1), "reports", "audit", "violations")
-    archive.keep_only(days, window.days(), "reports", "audit", "violations")
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:

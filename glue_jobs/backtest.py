@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import Window
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
@@ -30,10 +31,6 @@ from glue_jobs.measuring import filter_sets
 from glue_jobs.measuring.filter_sets import READ, Filter, current_filter
 from glue_jobs.measuring.measures import hour_of
 from glue_jobs.pages.backtest_page import backtest_page
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 WAYS = ("newly_matched", "newly_unmatched")
 COLUMNS = ("both", *WAYS, "neither", "failed", "unjudged")

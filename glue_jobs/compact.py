@@ -14,9 +14,10 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
@@ -30,9 +31,6 @@ from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import BATCH, RECORDS_AT_ONCE, open_session, suit
 from glue_jobs.io.storage import Archive, finish, tell
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
 
 FILE_BYTES = 240 * 1024 * 1024
 """The most bytes of a file, so that large days have files of 128 to 256 MiB."""

@@ -7,8 +7,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.instant import DAY_MS, rfc3339
 
@@ -22,9 +23,6 @@ from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.measuring import measures
 from glue_jobs.measuring.measures import PAIR_HOUR
 from glue_jobs.pages.delivery_page import delivery_page
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered", "pending", "retries")
 NUMBERS = (*COUNTS, "blocked_ms")

@@ -16,10 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import to_arrow_schema
 from tagcast.archive.record import RecordKind
 from tagcast.ids import accepted_at_of
 from tagcast.instant import DAY_MS, rfc3339
@@ -51,10 +54,6 @@ from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, finish, has_property, tell
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 MESSAGES_MAX = 100_000
 """An erasure has at most 100,000 messages, because their ids go to every worker."""
@@ -119,8 +118,6 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         topics = FiltersByTopic(shared.value)
         for batch in batches:
             read = ("record_id", "topic", "gone", "matching")
@@ -201,14 +198,10 @@ def erase_selected(rows: DataFrame, forgetting: RequestedErasure) -> DataFrame:
 
 def erase_rows(rows: DataFrame, taking: Eraser) -> DataFrame:
     """Return *rows* with the erased columns set to null."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     schema = to_arrow_schema(rows.schema)
     shared = rows.sparkSession.sparkContext.broadcast(taking)
 
     def take(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         for batch in batches:
             yield pa.RecordBatch.from_pylist([_taken(row, shared.value) for row in batch.to_pylist()], schema)
 

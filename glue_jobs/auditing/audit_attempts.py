@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState, LaneState, Strategy
 
 from glue_jobs.auditing.audit_entries import ENTRY, Terms, end_is, violation
 from glue_jobs.auditing.history import LANE
 from glue_jobs.io.settled import materialise
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 TIMEOUT_S_MAX = 30
 """The longest timeout that the API allows, for subscriptions whose timeout is unknown."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from tagcast.filters.function_filter import FILTER_ERROR
 from tagcast.model import EntryState
 
 from glue_jobs.auditing.history import GRANULARITY_MS
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 HOUR_MS = 3_600_000
 ENDED_WITHIN_MS = 8 * HOUR_MS

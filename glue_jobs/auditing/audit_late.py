@@ -6,8 +6,9 @@ import json
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.compiled import CompiledFilter
@@ -18,10 +19,6 @@ from glue_jobs.auditing.history import LANE
 from glue_jobs.erasing.contents import parts_read
 from glue_jobs.io.messages_read import BODIES, Known, filter_keys, message_of
 from glue_jobs.io.settled import materialise
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 def _matches(filter: str | None, known: Known) -> bool | None:
@@ -46,8 +43,6 @@ def _compile(filter: str | None) -> CompiledFilter:
 
 def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield each batch with the column ``verdict``. It is false for an unknown filter, null if undecidable."""
-    import pyarrow as pa
-
     for batch in batches:
         read = ("filter", "since", "gone", "matching", "ordinal", "filter_version")
         columns = zip(*(batch.column(name).to_pylist() for name in read), strict=True)

@@ -6,8 +6,10 @@ import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
@@ -17,10 +19,6 @@ from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FilterInForce
 from glue_jobs.erasing.contents import Part, parts_read
 from glue_jobs.io.messages_read import BODIES, Known, batch_of, filter_keys, message_of, tuples_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 RESULT = "kind string, topic string, message_id string, ordinal int, at bigint, number bigint"
 VIOLATIONS = {
@@ -54,6 +52,7 @@ class TopicFilters:
         self._index = TopicIndex.build(compiled)
         self._remembered: dict[Known, tuple[int, ...]] = {}
         self.clean: dict[Judged, Counter[str]] = {}
+        """The counts of messages without violations, for further messages with equal parts."""
         self._in_force: dict[int, frozenset[int]] = {}
         self._removals = sorted(each.removed_at for each in filters if each.removed_at is not None)
         self._removed: dict[int, frozenset[int]] = {}
@@ -112,15 +111,6 @@ class TopicFilters:
     def _name(self, place: int) -> str:
         return self.filters[place].name
 
-    def remember(self, judged: Judged, counts: Counter[str]) -> None:
-        """Cache the counts of a message without violations, for further messages with equal parts."""
-        self.clean[judged] = counts
-
-    def forget(self) -> None:
-        """Drop the cache if it is too large."""
-        if len(self.clean) >= REMEMBERED_MAX:
-            self.clean.clear()
-
     def in_force(self, version: int) -> frozenset[int]:
         """Return the indices of the filters in force at a version of the topic."""
         found = self._in_force.get(version)
@@ -178,7 +168,7 @@ def judge_batches(
             rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
             counts.update(told)
             if not wrong and not gone and not told["misses_not_provable"] and known[3] is None:
-                known_filters.remember(key, told)
+                known_filters.clean[key] = told
         for (topic, key), number in clean.items():
             for kind, each in topics[topic].clean[key].items():
                 counts[kind] += each * number
@@ -186,7 +176,8 @@ def judge_batches(
         named = {"kind": "string", "topic": "string", "message_id": "string"}
         yield batch_of(rows, **named, ordinal="int32", at="int64", number="int64")
         for every in topics.values():
-            every.forget()
+            if len(every.clean) >= REMEMBERED_MAX:
+                every.clean.clear()
 
 
 def _judge(

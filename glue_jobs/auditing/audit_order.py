@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState, Strategy
 
 from glue_jobs.auditing.audit_entries import ENTRY, HOUR_MS, Terms, end_is, entries_told_of, violation
 from glue_jobs.auditing.history import LANE, LIFE_MS
 from glue_jobs.io import arguments
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 RUN_MS = 120_000
 """A worker runs for at most two minutes, and writes a filter function's verdicts with the results of its pushes."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column
 from pyspark.sql import functions as sql
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, PatternScope
 from tagcast.filters.event_pattern_filter import EventPatternFilter
-from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
 from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92_filter import Sql92Filter
@@ -18,9 +17,6 @@ from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 
 from glue_jobs.erasing.contents import Part, parts_read
 from glue_jobs.io.messages_read import Seen
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 LISTED_MAX = 1000
 """The most names in a Spark plan. With more names, all tags or all properties are read."""
@@ -89,10 +85,6 @@ class FilterSet:
         if len(self.properties) > LISTED_MAX:
             return sql.col("properties")
         return sql.map_filter("properties", lambda name, _: name.isin(list(self.properties)))
-
-    def index(self) -> TopicIndex:
-        """Return an index of all filters. The Lambda functions use the same kind of index."""
-        return TopicIndex.build(dict(enumerate(self.filters)))
 
     def seen(
         self,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.model import RETENTION_S_MAX, LaneState, Protocol, RetryPolicy, Strategy
@@ -17,9 +16,6 @@ from tagcast.registry.shadowing import is_function
 from glue_jobs.io import arguments
 from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 FOREVER, LIFE_MS = 2**62, RETENTION_S_MAX * 1000
 LANE = ("topic", "ordinal")

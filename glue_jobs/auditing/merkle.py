@@ -14,17 +14,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
 from glue_jobs.erasing.contents import CONTENT, MARKS, compact_json, hash_columns, hashes_of
 from glue_jobs.io.schemas import DAY_OF, SCHEMAS
 from glue_jobs.io.storage import day_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 BUCKET_DIGITS = 3
 EMPTY = sha256(b"").hexdigest()

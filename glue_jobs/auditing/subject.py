@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from glue_jobs.auditing import audit_entries
 from glue_jobs.auditing.audit_entries import ENDS, Terms
 from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import has_property
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 LISTED_MAX = 1_000
 MESSAGE = ("topic", "message_id")

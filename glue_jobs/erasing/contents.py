@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column
 from pyspark.sql import functions as sql
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern.scopes import PatternScope
@@ -28,9 +29,6 @@ from tagcast.filters.sql92_filter import Sql92Filter
 from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 
 from glue_jobs.io.objects import Objects, RacedError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 KEY = "keys/salt"
 """The object with the archive's key. Anyone who has this key and a hash can test guesses of the content."""

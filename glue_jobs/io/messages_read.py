@@ -6,10 +6,9 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,6 @@ def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:
 
 def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
     """Return a column's lists or maps as tuples; null is an empty tuple. ``to_pylist`` takes ten times as long."""
-    import pyarrow as pa
-
     ends = column.offsets.to_pylist()
     part = slice(ends[0], ends[-1])
     if pa.types.is_map(column.type):
@@ -55,8 +52,6 @@ def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
 
 def batch_of(rows: Sequence[tuple[Any, ...]], **types: str) -> pa.RecordBatch:
     """Return *rows* as a batch of columns with these names and Arrow types."""
-    import pyarrow as pa
-
     columns = list(zip(*rows, strict=True)) or [()] * len(types)
     arrays = [pa.array(values, pa.type_for_alias(kind)) for values, kind in zip(columns, types.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, list(types))

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 RANGE = "range"
 _MASK = 0xFFFFFFFF

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
+from tagcast.archive.record import RecordKind
 
 from glue_jobs.io.schemas import DAY_OF, INSTANT_MAX, REQUIRED, SCHEMAS
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from tagcast.archive.record import RecordKind
 
 CORRUPT = "_corrupt_record"
 _LARGEST = {"int": 1 << 31, "bigint": 1 << 63}

@@ -9,13 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from glue_jobs.io.objects import UnreachableArchiveError, bucket_settings, check_folder, is_bucket
 from glue_jobs.io.settled import IN_DRIVER
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 JAVA_MAJOR = 17
 PROGRESS = "progress: "
@@ -154,8 +152,6 @@ def open_session(given: argparse.Namespace) -> SparkSession:
 
     If Java is missing or the archive is unreachable, print the error and raise SystemExit with code 2.
     """
-    from pyspark.sql import SparkSession
-
     active = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName(f"tagcast-{given.job}")
     is_here = active is None and not given.on_glue and not _is_submitted()

@@ -6,12 +6,10 @@ evaluates such rows while it plans a query, and skips work on empty tables.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import StorageLevel
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame
 
 IN_DRIVER = "spark.tagcast.rowsInDriver"
 """The session setting that stores rows in the driver; :func:`glue_jobs.io.session.suit` sets it."""

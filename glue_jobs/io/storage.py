@@ -8,18 +8,16 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from tagcast.archive.record import RecordKind
 
 from glue_jobs.io import manifests, schemas
 from glue_jobs.io.manifests import Manifest
 from glue_jobs.io.objects import S3A_NAMES, Objects, objects_at, root_of
 from glue_jobs.io.session import PROGRESS, suit
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from tagcast.archive.record import RecordKind
 
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
 LITERAL = {"__globPaths__": "false"}

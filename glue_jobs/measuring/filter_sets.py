@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
+from tagcast.filters.index.topic_index import TopicIndex
 
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io.messages_read import batch_of
 from glue_jobs.io.storage import Archive
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 Filter = Mapping[str, object] | None
 READ = ("tags", "routing_key", "texts", "content", "gone")
@@ -56,7 +54,7 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
 
 def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
     """Evaluate batches of distinct sets. For each batch, yield a batch of counts by hour and candidate."""
-    index = filters.index()
+    index = TopicIndex.build(dict(enumerate(filters.filters)))
     for batch in batches:
         matched: Counter[tuple[int, int]] = Counter()
         failed: Counter[tuple[int, int]] = Counter()

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState
 
 from glue_jobs.auditing.audit_entries import ENDS, ENTRY, HOUR_MS, end_is
 from glue_jobs.auditing.history import LANE
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 QUANTILES = (0.5, 0.95, 0.99)
 LATENCIES = {"attempt_ms": "round_at", "end_to_end_ms": "accepted_at"}
