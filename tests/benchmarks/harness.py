@@ -1,4 +1,4 @@
-"""What benchmarks share: a stack with its client, an endpoint that notes what comes, processes, settings, tables."""
+"""What benchmarks share: a stack with its client, an endpoint that notes what comes, processes, tables."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class FifoQueue:
             return history.loop(worker).run(fan_out_app.handle(event, history.world()))
 
         def ended(worker: Worker) -> None:
-            history.checks.batch_ended(worker, began)
+            history.checks.attempts.batch_ended(worker, began)
             then(worker)
 
         history.spawn("fan_out", " ".join(record["messageId"] for record in event["Records"]), body, ended)

@@ -125,11 +125,11 @@ class History(Scheduler):
             worker.skew_ms = 0
         began = max(self.now, self.queue.away_until)
         self.horizon = self._settled_by(began)
-        while self.workers or self.queue.entries or not self.stream.is_empty or self.checks.unsettled():
+        while self.workers or self.queue.entries or not self.stream.is_empty or self.checks.quiescence.unsettled():
             if self.now >= self.horizon:  # A request that was under way when accidents stopped may have died since.
                 self.horizon = self._settled_by(began)
             if self.now >= self.horizon or self.steps >= STEPS_MAX:
-                raise Broken("liveness", f"unsettled after {self.steps} steps: {self.checks.unsettled()}")
+                raise Broken("liveness", f"unsettled after {self.steps} steps: {self.checks.quiescence.unsettled()}")
             self.step()
 
     def _settled_by(self, began: int) -> int:

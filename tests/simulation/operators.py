@@ -88,7 +88,7 @@ class Operators:
             if action.idempotency is not None:
                 claim = Idempotency(action.idempotency, str([draft.body for draft in action.drafts]))
                 claims = [claim.at(place) for place in range(len(action.drafts))]
-            return history.checks.publishing(
+            return history.checks.producers.watch(
                 worker, action, lambda: publishing.publish(world, topic, action.drafts, claims)
             )
         history.checks.operating(action)

@@ -61,7 +61,7 @@ class SimSqs:
         worker = history.baton.current
         assert 0 < len(Entries) <= SEND_BATCH_MAX
         groups = [entry["MessageGroupId"] for entry in Entries]
-        history.checks.sending(worker, groups, [entry["MessageBody"] for entry in Entries])
+        history.checks.producers.sending(worker, groups)
 
         def effect() -> dict[str, Any]:
             failed = []
@@ -77,10 +77,12 @@ class SimSqs:
         try:
             answer = self._asked(f"send {' '.join(entry['MessageBody'] for entry in Entries)}", effect)
         except ClientError:
-            history.checks.not_taken(worker, groups)
+            history.checks.producers.not_taken(worker, groups)
             raise
         refused = {failed["Id"] for failed in answer.get("Failed", [])}
-        history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused])
+        history.checks.producers.not_taken(
+            worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused]
+        )
         return answer
 
     def delete_message_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:  # noqa: N803
@@ -142,11 +144,11 @@ class SimPusher:
             "{} PUSH {} to {}, attempt {}", worker.name, push.message.message_id, push.subscription.name, push.attempt
         )
         history.calls.called(f"push {push.message.message_id} {push.subscription.name}")
-        attempt = history.checks.push_begins(worker, push)
+        attempt = history.checks.attempts.begins(worker, push)
         reply = history.endpoints.reply(push)
         await _later(history, worker, reply.took_ms)
         history.note("{} ANSWER {}: {}", worker.name, attempt.told(), reply.detail)
-        history.checks.push_ended(worker, attempt, reply)
+        history.checks.attempts.ended(worker, attempt, reply)
         history.perhaps_crash(worker)
         return history.endpoints.outcome(reply, history.now + worker.skew_ms)
 
@@ -159,13 +161,13 @@ class SimPusher:
         ids = " ".join(f"{push.message.message_id} (attempt {push.attempt})" for push in batch.pushes)
         history.note("{} PUSH {} to {} together", worker.name, ids, batch.subscription.name)
         history.calls.called(f"push {ids} {batch.subscription.name}")
-        attempts = history.checks.batch_begins(worker, batch)
+        attempts = history.checks.attempts.batch_begins(worker, batch)
         reply = batch_reply(history, batch)
         await _later(history, worker, reply.reply.took_ms)
         history.note("{} ANSWER {}: {} {}", worker.name, batch.subscription.name, reply.reply.detail, reply.answer)
         for attempt in attempts:
             attempt.counts = attempt.message_id not in reply.uncounted
-            history.checks.push_ended(worker, attempt, reply.of[attempt.message_id])
+            history.checks.attempts.ended(worker, attempt, reply.of[attempt.message_id])
         history.perhaps_crash(worker)
         return outcome_of(history, batch, reply, history.now + worker.skew_ms)
 

@@ -51,7 +51,7 @@ class BoxChecks(Checks):
     def __init__(self, history: History) -> None:
         super().__init__(cast("Stage", history))
         self._history = history
-        self._attempts = AttemptChecks(self.ledger, CONNECTING_MS)
+        self.attempts = AttemptChecks(self.ledger, CONNECTING_MS)
         self._answers = AnswerChecks(self.ledger)
         self._entries = EntryChecks(self.ledger)
         self.archive = self._archive = FirehoseChecks(self.ledger, history.deployment)
@@ -164,7 +164,8 @@ class BoxChecks(Checks):
         seen = [cast("Push", _SeenPush(subscription, headers, *each)) for each in contents.items()]
         if is_batch and len(contents) != len(content):
             ledger.fail("batches", f"{worker.name} pushes a message twice to {name}: {request.body!r}")
-        attempts = self.together(sender, seen, len(request.body)) if is_batch else [self.push_begins(sender, seen[0])]
+        checks, size = self.attempts, len(request.body)
+        attempts = checks.together(sender, seen, size) if is_batch else [checks.begins(sender, seen[0])]
         for attempt in attempts:
             self._join(worker, attempt, ledger.attempts[attempt.message_id, ordinal])
         return attempts

@@ -185,4 +185,4 @@ class History:
             return "messages in the queue"
         if not all(source.is_idle for source in deployment.stream_sources):
             return "records in the streams"
-        return self.checks.unsettled()
+        return self.checks.quiescence.unsettled()

@@ -174,4 +174,4 @@ class Witness:
         history = self._history
         worker = self._pushers.pop(id(attempt))
         history.note("ANSWER {} attempt {}: {}", attempt.told(), attempt.number, reply.detail)
-        history.checks.push_ended(worker, attempt, reply)
+        history.checks.attempts.ended(worker, attempt, reply)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tagcast.archive.record import RowChange as ArchivedChange
-from tagcast.model import Message, Ordering, Push, PushBatch, Subscription
+from tagcast.model import Message, Ordering, Subscription
 from tagcast.ports import Key
 
 from tests.simulation.baton import Worker
@@ -19,7 +19,7 @@ from tests.simulation.checks.messages import MessageChecks
 from tests.simulation.checks.publishing import PublishingChecks
 from tests.simulation.checks.quiescence import QuiescenceChecks
 from tests.simulation.checks.registry import RegistryChecks
-from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in, queued_name
+from tests.simulation.ledger import Change, Ledger, Stage, ordinal_in, queued_name
 from tests.simulation.plan import Action
 from tests.simulation.rules import judged_yes
 
@@ -33,20 +33,11 @@ class Checks:
         self.ledger = Ledger(stage)
         self.archive = ArchiveChecks(self.ledger)
         self.quiescence = QuiescenceChecks(self.ledger)
-        self._attempts = AttemptChecks(self.ledger)
+        self.attempts = AttemptChecks(self.ledger)
+        self.producers = PublishingChecks(self.ledger)
         self._lanes = LaneChecks(self.ledger)
         self._messages = MessageChecks(self.ledger)
-        self._publishing = PublishingChecks(self.ledger)
         self._registry = RegistryChecks(self.ledger)
-
-    def publishing(self, worker: Worker, action: Action, publish: Callable[[], Any]) -> Any:
-        return self._publishing.watch(worker, action, publish)
-
-    def sending(self, worker: Worker | None, groups: Sequence[str], bodies: Sequence[str]) -> None:
-        self._publishing.sending(worker, groups)
-
-    def not_taken(self, worker: Worker | None, groups: Sequence[str]) -> None:
-        self._publishing.not_taken(worker, groups)
 
     def clock_read(self, worker: Worker, seen: int) -> None:
         worker.latest = max(worker.latest, seen)
@@ -154,24 +145,6 @@ class Checks:
             self.ledger.dues_of[sid] -= 1
         if key.pk.startswith("LANES#"):
             self.ledger.lanes.pop(key.sk, None)
-
-    def push_begins(self, worker: Worker, push: Push) -> Attempt:
-        return self._attempts.begins(worker, push)
-
-    def batch_begins(self, worker: Worker, batch: PushBatch) -> list[Attempt]:
-        return self._attempts.batch_begins(worker, batch)
-
-    def together(self, worker: Worker, pushes: Sequence[Push], size: int) -> list[Attempt]:
-        return self._attempts.together(worker, pushes, size)
-
-    def push_ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:
-        self._attempts.ended(worker, attempt, reply)
-
-    def batch_ended(self, worker: Worker, began: int) -> None:
-        self._attempts.batch_ended(worker, began)
-
-    def unsettled(self) -> str:
-        return self.quiescence.unsettled()
 
     def at_the_end(self) -> Counter[str]:
         self.archive.at_the_end()
