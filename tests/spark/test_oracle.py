@@ -16,24 +16,10 @@ from glue_jobs import audit
 from tests.spark.conftest import Bucket
 from tests.spark.oracle.compared import Case, Played, play
 
-SOME = (*range(11), 32, 38, 73, 92, 101, 122, 134, 177, 284, 879)
-"""Some histories: the last ones have the kinds of violations that are rarer."""
 HISTORIES, ARCHIVES = 250, 8
 COUNTED = {"replays", "late_entries", "unjudged_without_body", "misses_not_provable", "gaps_judged"}
 """What some histories have to bring, so that the comparison says something of it."""
 Told = Callable[[], dict[str, Any]]
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(300)
-def test_the_jobs_say_of_some_histories_what_the_oracle_says(
-    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    played = play(Case(0, SOME, is_quick=True), bucket, told, monkeypatch)
-    assert not played.differences, "\n".join(played.differences)
-    assert played.accused_wholes == []
-    assert len(played.kinds) >= 15
-    assert {name for name, number in played.counts.items() if number} >= COUNTED
 
 
 @pytest.mark.nightly

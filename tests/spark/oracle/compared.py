@@ -49,8 +49,6 @@ class Case:
 
     number: int
     seeds: Sequence[int]
-    is_quick: bool = False
-    """Whether everything arrives at once and nothing is erased, which costs the jobs half."""
 
     @property
     def window(self) -> tuple[date, date]:
@@ -118,7 +116,7 @@ def arriving_of(case: Case) -> dict[int, dict[str, list[str]]]:
     for seed in case.seeds:
         plot = planted(seed, told_of(seed))
         for each in batched(seed, plot.lines):
-            arriving[0 if case.is_quick else each.batch][each.kind].append(each.line)
+            arriving[each.batch][each.kind].append(each.line)
         for kind, line in plot.damaged:
             arriving[0][kind].append(line)
     return arriving
@@ -126,8 +124,6 @@ def arriving_of(case: Case) -> dict[int, dict[str, list[str]]]:
 
 def put(bucket: Bucket, day: date, lines: dict[str, list[str]], told: Told) -> None:
     """Let lines arrive on a day and compact them."""
-    if not lines:
-        return
     for kind, several in lines.items():
         half = len(several) // 2
         bucket.put(kind, day.isoformat(), several[:half], "03")
@@ -139,8 +135,7 @@ def put(bucket: Bucket, day: date, lines: dict[str, list[str]], told: Told) -> N
 def chosen(case: Case, messages: Sequence[Fields]) -> tuple[list[str], set[str]]:
     """Return the ids of some messages, and the record ids of all that go with them: of other topics, and replays."""
     dice = Random(f"erased {case.number}")
-    share = 0 if case.is_quick else ERASED_SHARE
-    ids = sorted({each["message_id"] for each in messages if dice.random() < share})
+    ids = sorted({each["message_id"] for each in messages if dice.random() < ERASED_SHARE})
     named = {(each["topic"], each["message_id"]) for each in messages if each["message_id"] in ids}
     gone = [
         each for each in messages if {(each["topic"], each.get(name)) for name in ("message_id", "replay_of")} & named
@@ -162,12 +157,11 @@ def play(case: Case, bucket: Bucket, told: Told, patch: pytest.MonkeyPatch) -> P
     compare_records(played, raw, records, before, set())
     archive = archive_of(records)
     ids, erased = chosen(case, archive.messages)
-    if ids:
-        asked = ["--archive", bucket.uri, "--message", ",".join(ids), "--preview", "false", "--by", "somebody"]
-        assert erase.main(asked) == 0
-        assert told()["messages"] == len(erased)
-        put(bucket, FIRST + timedelta(DAYS - 1), arriving[2], told)
-        compare_records(played, raw, records, curated_records(folder), erased)
+    asked = ["--archive", bucket.uri, "--message", ",".join(ids), "--preview", "false", "--by", "somebody"]
+    assert erase.main(asked) == 0
+    assert told()["messages"] == len(erased)
+    put(bucket, FIRST + timedelta(DAYS - 1), arriving[2], told)
+    compare_records(played, raw, records, curated_records(folder), erased)
     patch.setattr(arguments, "now_ms", lambda: case.as_of)
     compare_report(played, case, archive, folder, told)
     compare_audit(played, case, archive, erased, folder, told)
