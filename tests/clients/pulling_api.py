@@ -11,6 +11,7 @@ import httpx
 from tagcast.delivery import publishing
 from tagcast.model import Draft
 from tagcast.operating.messages import message_view
+from tagcast_client import Client
 
 from tests.clients.in_memory_api import InMemoryApi
 
@@ -26,6 +27,7 @@ class PullingApi(InMemoryApi):
         self.lock = threading.RLock()
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.ids: dict[str, str] = {}
+        self.client = Client("http://127.0.0.1:8080", transport=self, sleep=lambda seconds: None)
 
     def put(self, topic: str, *bodies: str, order: str | None = None, tags: tuple[str, ...] = ("TagA",)) -> None:
         """Publish texts that are all different, and let every group's queue have them at once."""

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -116,16 +116,28 @@ def running(request: pytest.FixtureRequest) -> type[Running]:
 @pytest.fixture
 def api() -> PullingApi:
     api = PullingApi()
-    with Client(URL, transport=api) as client:
-        client.create_topic("TopicTest", ordering="key")
+    api.client.create_topic("TopicTest", ordering="key")
     return api
+
+
+AnyConsumer = TypeVar("AnyConsumer", Consumer, AsyncConsumer)
+
+
+def prepared(consumer: AnyConsumer, listener: Any) -> AnyConsumer:
+    """Give *consumer* its subscription and its listener."""
+    consumer.subscribe("TopicTest", "TagA || TagB")
+    consumer.register_message_listener(listener)
+    return consumer
+
+
+def ignore(messages: Sequence[Pulled]) -> None:
+    """A listener that is content with everything."""
 
 
 def made(api: PullingApi) -> None:
     """Make the group that the consumers are going to find."""
-    with Client(URL, transport=api) as client:
-        wanted = Filter.tag_expression("TagA || TagB")
-        client.create_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=wanted)
+    wanted = Filter.tag_expression("TagA || TagB")
+    api.client.create_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=wanted)
 
 
 @dataclass
@@ -198,16 +210,15 @@ def test_a_topic_without_messages_leaves_slots_to_the_others(
         return pull(client, topic, *arguments, max_messages=max_messages, **options)
 
     monkeypatch.setattr(Client, "pull", pulled)
-    with Client(URL, transport=api, sleep=lambda seconds: None) as client:
-        client.create_topic("Idle")
-        consumer = Consumer(client, "workers", replace(OPTIONS, consume_thread_max=slots))
-        for topic in ("Idle", "TopicTest"):
-            consumer.subscribe(topic, "TagA")
-        consumer.register_message_listener(lambda messages: None)
-        with consumer:
-            for body in map(str, range(10)):
-                api.put("TopicTest", body)
-                assert wait_until(lambda body=body: body in api.done())  # type: ignore[misc]
+    api.client.create_topic("Idle")
+    consumer = Consumer(api.client, "workers", replace(OPTIONS, consume_thread_max=slots))
+    for topic in ("Idle", "TopicTest"):
+        consumer.subscribe(topic, "TagA")
+    consumer.register_message_listener(ignore)
+    with consumer:
+        for body in map(str, range(10)):
+            api.put("TopicTest", body)
+            assert wait_until(lambda body=body: body in api.done())  # type: ignore[misc]
     assert set(idle) == {OPTIONS.messages_max(1)}
 
 
@@ -228,28 +239,22 @@ def test_an_option_with_which_nothing_is_ever_pulled_is_refused(wrong: dict[str,
 
 def test_consumers_of_one_options_object_are_two_members(api: PullingApi) -> None:
     options = ConsumerOptions(wait_seconds=0)
-    with Client(URL, transport=api) as client:
-        consumers = [Consumer(client, "workers", options) for _ in range(2)]
-        for consumer in consumers:
-            consumer.subscribe("TopicTest", "TagA")
-            consumer.register_message_listener(lambda messages: None)
-            consumer.start()
-        members = {each.member_id for each in client.list_members("TopicTest", "workers")}
-        for consumer in consumers:
-            consumer.shutdown()
+    consumers = [prepared(Consumer(api.client, "workers", options), ignore) for _ in range(2)]
+    for consumer in consumers:
+        consumer.start()
+    members = {each.member_id for each in api.client.list_members("TopicTest", "workers")}
+    for consumer in consumers:
+        consumer.shutdown()
     assert members == {each.member_id for each in consumers}
     assert len(members) == 2
 
 
 def test_a_consumer_that_was_shut_down_says_that_it_cannot_start_again(api: PullingApi) -> None:
-    with Client(URL, transport=api) as client:
-        consumer = Consumer(client, "workers", OPTIONS)
-        consumer.subscribe("TopicTest", "TagA")
-        consumer.register_message_listener(lambda messages: None)
-        with consumer:
-            pass
-        with pytest.raises(RuntimeError, match="create another one"):
-            consumer.start()
+    consumer = prepared(Consumer(api.client, "workers", OPTIONS), ignore)
+    with consumer:
+        pass
+    with pytest.raises(RuntimeError, match="create another one"):
+        consumer.start()
 
 
 def test_a_listener_that_exits_gets_its_batch_again(api: PullingApi) -> None:
@@ -279,7 +284,7 @@ def test_a_consumer_goes_on_although_its_on_error_exits(api: PullingApi, caplog:
     made(api)
     api.accidents = [lambda request: None, status(400)]  # Of the first heartbeat and of the first pull.
     options = replace(OPTIONS, heartbeat_seconds=30)
-    with Running(api, lambda messages: None, options, faults=Exiting()):
+    with Running(api, ignore, options, faults=Exiting()):
         assert wait_until(lambda: not api.accidents)
         api.put("TopicTest", "a")
         assert wait_until(lambda: api.done() == ["a"], 10)
@@ -306,7 +311,7 @@ def test_where_no_thread_can_be_started_the_messages_are_left_and_pulls_go_on(
     refused = refuse_a_thread(monkeypatch, "_consume")
     made(api)
     api.put("TopicTest", "a")
-    with Running(api, lambda messages: None, replace(OPTIONS, consume_thread_max=1)) as consumer:
+    with Running(api, ignore, replace(OPTIONS, consume_thread_max=1)) as consumer:
         assert wait_until(lambda: bool(consumer.faults))
         api.put("TopicTest", "b")
         assert wait_until(lambda: api.done() == ["b"])
@@ -354,9 +359,7 @@ def test_an_extension_after_a_nack_does_not_hide_the_messages(api: PullingApi) -
     made(api)
     api.put("TopicTest", "a")
     with Client(URL, transport=late) as client:
-        consumer = Consumer(client, "workers", replace(OPTIONS, prolong_seconds=0.02))
-        consumer.subscribe("TopicTest", "TagA || TagB")
-        consumer.register_message_listener(listener)
+        consumer = prepared(Consumer(client, "workers", replace(OPTIONS, prolong_seconds=0.02)), listener)
         with consumer:
             assert wait_until(lambda: len(api.asked_for("nack")) == 2)
             api.pass_by(1)
@@ -369,32 +372,26 @@ def test_who_is_told_of_a_fault_may_shut_the_consumer_down(api: PullingApi, monk
         raise RuntimeError("no network")
 
     monkeypatch.setattr(Client, "pull", lost)
-    with Client(URL, transport=api) as client:
-        consumer = Consumer(client, "workers", OPTIONS, lambda fault: consumer.shutdown())
-        consumer.subscribe("TopicTest", "TagA")
-        consumer.register_message_listener(lambda messages: None)
-        consumer.start()
-        assert wait_until(lambda: client.list_members("TopicTest", "workers") == ())
+    consumer = prepared(Consumer(api.client, "workers", OPTIONS, lambda fault: consumer.shutdown()), ignore)
+    consumer.start()
+    assert wait_until(lambda: api.client.list_members("TopicTest", "workers") == ())
 
 
 def test_a_consumer_that_does_not_start_leaves_the_topics_that_it_has_joined(api: PullingApi) -> None:
-    with Client(URL, transport=api) as client:
-        consumer = Consumer(client, "workers", OPTIONS)
-        consumer.subscribe("TopicTest", "TagA")
-        consumer.subscribe("absent", "TagA")
-        consumer.register_message_listener(lambda messages: None)
-        with pytest.raises(NotFoundError):
-            consumer.start()
-        assert list(client.list_members("TopicTest", "workers")) == []
-        client.create_topic("absent")
-        with consumer:
-            assert len(list(client.list_members("TopicTest", "workers"))) == 1
+    consumer = prepared(Consumer(api.client, "workers", OPTIONS), ignore)
+    consumer.subscribe("absent", "TagA")
+    with pytest.raises(NotFoundError):
+        consumer.start()
+    assert list(api.client.list_members("TopicTest", "workers")) == []
+    api.client.create_topic("absent")
+    with consumer:
+        assert len(list(api.client.list_members("TopicTest", "workers"))) == 1
 
 
 def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running: type[Running]) -> None:
     made(api)
     api.put("TopicTest", "a")
-    with running(api, lambda messages: None, replace(OPTIONS, pull_interval_seconds=3_600.0)):
+    with running(api, ignore, replace(OPTIONS, pull_interval_seconds=3_600.0)):
         assert wait_until(lambda: api.done() == ["a"])
         assert wait_until(lambda: len(api.asked_for("pull")) == 2)
     assert len(api.asked_for("pull")) == 2
@@ -412,8 +409,7 @@ def test_a_shutdown_ends_and_acknowledges_what_is_under_way_and_leaves(api: Pull
         listener.open.set()
     assert api.done()[:2] == ["a", "b"]
     assert api.in_flight() == 0
-    with Client(URL, transport=api) as client:
-        assert client.list_members("TopicTest", "workers") == ()
+    assert api.client.list_members("TopicTest", "workers") == ()
 
 
 @pytest.mark.parametrize(("answer", "delay"), [(ConsumeStatus.RECONSUME_LATER, 10), (Later(300), 300), (Later(0), 0)])
@@ -510,9 +506,7 @@ def test_a_shutdown_that_is_cancelled_cancels_no_listener_and_can_be_repeated(ap
             done.extend(message.text() for message in messages)
 
         async with AsyncClient(URL, transport=api) as client:
-            consumer = AsyncConsumer(client, "workers", OPTIONS)
-            consumer.subscribe("TopicTest", "TagA || TagB")
-            consumer.register_message_listener(listener)
+            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS), listener)
             await consumer.start()
             await asyncio.to_thread(api.put, "TopicTest", "a")
             await working.wait()
@@ -536,24 +530,21 @@ def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
         api.put("TopicTest", *"abcde", order="1")
         assert wait_until(lambda: len(api.done()) == 5)
     assert bodies(listener.batches) == list("abcde")
-    with Client(URL, transport=api) as client:
-        assert client.get_subscription("TopicTest", "workers").ordered is True
+    assert api.client.get_subscription("TopicTest", "workers").ordered is True
 
 
 def test_a_consumer_that_makes_its_group_begins_where_it_said(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
     listener.open.set()
-    with Client(URL, transport=api) as client:
-        client.update_topic("TopicTest", keep="life")
+    api.client.update_topic("TopicTest", keep="life")
     api.put("TopicTest", *"ab")
     with running(api, listener, replace(OPTIONS, start_from="earliest")):
         with api.lock:
             api.fakes.run_workflows(api.fakes.clock.instant + 120_000)
         assert wait_until(lambda: api.done() == ["a", "b"])
-    with Client(URL, transport=api) as client:
-        assert client.get_subscription("TopicTest", "workers").start_from == "earliest"
-        entry = client.get_message("TopicTest", api.ids["a"]).subscribers["workers"]
-        assert entry.added_at is not None
+    assert api.client.get_subscription("TopicTest", "workers").start_from == "earliest"
+    entry = api.client.get_message("TopicTest", api.ids["a"]).subscribers["workers"]
+    assert entry.added_at is not None
 
 
 def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
@@ -579,28 +570,26 @@ def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
 
 
 def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, running: type[Running]) -> None:
-    with Client(URL, transport=api) as client:
-        client.heartbeat("TopicTest", "workers", "other", filter=Filter.tag_expression("TagA"))
+    api.client.heartbeat("TopicTest", "workers", "other", filter=Filter.tag_expression("TagA"))
     with pytest.raises(DisagreementError) as refused, running(api, Gate()):
         pass
     assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
-    with Client(URL, transport=api) as client:
-        assert [each.member_id for each in client.list_members("TopicTest", "workers")] == ["other"]
+    assert [each.member_id for each in api.client.list_members("TopicTest", "workers")] == ["other"]
 
 
 def test_a_group_that_changes_is_told_of_and_the_consumer_lives_on(api: PullingApi, running: type[Running]) -> None:
-    with running(api, Gate()) as consumer, Client(URL, transport=api) as client:
+    with running(api, Gate()) as consumer:
         new = Filter.sql("price > 5")
-        client.update_subscription("TopicTest", "workers", filter=new, if_version=1)
+        api.client.update_subscription("TopicTest", "workers", filter=new, if_version=1)
         assert wait_until(lambda: bool(consumer.faults))
         assert isinstance(consumer.faults[0], DisagreementError)
         old = Filter.tag_expression("TagA || TagB")
-        client.update_subscription("TopicTest", "workers", filter=old, if_version=2)
-        assert wait_until(lambda: all(each.agrees for each in client.list_members("TopicTest", "workers")))
+        api.client.update_subscription("TopicTest", "workers", filter=old, if_version=2)
+        assert wait_until(lambda: all(each.agrees for each in api.client.list_members("TopicTest", "workers")))
 
 
 def test_faults_of_the_api_are_told_and_gone_on_after(api: PullingApi, running: type[Running]) -> None:
-    with running(api, lambda messages: None) as consumer:
+    with running(api, ignore) as consumer:
         api.accidents.append(status(403))
         assert wait_until(lambda: bool(consumer.faults))
         api.put("TopicTest", "a")
@@ -616,7 +605,7 @@ class Refusing(list[Exception]):
 
 
 def test_whatever_fails_a_consumer_goes_on(api: PullingApi, running: type[Running]) -> None:
-    with running(api, lambda messages: None, faults=Refusing()) as consumer:
+    with running(api, ignore, faults=Refusing()) as consumer:
         api.accidents.append(lambda request: OSError("the token's file is being replaced"))
         assert wait_until(lambda: bool(consumer.faults))
         api.put("TopicTest", "a")
@@ -629,8 +618,7 @@ def test_under_broadcasting_it_pulls_from_the_subscription_of_its_own(api: Pulli
     with running(api, listener, replace(OPTIONS, message_model=MessageModel.BROADCASTING), None):
         api.put("TopicTest", "a")
         assert wait_until(lambda: api.done() == ["a"])
-        with Client(URL, transport=api) as client:
-            [own] = client.list_subscriptions("TopicTest")
+        [own] = api.client.list_subscriptions("TopicTest")
     assert own.name.startswith("workers-")
 
 
@@ -664,9 +652,7 @@ def test_a_consumer_whose_pull_waits_is_closed_within_a_second(api: PullingApi) 
     made(api)
     waiting, faults = Waiting(api), list[Exception]()
     with Client(URL, transport=waiting) as client:
-        consumer = Consumer(client, "workers", OPTIONS, faults.append)
-        consumer.subscribe("TopicTest", "TagA || TagB")
-        consumer.register_message_listener(lambda messages: None)
+        consumer = prepared(Consumer(client, "workers", OPTIONS, faults.append), ignore)
         consumer.start()
         waiting.pulling.wait()
         began = time.monotonic()
@@ -681,9 +667,7 @@ def test_a_pull_that_outlives_its_consumer_is_not_repeated(api: PullingApi) -> N
     made(api)
     waiting, before = Waiting(api), set(threading.enumerate())
     with Client(URL, transport=waiting, sleep=lambda seconds: None) as client:
-        consumer = Consumer(client, "workers", OPTIONS)
-        consumer.subscribe("TopicTest", "TagA || TagB")
-        consumer.register_message_listener(lambda messages: None)
+        consumer = prepared(Consumer(client, "workers", OPTIONS), ignore)
         consumer.start()
         waiting.pulling.wait()
         consumer.shutdown()
@@ -710,16 +694,13 @@ def test_no_listener_is_called_after_a_shutdown(api: PullingApi) -> None:
     made(api)
     api.put("TopicTest", "a")
     before, slots, calls = set(threading.enumerate()), LateSlots(4), list[object]()
-    with Client(URL, transport=api) as client:
-        consumer = Consumer(client, "workers", OPTIONS)
-        consumer._slots = slots
-        consumer.subscribe("TopicTest", "TagA || TagB")
-        consumer.register_message_listener(calls.append)
-        consumer.start()
-        slots.returning.wait()
-        consumer.shutdown()
-        slots.ended.set()
-        assert wait_until(lambda: set(threading.enumerate()) <= before)
+    consumer = prepared(Consumer(api.client, "workers", OPTIONS), calls.append)
+    consumer._slots = slots
+    consumer.start()
+    slots.returning.wait()
+    consumer.shutdown()
+    slots.ended.set()
+    assert wait_until(lambda: set(threading.enumerate()) <= before)
     assert calls == []
 
 
@@ -739,15 +720,12 @@ def test_a_listener_and_who_is_told_of_a_fault_may_shut_the_consumer_down_at_onc
         told.set()
         consumer.shutdown()
 
-    with Client(URL, transport=api, sleep=lambda seconds: None) as client:
-        consumer = Consumer(client, "workers", OPTIONS, on_error)
-        consumer.subscribe("TopicTest", "TagA || TagB")
-        consumer.register_message_listener(listen)
-        consumer.start()
-        listening.wait()
-        client.update_filter("TopicTest", "workers", Filter.tags("other"))  # So the next heartbeat fails.
-        assert wait_until(lambda: api.done() == ["a"])
-        assert wait_until(lambda: client.list_members("TopicTest", "workers") == ())
+    consumer = prepared(Consumer(api.client, "workers", OPTIONS, on_error), listen)
+    consumer.start()
+    listening.wait()
+    api.client.update_filter("TopicTest", "workers", Filter.tags("other"))  # So the next heartbeat fails.
+    assert wait_until(lambda: api.done() == ["a"])
+    assert wait_until(lambda: api.client.list_members("TopicTest", "workers") == ())
 
 
 def test_an_asynchronous_consumer_whose_pull_waits_is_closed_within_a_second(api: PullingApi) -> None:
@@ -759,9 +737,7 @@ def test_an_asynchronous_consumer_whose_pull_waits_is_closed_within_a_second(api
 
     async def play() -> float:
         async with AsyncClient(URL, transport=waiting) as client:
-            consumer = AsyncConsumer(client, "workers", OPTIONS, faults.append)
-            consumer.subscribe("TopicTest", "TagA || TagB")
-            consumer.register_message_listener(listener)
+            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS, faults.append), listener)
             await consumer.start()
             while not waiting.pulling.is_set():
                 await asyncio.sleep(0)
@@ -797,9 +773,7 @@ def test_a_listener_that_awaits_something_cancelled_gets_its_batch_again(api: Pu
 
         options = replace(OPTIONS, suspend_seconds=0, consume_thread_max=1, consume_message_batch_max_size=1)
         async with AsyncClient(URL, transport=api) as client:
-            consumer = AsyncConsumer(client, "workers", options, faults.append)
-            consumer.subscribe("TopicTest", "TagA || TagB")
-            consumer.register_message_listener(listen)
+            consumer = prepared(AsyncConsumer(client, "workers", options, faults.append), listen)
             async with consumer:
                 while "good" not in heard or heard.count("bad") < 4:
                     await asyncio.sleep(0.01)
@@ -827,15 +801,12 @@ def test_listeners_may_shut_their_consumer_down(api: PullingApi, at_once: int, m
         consumer.shutdown()
 
     api.put("TopicTest", *"12"[:at_once])
-    with Client(URL, transport=api) as client:
-        consumer = Consumer(client, "workers", options)
-        consumer.subscribe("TopicTest", "TagA || TagB")
-        consumer.register_message_listener(listen)
-        with monkeypatch.context() as patched:
-            patched.setattr(threading.Thread, "start", start_slowly)
-            consumer.start()
-        assert consumer.wait(10)
-        consumer.shutdown()
+    consumer = prepared(Consumer(api.client, "workers", options), listen)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start_slowly)
+        consumer.start()
+    assert consumer.wait(10)
+    consumer.shutdown()
     assert api.done() == [*"12"[:at_once]]
 
     async def consume() -> None:
@@ -850,9 +821,7 @@ def test_listeners_may_shut_their_consumer_down(api: PullingApi, at_once: int, m
             await later.shutdown()
 
         async with AsyncClient(URL, transport=api) as client:
-            later = AsyncConsumer(client, "workers", options)
-            later.subscribe("TopicTest", "TagA || TagB")
-            later.register_message_listener(listen_async)
+            later = prepared(AsyncConsumer(client, "workers", options), listen_async)
             await later.start()
             assert await later.wait(10)
             await later.shutdown()
