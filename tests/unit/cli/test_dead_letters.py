@@ -16,8 +16,12 @@ REPLAY = "POST /topics/orders/subscriptions/crm/replay"
 ACCEPTED = {"accepted_at": "2026-11-26T10:00:00Z", "expires_at": "2026-11-27T10:00:00Z"}
 
 
-def letter(number: int, **changes: Any) -> dict[str, Any]:
-    properties = {"customer": "42", "dead_letter_of": f"o{number}", "dead_letter_from": "orders/crm"}
+Letters = list[list[dict[str, Any]]]
+"""What each pull brings, in turn; then nothing."""
+
+
+def letter(number: int, *, of: str = "", gave_up: str = "orders/crm", **changes: Any) -> dict[str, Any]:
+    properties = {"customer": "42", "dead_letter_of": of or f"o{number}", "dead_letter_from": gave_up}
     properties |= {"dead_letter_state": "discarded", "dead_letter_attempts": "3"}
     return {
         "message_id": f"l{number}",
@@ -41,9 +45,8 @@ def replayed(matched: int = 1) -> dict[str, Any]:
 
 
 @pytest.fixture
-def letters(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str, Any]]]:
-    """What each pull brings, in turn; then nothing."""
-    pulls: list[list[dict[str, Any]]] = []
+def letters(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Letters:
+    pulls: Letters = []
     answer_to = api.answer_to
 
     def answer(method: str, path: str) -> tuple[int, str, str]:
@@ -65,7 +68,7 @@ def told(api: FakeApi, verb: str) -> list[str]:
 
 
 def test_each_letter_is_published_as_it_was_to_the_subscription_that_gave_it_up(
-    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+    api: FakeApi, run: Run, letters: Letters
 ) -> None:
     letters += [[letter(1), letter(2)], [letter(3)]]
     api.teach(REPLAY, replayed())
@@ -81,12 +84,8 @@ def test_each_letter_is_published_as_it_was_to_the_subscription_that_gave_it_up(
     assert (told(api, "ack"), told(api, "nack")) == (["r1", "r2", "r3"], [])
 
 
-def test_what_cannot_go_back_stays_in_the_group_and_is_named(
-    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
-) -> None:
-    gone = letter(2)
-    gone["properties"]["dead_letter_from"] = "orders/gone"
-    letters += [[letter(1), gone, letter(3, properties={})]]
+def test_what_cannot_go_back_stays_in_the_group_and_is_named(api: FakeApi, run: Run, letters: Letters) -> None:
+    letters += [[letter(1), letter(2, gave_up="orders/gone"), letter(3, properties={})]]
     api.teach(REPLAY, replayed(matched=0))
 
     result = run("dead-letters", "replay", "dead", "keepers")
@@ -99,7 +98,7 @@ def test_what_cannot_go_back_stays_in_the_group_and_is_named(
 
 
 def test_a_letter_that_did_not_match_is_published_under_another_key_after_an_update(
-    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+    api: FakeApi, run: Run, letters: Letters
 ) -> None:
     for matched, updated_at in ((0, "2026-11-20T12:00:00.000Z"), (1, "2026-11-20T12:00:00.001Z")):
         letters += [[letter(1)]]
@@ -112,7 +111,7 @@ def test_a_letter_that_did_not_match_is_published_under_another_key_after_an_upd
     assert told(api, "ack") == ["r1"]
 
 
-def test_a_limit_bounds_what_is_pulled(api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]) -> None:
+def test_a_limit_bounds_what_is_pulled(api: FakeApi, run: Run, letters: Letters) -> None:
     letters += [[letter(1), letter(2)], [letter(3)]]
     api.teach(REPLAY, replayed())
 
@@ -122,9 +121,7 @@ def test_a_limit_bounds_what_is_pulled(api: FakeApi, run: Run, letters: list[lis
     assert told(api, "ack") == ["r1", "r2"]
 
 
-def test_a_failure_in_between_gives_back_what_was_not_replayed(
-    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
-) -> None:
+def test_a_failure_in_between_gives_back_what_was_not_replayed(api: FakeApi, run: Run, letters: Letters) -> None:
     letters += [[letter(1, properties={}), letter(2)]]
     api.teach(REPLAY, {"title": "Unauthorized", "status": 401}, 401)
 
@@ -133,12 +130,8 @@ def test_a_failure_in_between_gives_back_what_was_not_replayed(
     assert (told(api, "ack"), told(api, "nack")) == ([], ["r1", "r2"])
 
 
-def test_a_letter_whose_replay_is_refused_holds_up_no_other(
-    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
-) -> None:
-    other = letter(1)
-    other["properties"]["dead_letter_from"] = "secret/crm"
-    letters += [[other, letter(2)]]
+def test_a_letter_whose_replay_is_refused_holds_up_no_other(api: FakeApi, run: Run, letters: Letters) -> None:
+    letters += [[letter(1, gave_up="secret/crm"), letter(2)]]
     api.teach("POST /topics/secret/subscriptions/crm/replay", {"title": "Forbidden", "status": 403}, 403)
     api.teach(REPLAY, replayed())
 
@@ -148,12 +141,8 @@ def test_a_letter_whose_replay_is_refused_holds_up_no_other(
     assert (result.exit_code, told(api, "ack"), told(api, "nack")) == (1, ["r2"], ["r1"])
 
 
-def test_what_fails_again_is_not_replayed_again_by_the_same_command(
-    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
-) -> None:
-    again = letter(2)
-    again["properties"]["dead_letter_of"] = "n"
-    letters += [[letter(1)], [again]]
+def test_what_fails_again_is_not_replayed_again_by_the_same_command(api: FakeApi, run: Run, letters: Letters) -> None:
+    letters += [[letter(1)], [letter(2, of="n")]]
     api.teach(REPLAY, replayed())
 
     result = run("dead-letters", "replay", "dead", "keepers")
@@ -162,9 +151,7 @@ def test_what_fails_again_is_not_replayed_again_by_the_same_command(
     assert (result.exit_code, told(api, "ack"), told(api, "nack")) == (1, ["r1"], ["r2"])
 
 
-def test_a_replayed_letter_is_no_letter_because_anybody_may_write_one(
-    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
-) -> None:
+def test_a_replayed_letter_is_no_letter_because_anybody_may_write_one(api: FakeApi, run: Run, letters: Letters) -> None:
     letters += [[letter(1, replay_of="o0")]]
 
     assert run("dead-letters", "replay", "dead", "keepers").exit_code == 1

@@ -79,11 +79,6 @@ def test_without_credentials_nothing_is_sent_to_aws(monkeypatch: pytest.MonkeyPa
     assert "nobody" in unknown.stderr
 
 
-def test_help_of_every_command_needs_no_service() -> None:
-    for words in (["--help"], ["topic", "--help"], ["filter", "test", "--help"], ["listen", "--help"]):
-        assert CliRunner().invoke(app, words).exit_code == 0
-
-
 def test_an_address_without_a_scheme_is_refused() -> None:
     assert CliRunner().invoke(app, ["--url", "localhost:8080", "health"]).exit_code == 2
 

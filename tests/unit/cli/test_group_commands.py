@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 import tagcast_cli.app as command_line
 from tagcast_cli.session import Session
 from tagcast_client import Client, Filter
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from tests.clients.pulling_api import PullingApi
+from tests.unit.cli.conftest import Run
 
-URL = "http://127.0.0.1:8080"
 TAG_A = Filter.tag_expression("TagA")
 
 
@@ -24,23 +23,17 @@ def api() -> PullingApi:
 
 @pytest.fixture
 def client(api: PullingApi) -> Client:
-    client = Client(URL, transport=api)
-    client.create_topic("orders")
-    return client
+    api.client.create_topic("orders")
+    return api.client
 
 
 @pytest.fixture
-def run(api: PullingApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    def client_for(*given: object) -> Client:
-        return Client(URL, transport=api)
-
-    monkeypatch.setattr(command_line, "client_for", client_for)
+def run(api: PullingApi, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr(command_line, "client_for", lambda *given: api.client)
     return lambda *words: CliRunner().invoke(command_line.app, [*words])
 
 
-def test_a_consumer_prints_what_it_gets_and_acknowledges_it(
-    api: PullingApi, client: Client, run: Callable[..., Result]
-) -> None:
+def test_a_consumer_prints_what_it_gets_and_acknowledges_it(api: PullingApi, client: Client, run: Run) -> None:
     client.create_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
     api.put("orders", "hello", "world")
     result = run("consume", "orders", "workers", "--tag-expression", "TagA", "--member-id", "me", "--stop-after", "2")
@@ -53,7 +46,7 @@ def test_a_consumer_prints_what_it_gets_and_acknowledges_it(
 
 
 def test_what_a_consumer_cannot_print_is_not_acknowledged(
-    api: PullingApi, client: Client, run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+    api: PullingApi, client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exits(session: Session, value: object) -> None:
         monkeypatch.undo()  # Rich prints nowhere from now on.
@@ -68,7 +61,7 @@ def test_what_a_consumer_cannot_print_is_not_acknowledged(
     assert client.list_members("orders", "workers") == ()
 
 
-def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run: Callable[..., Result]) -> None:
+def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run: Run) -> None:
     client.create_subscription("orders", "workers", {"protocol": "pull"})
     api.put("orders", "hello")
     result = run("--json", "consume", "orders", "workers", "--later", "60", "--stop-after", "1")
@@ -76,7 +69,7 @@ def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run:
     assert [each["delay_seconds"] for each in api.asked_for("nack")] == [60]
 
 
-def test_who_disagrees_reads_what_differs(client: Client, run: Callable[..., Result]) -> None:
+def test_who_disagrees_reads_what_differs(client: Client, run: Run) -> None:
     client.heartbeat("orders", "workers", "other", filter=TAG_A, member_version="1.4")
     result = run("consume", "orders", "workers", "--tag-expression", "TagB")
     assert result.exit_code == 1
@@ -84,7 +77,7 @@ def test_who_disagrees_reads_what_differs(client: Client, run: Callable[..., Res
     assert "• expression: only the group has 'TagA'; only you have 'TagB'" in result.output
 
 
-def test_groups_are_listed_with_who_is_there(client: Client, run: Callable[..., Result]) -> None:
+def test_groups_are_listed_with_who_is_there(client: Client, run: Run) -> None:
     assert "No groups yet" in run("group", "list", "orders").output
     client.create_subscription("orders", "pushed", "https://example.com/hook")
     client.heartbeat("orders", "workers", "one", filter=TAG_A)
@@ -95,9 +88,7 @@ def test_groups_are_listed_with_who_is_there(client: Client, run: Callable[..., 
     assert [each["member_id"] for each in json.loads(line)["members"]] == ["one"]
 
 
-def test_a_group_is_shown_with_its_members_and_who_disagrees(
-    api: PullingApi, client: Client, run: Callable[..., Result]
-) -> None:
+def test_a_group_is_shown_with_its_members_and_who_disagrees(api: PullingApi, client: Client, run: Run) -> None:
     client.create_subscription("orders", "workers", {"protocol": "pull"})
     alone = run("group", "show", "orders", "workers").output
     assert "No members." in alone
@@ -114,7 +105,7 @@ def test_a_group_is_shown_with_its_members_and_who_disagrees(
     assert json.loads(run("--json", "group", "show", "orders", "workers").stdout)["members"][0]["agrees"] is False
 
 
-def test_a_subscription_with_pushes_is_not_shown_as_a_group(client: Client, run: Callable[..., Result]) -> None:
+def test_a_subscription_with_pushes_is_not_shown_as_a_group(client: Client, run: Run) -> None:
     client.create_subscription("orders", "pushed", "https://example.com/hook")
 
     refused = run("group", "show", "orders", "pushed")
@@ -126,7 +117,7 @@ def test_a_subscription_with_pushes_is_not_shown_as_a_group(client: Client, run:
     assert json.loads(run("--json", "group", "show", "orders", "pushed").stderr)["status"] == 409
 
 
-def test_a_new_group_begins_where_it_is_told_to(client: Client, run: Callable[..., Result]) -> None:
+def test_a_new_group_begins_where_it_is_told_to(client: Client, run: Run) -> None:
     result = run("consume", "orders", "workers", "--from", "the beginning")
     assert result.exit_code == 1
     assert "must be latest, earliest, or an instant of RFC 3339" in result.output

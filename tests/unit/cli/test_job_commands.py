@@ -6,7 +6,7 @@ import io
 import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,34 @@ WHERE = {
     "outputs": {"ArchiveBucketName": "kept"},
     "time_scale": 10.0,
 }
+
+
+@dataclass
+class Jobs:
+    """Takes the place of the jobs: each ends at once with what it *found*; notes where it was and what it was asked."""
+
+    code: int = 0
+    found: dict[str, Any] = field(default_factory=dict)
+    places: list[Archive] = field(default_factory=list)
+    asked: list[list[str]] = field(default_factory=list)
+    before: list[Link] = field(default_factory=list)
+
+    def __call__(self, name: str, place: Archive, asked: list[str], errors: Console, *, first: Link = ()) -> Result:
+        self.places.append(place)
+        self.asked.append(asked)
+        self.before.append(first)
+        return Result({"job": name, **self.found}, self.code)
+
+    def value_of(self, option: str) -> str:
+        """What the last job was given for an option."""
+        return self.asked[-1][self.asked[-1].index(option) + 1]
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    played = Jobs()
+    monkeypatch.setattr(jobs, "run_job", played)
+    return played
 
 
 def test_the_archive_of_the_running_stack_is_found_in_its_folder(tmp_path: Path) -> None:
@@ -94,17 +122,10 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("profile")
 def test_a_profile_is_that_of_the_job_and_of_the_download_of_its_report(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, played: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = list[Archive]()
-
-    def job(name: str, place: Archive, *asked: object, first: Link = ()) -> Result:
-        places.append(place)
-        return Result({"job": name}, 0)
-
-    monkeypatch.setattr(jobs, "run_job", job)
     assert run("--profile", "me", "report", "--archive", "s3://kept").exit_code == 0
-    [place] = places
+    [place] = played.places
     assert place.environment == {"AWS_PROFILE": "me"}
 
     keys = list[str]()
@@ -136,20 +157,11 @@ def test_a_report_in_a_folder_is_where_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [1, 3])
-def test_the_exit_code_of_an_audit_is_the_job_s(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    asked: list[list[str]] = []
-
-    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
-        assert not first
-        asked.append(arguments)
-        return Result({"job": name, "violations": 0, "judged": 0}, code)
-
-    monkeypatch.setattr(jobs, "run_job", job)
+def test_the_exit_code_of_an_audit_is_the_job_s(run: Run, played: Jobs, tmp_path: Path, code: int) -> None:
+    played.code, played.found = code, {"violations": 0, "judged": 0}
     result = run("audit", "--archive", str(tmp_path), "--from", "2026-11-01", "--as-of", "2026-11-02T00:00:00Z")
     assert result.exit_code == code
-    assert asked[0][-2:] == ["--as-of", "2026-11-02T00:00:00Z"]
+    assert (played.asked[0][-2:], played.before) == (["--as-of", "2026-11-02T00:00:00Z"], [()])
     assert result.output.startswith("Nothing was proved") == (code == 3)
 
 
@@ -178,74 +190,43 @@ def test_what_a_job_found_is_shown_as_fields_and_tables_and_an_audit_names_its_c
     assert "{" not in compacted + audited.output
 
 
-def test_a_replay_asks_for_the_filter_of_its_subscription(
-    api: FakeApi, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
-        asked.extend(arguments)
-        return Result({"job": name, "messages": 70, "filtered_out": 130}, 0)
-
-    monkeypatch.setattr(jobs, "run_job", job)
+def test_a_replay_asks_for_the_filter_of_its_subscription(api: FakeApi, run: Run, played: Jobs, tmp_path: Path) -> None:
+    played.found = {"messages": 70, "filtered_out": 130}
     api.teach("GET /topics/t/subscriptions/A", {"name": "A", "filter": {"kind": "tags", "tags": ["x"]}})
     result = run("replay", "t", "A", "--archive", str(tmp_path))
-    assert json.loads(asked[asked.index("--filter") + 1]) == {"kind": "tags", "tags": ["x"]}
-    assert asked[asked.index("--preview") + 1] == "true"
-    assert "--only" not in asked
+    assert json.loads(played.value_of("--filter")) == {"kind": "tags", "tags": ["x"]}
+    assert played.value_of("--preview") == "true"
+    assert "--only" not in played.asked[0]
     assert "filtered out" in result.output
     run("replay", "t", "A", "--archive", str(tmp_path), "--sql", "customer = '42'", "--send")
-    assert json.loads(asked[asked.index("--only") + 1]) == {"kind": "sql92", "expression": "customer = '42'"}
+    assert json.loads(played.value_of("--only")) == {"kind": "sql92", "expression": "customer = '42'"}
 
 
 def test_a_replay_to_a_deployment_is_signed_like_the_command_s_own_requests(
-    api: FakeApi, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, run: Run, played: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
-
-    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
-        asked.append(arguments)
-        return Result({"job": name}, 0)
-
-    monkeypatch.setattr(jobs, "run_job", job)
     api.teach("GET /topics/t/subscriptions/A", {"name": "A"})
     assert run("replay", "t", "A", "--archive", str(tmp_path)).exit_code == 0
     monkeypatch.setattr(jobs, "is_aws", lambda url: url == api.url)
     assert run("--region", "eu-west-1", "replay", "t", "A", "--archive", str(tmp_path)).exit_code == 0
 
-    here, there = asked
+    here, there = played.asked
     assert there == [*here, "--sign", "true", "--region", "eu-west-1"]
 
 
-def test_an_audit_asks_for_the_messages_of_one_customer(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
-        asked.extend(arguments)
-        return Result({"job": name}, 0)
-
-    monkeypatch.setattr(jobs, "run_job", job)
+def test_an_audit_asks_for_the_messages_of_one_customer(run: Run, played: Jobs, tmp_path: Path) -> None:
     run("audit", "--archive", str(tmp_path), "--property", "customer=42")
-    assert asked[asked.index("--property") + 1] == "customer=42"
+    assert played.value_of("--property") == "customer=42"
 
 
 def test_an_address_is_enough_to_find_the_archive_of_its_stack(
-    api: FakeApi, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, run: Run, played: Jobs, tmp_path: Path
 ) -> None:
     (tmp_path / "stack.json").write_text(json.dumps(WHERE))
-    asked: list[Archive] = []
-
-    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
-        asked.append(place)
-        return Result({"job": name}, 0)
-
-    monkeypatch.setattr(jobs, "run_job", job)
     api.teach("GET /stack", {"folder": str(tmp_path)})
     assert run("archive").exit_code == 0
     assert CliRunner().invoke(app, ["archive", "--url", api.url]).exit_code == 0
-    assert [(place.uri, place.reports) for place in asked] == [("s3://kept", tmp_path / "reports")] * 2
+    assert [(place.uri, place.reports) for place in played.places] == [("s3://kept", tmp_path / "reports")] * 2
     assert "is not a valid URL" in CliRunner().invoke(app, ["archive", "--url", "http://[::1"]).output
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import wait
 from typing import Any
@@ -18,7 +19,7 @@ from tagcast_client import Client, Retries
 from typer.testing import CliRunner, Result
 
 from tests.clients.in_memory_api import InMemoryApi
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FAIL
 
 COUNT = 25
 """More lanes than one request acts on, and more than the preview names."""
@@ -69,21 +70,10 @@ def run(*words: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(app, ["lanes", *words], input=stdin)
 
 
-def states(fakes: FakeWorld) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for topic in ("even", "odd"):
-        for lane in Client("http://api.test", transport=InMemoryApiOf(fakes)).list_subscriptions(topic):
-            assert lane.lane is not None
-            found[lane.lane.state] = found.get(lane.lane.state, 0) + 1
-    return found
-
-
-class InMemoryApiOf(InMemoryApi):
-    """Serves a world that exists."""
-
-    def __init__(self, fakes: FakeWorld) -> None:
-        super().__init__()
-        self.fakes = fakes
+def states(api: Api) -> Counter[str]:
+    client = Client("http://api.test", transport=api)
+    listed = [each.lane for topic in ("even", "odd") for each in client.list_subscriptions(topic)]
+    return Counter(lane.state for lane in listed if lane is not None)
 
 
 def test_the_preview_says_how_many_lanes_of_how_many_topics_and_changes_nothing(api: Api) -> None:
@@ -93,7 +83,7 @@ def test_the_preview_says_how_many_lanes_of_how_many_topics_and_changes_nothing(
     assert "No attempts are made until you resume these lanes." in told
     assert "… and 15 more lanes." in told
     assert "Continue?" not in told
-    assert (api.acts, states(api.fakes)) == ([], {"blocked": COUNT})
+    assert (api.acts, states(api)) == ([], {"blocked": COUNT})
 
 
 def test_without_a_yes_nothing_is_done(api: Api) -> None:
@@ -101,7 +91,7 @@ def test_without_a_yes_nothing_is_done(api: Api) -> None:
     assert "Continue?" in refused.output
     assert (refused.exit_code, api.acts) == (1, [])
     assert run("pause", stdin="y\n").exit_code == 0
-    assert states(api.fakes) == {"paused": COUNT}
+    assert states(api) == {"paused": COUNT}
 
 
 def test_all_lanes_of_all_parts_are_acted_on_once(api: Api) -> None:
@@ -160,7 +150,7 @@ def test_a_request_that_fails_fails_its_lanes_and_no_others(api: Api) -> None:
     done = run("pause", "--yes")
 
     assert (done.exit_code, "25 lanes: 15 done, 0 unchanged, 10 failed." in done.output) == (1, True)
-    assert states(api.fakes) == {"paused": 15, "blocked": 10}
+    assert states(api) == {"paused": 15, "blocked": 10}
 
 
 def test_lanes_whose_state_does_not_allow_the_act_are_counted_with_the_reason(api: Api) -> None:
@@ -185,7 +175,7 @@ def test_an_interrupt_stops_behind_the_requests_under_way(api: Api, monkeypatch:
 
     assert done.exit_code == lane_acts.INTERRUPTED
     assert "Stopped: 10 done, 0 unchanged, 0 failed, 15 not started." in done.output
-    assert states(api.fakes) == {"paused": 10, "blocked": 15}
+    assert states(api) == {"paused": 10, "blocked": 15}
 
 
 def test_json_is_the_answers_of_the_api(api: Api) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import urllib3
@@ -17,6 +19,13 @@ from typer.testing import CliRunner
 
 from local.engine.engine import free_port
 from tests.running_stack import wait_until
+
+
+@contextmanager
+def listening(receiver: Receiver) -> Iterator[Receiver]:
+    receiver.start()
+    yield receiver
+    receiver.stop()
 
 
 def push_to(url: str, subscription: str, message_id: str, attempt: int = 1, topic: str = "test1") -> int:
@@ -33,13 +42,10 @@ def push_to(url: str, subscription: str, message_id: str, attempt: int = 1, topi
 
 def test_each_subscription_is_counted_by_itself() -> None:
     plan = FaultPlan(fail_from=2, fail_until=2)
-    receiver = Receiver(lambda push: plan.reply_to(push.number)).start()
-    try:
+    with listening(Receiver(lambda push: plan.reply_to(push.number))) as receiver:
         a = [push_to(receiver.url, "A", message_id) for message_id in ("1", "2", "2")]
         b = push_to(receiver.url, "B", "1")
         of_other_topic = [push_to(receiver.url, "B", each, topic="test2") for each in ("1", "2")]
-    finally:
-        receiver.stop()
     assert (a, b, of_other_topic) == ([200, 500, 200], 200, [200, 500])
     assert receiver.totals() == {"A": 3, "B": 3}
 
@@ -50,12 +56,9 @@ def test_a_retry_keeps_the_number_of_its_message() -> None:
     def note(push: Push, _: Reply) -> None:
         seen.append((push.message_id, push.number, push.message_number))
 
-    receiver = Receiver(lambda push: Reply(), note).start()
-    try:
+    with listening(Receiver(lambda push: Reply(), note)) as receiver:
         for message_id in ("m1", "m2", "m2", "m3"):
             push_to(receiver.url, "A", message_id)
-    finally:
-        receiver.stop()
     assert seen == [("m1", 1, 1), ("m2", 2, 2), ("m2", 3, 2), ("m3", 4, 3)]
     assert receiver.accepted_ids() == ["m1", "m2", "m3"]
 
@@ -76,20 +79,8 @@ def test_listening_prints_a_line_per_push_and_the_totals() -> None:
 
     pusher = threading.Thread(target=push_twice)
     pusher.start()
-    words = [
-        "listen",
-        "--port",
-        str(port),
-        "--name",
-        "shop",
-        "--fail-from",
-        "2",
-        "--status",
-        "503",
-        "--stop-after",
-        "2",
-    ]
-    result = CliRunner().invoke(app, words)
+    words = f"listen --port {port} --name shop --fail-from 2 --status 503 --stop-after 2"
+    result = CliRunner().invoke(app, words.split())
     pusher.join()
     assert result.exit_code == 0, result.output
     assert statuses == [200, 503]
@@ -103,7 +94,7 @@ def test_listening_ends_when_nobody_reads_its_lines(words: tuple[str, ...]) -> N
     port = free_port()
     command = [sys.executable, "-m", "tagcast_cli.app", *words, "listen", "--port", str(port)]
     reader, writer = os.pipe()
-    with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE) as listening:
+    with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE) as process:
         os.close(writer)
         url = f"http://127.0.0.1:{port}/"
         try:
@@ -111,9 +102,9 @@ def test_listening_ends_when_nobody_reads_its_lines(words: tuple[str, ...]) -> N
             os.close(reader)
             with pytest.raises(urllib3.exceptions.HTTPError):  # So it comes again.
                 push_to(url, "A", "1")
-            assert listening.wait(10) == 1
+            assert process.wait(10) == 1
         finally:
-            listening.kill()
+            process.kill()
 
 
 def answers(url: str) -> bool:
@@ -151,12 +142,9 @@ def test_the_messages_of_a_batch_stand_below_its_line() -> None:
         {**envelope, "message_id": number, "body": "hello\n", "tags": tags}
         for number, tags in (("1", ["a", "b"]), ("2", []))
     ]
-    receiver = Receiver(lambda push: Reply(), note).start()
-    try:
+    with listening(Receiver(lambda push: Reply(), note)) as receiver:
         for text in (json.dumps(sent), "{}"):
             urllib3.request("POST", receiver.url, body=text, headers=headers, retries=False)
-    finally:
-        receiver.stop()
     batch, unreadable = lines
     assert batch.endswith("t/A #1 batch_1 attempt 1 200 2 messages\n    1 [a, b] hello\n    2 hello")
     assert unreadable.endswith("t/A #2 batch_1 attempt 1 200 {}")
@@ -164,15 +152,12 @@ def test_the_messages_of_a_batch_stand_below_its_line() -> None:
 
 def test_the_receiver_agrees_by_the_handshake_and_by_repeating_the_token_and_counts_no_push() -> None:
     asked: list[str] = []
-    receiver = Receiver(lambda push: Reply(500), on_check=asked.append).start()
-    try:
+    with listening(Receiver(lambda push: Reply(500), on_check=asked.append)) as receiver:
         offered = urllib3.request("OPTIONS", receiver.url, headers={"webhook-request-origin": "me.example"})
         question = json.dumps({"verification_token": "abc"})
         repeated = urllib3.request("POST", receiver.url, body=question, headers={"user-agent": "tagcast/1"})
         pushed = {"x-tagcast-topic": "t", "x-tagcast-subscription": "A"}
         like_it = urllib3.request("POST", receiver.url, body=question, headers=pushed, retries=False)
-    finally:
-        receiver.stop()
     assert (
         handshake(offered.status, offered.headers["webhook-allowed-origin"], "*", "me.example") == VerificationResult()
     )
@@ -181,11 +166,8 @@ def test_the_receiver_agrees_by_the_handshake_and_by_repeating_the_token_and_cou
 
 
 def test_a_port_in_use_is_said_so() -> None:
-    receiver = Receiver(lambda push: Reply()).start()
-    try:
+    with listening(Receiver(lambda push: Reply())) as receiver:
         port = receiver.url.rstrip("/").rpartition(":")[2]
         result = CliRunner().invoke(app, ["listen", "--port", port])
-    finally:
-        receiver.stop()
     assert result.exit_code == 2
     assert "cannot listen on" in result.output
