@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 import typer.main
+from moto import mock_aws
 from tagcast_cli.app import app
 from typer.testing import CliRunner, Result
+
+from tests.unit.cli.aws import REGION
 
 Run = Callable[..., Result]
 SUBSCRIPTION = {
@@ -91,6 +94,16 @@ def built_once() -> Iterator[None]:
     """Let Typer build the commands once; otherwise each test builds all of them, which takes longer than the test."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("typer.testing._get_command", cache(typer.main.get_command))
+        yield
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An AWS account with nothing in it."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
         yield
 
 

@@ -3,95 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 from tagcast_cli.api_client import client_for
 from tagcast_cli.app import app
 from tagcast_cli.doctor import Deployment, Finding, State, examine, own_session
 from tagcast_cli.session import Session as CommandSession
 from typer.testing import CliRunner
 
-REGION: Final = "eu-west-1"
+from tests.unit.cli import aws
+from tests.unit.cli.aws import REGION, Session, own, stack_outputs
+
 STACK, BUCKET = "shop", "shop-archive"
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 POLICY = json.loads((Path(__file__).resolve().parents[3] / "docs/policies/doctor.json").read_text())
-STACK_OUTPUTS = {"Url": "https://api.test/", "ArchiveBucketName": BUCKET}
 
 
 @dataclass
-class Answers:
-    """Answers of services where moto has none, and errors in place of any; the calls that were made."""
+class Answers(aws.Answers):
+    """A deployment and its account, of which something may be missing or out of order."""
 
     is_deployed: bool = True
     concurrency: int = 1_000
     source_state: str = "Enabled"
-    denied: set[str] = field(default_factory=set)
-    calls: set[str] = field(default_factory=set)
 
-
-class Session:
-    """A session of boto3 in whose clients *answers* come first."""
-
-    region_name = REGION
-
-    def __init__(self, answers: Answers) -> None:
-        self.answers = answers
-        self._session: Any = boto3.session.Session(region_name=REGION)
-
-    def client(self, service: str) -> Any:
-        made = self._session.client(service)
-        made.meta.events.register("before-call", self._answer)
-        return made
-
-    def _answer(self, model: Any, **_: Any) -> Any:
-        service, operation = model.service_model.service_id.lower(), model.name
-        if operation == "DescribeStacks" and not self.answers.is_deployed:
-            raise ClientError({"Error": {"Code": "ValidationError", "Message": "shop does not exist"}}, operation)
-        self.answers.calls.add(f"{service}:{operation}")
-        if operation in self.answers.denied:
-            raise ClientError({"Error": {"Code": "AccessDenied"}}, operation)
-        replies: dict[str, Any] = {
-            "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": self.answers.concurrency}},
-            "ListEventSourceMappings": {"EventSourceMappings": [{"UUID": "u", "State": self.answers.source_state}]},
-            "DescribeStacks": {
-                "Stacks": [
-                    {
-                        "StackStatus": "CREATE_COMPLETE",
-                        "Parameters": [{"ParameterKey": "WaitingPerTopic", "ParameterValue": "100"}],
-                        "Outputs": [{"OutputKey": k, "OutputValue": v} for k, v in STACK_OUTPUTS.items()],
-                    }
-                ]
-            },
+    def replies(self) -> dict[str, Any]:
+        parameters = [{"ParameterKey": "WaitingPerTopic", "ParameterValue": "100"}]
+        outputs = stack_outputs(Url="https://api.test/", ArchiveBucketName=BUCKET)
+        stack = {"StackStatus": "CREATE_COMPLETE", "Parameters": parameters, "Outputs": outputs}
+        absent = ClientError({"Error": {"Code": "ValidationError", "Message": "shop does not exist"}}, "DescribeStacks")
+        return {
+            "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": self.concurrency}},
+            "ListEventSourceMappings": {"EventSourceMappings": [{"UUID": "u", "State": self.source_state}]},
+            "DescribeStacks": {"Stacks": [stack]} if self.is_deployed else absent,
             "DescribeStackResource": {"StackResourceDetail": {"PhysicalResourceId": "table"}},
             "DescribeDeliveryStream": {"DeliveryStreamDescription": {"DeliveryStreamStatus": "ACTIVE"}},
         }
-        if operation in replies:
-            http = type("Http", (), {"status_code": 200})()
-            return http, replies[operation]
-        return None
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        yield
-
-
-@pytest.fixture
-def deployed(aws: None) -> None:
-    s3 = boto3.client("s3", region_name=REGION)
+def deployed(account: None) -> None:
+    s3 = own("s3")
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=BUCKET, Key="jobs/compact.py", Body=b"")
     table: dict[str, Any] = {
@@ -99,7 +58,7 @@ def deployed(aws: None) -> None:
         "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
         "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
     }
-    dynamodb = boto3.client("dynamodb", region_name=REGION)
+    dynamodb = own("dynamodb")
     dynamodb.create_table(TableName="table", **table)
     expiry = {"Enabled": True, "AttributeName": "ttl"}
     dynamodb.update_time_to_live(TableName="table", TimeToLiveSpecification=cast("Any", expiry))
@@ -120,7 +79,7 @@ def test_a_healthy_deployment_is_told_so_check_by_check(deployed: None) -> None:
     assert findings["concurrency"].detail == "The account runs 1000 functions at once."
 
 
-def test_before_the_first_deployment_the_account_is_looked_at(aws: None) -> None:
+def test_before_the_first_deployment_the_account_is_looked_at(account: None) -> None:
     findings = found(Answers(is_deployed=False, concurrency=10))
     assert list(findings) == ["identity", "concurrency", "stack"]
     assert findings["stack"].state is State.WARNING
@@ -129,7 +88,7 @@ def test_before_the_first_deployment_the_account_is_looked_at(aws: None) -> None
     assert "free" in findings["concurrency"].remedy
 
 
-def test_a_name_that_is_too_long_is_told_before_it_fails(aws: None) -> None:
+def test_a_name_that_is_too_long_is_told_before_it_fails(account: None) -> None:
     assert found(Answers(is_deployed=False), stack="s" * 41)["name"].state is State.FAULT
     assert "name" not in found(Answers(is_deployed=False), stack="s" * 40)
 
@@ -141,7 +100,7 @@ def test_a_source_that_is_disabled_is_a_fault_with_the_command_that_enables_it(d
 
 
 def test_a_table_whose_rows_never_go_is_told_with_its_price(deployed: None) -> None:
-    boto3.client("dynamodb", region_name=REGION).update_time_to_live(
+    own("dynamodb").update_time_to_live(
         TableName="table", TimeToLiveSpecification={"Enabled": False, "AttributeName": "ttl"}
     )
     assert found()["MessagesTable"].state is State.WARNING
@@ -149,7 +108,7 @@ def test_a_table_whose_rows_never_go_is_told_with_its_price(deployed: None) -> N
 
 
 def test_jobs_that_were_never_copied_are_told(deployed: None) -> None:
-    boto3.client("s3", region_name=REGION).delete_object(Bucket=BUCKET, Key="jobs/compact.py")
+    own("s3").delete_object(Bucket=BUCKET, Key="jobs/compact.py")
     assert found()["archive"].remedy == f"make jobs && aws s3 sync dist/jobs s3://{BUCKET}/jobs"
 
 
@@ -181,9 +140,8 @@ def test_a_missing_right_ends_its_check_alone(deployed: None, operation: str, ch
 def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(deployed: None) -> None:
     answers = Answers()
     found(answers)
-    actions = {"s3:ListObjectsV2": "s3:ListBucket"}
     listed = {action for statement in POLICY["Statement"] for action in statement["Action"]}
-    assert listed == {actions.get(call, call) for call in answers.calls}
+    assert listed == {action for action, _ in answers.calls}
 
 
 def test_without_a_stack_or_a_region_the_command_says_what_to_give(
@@ -218,7 +176,7 @@ def test_the_region_is_that_of_the_option_the_address_the_environment_or_the_pro
 
 
 def test_the_command_shows_a_table_or_json_and_exits_with_1_for_a_fault(
-    aws: None, monkeypatch: pytest.MonkeyPatch
+    account: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(boto3, "Session", lambda **_: Session(Answers(is_deployed=False, concurrency=10)))
     shown = CliRunner().invoke(app, ["doctor", "--stack", STACK])

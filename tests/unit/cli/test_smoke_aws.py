@@ -11,21 +11,16 @@ import json
 import runpy
 import time
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
-from moto import mock_aws
 from tagcast_cli.app import app
 from tagcast_cli.doctor import Deployment
 from tagcast_cli.smoke_aws import (
-    ACTIONS,
     NOT_YET,
     JobRun,
     MissingRightError,
@@ -38,93 +33,39 @@ from tagcast_cli.smoke_aws import (
 from tagcast_cli.smoke_receiver import answer, handle
 from typer.testing import CliRunner
 
+from tests.unit.cli import aws
+from tests.unit.cli.aws import REGION, Session, own, stack_outputs
 from tests.unit.cli.conftest import FakeApi
 
-REGION: Final = "eu-west-1"
 ACCOUNT, STACK, BUCKET = "123456789012", "tagcast", "tagcast-archive"
 SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 POLICY = json.loads((Path(__file__).resolve().parents[3] / "docs/policies/smoke.json").read_text())
 JOB_RUN = {"JobRunState": "SUCCEEDED", "StartedOn": datetime(2026, 11, 24, 3, 10, tzinfo=UTC), "MaxCapacity": 2.0}
 
 
-@cache
-def shared() -> Any:
-    """One session for all: it reads the models of the services once."""
-    return boto3.session.Session(region_name=REGION)
-
-
-def own(service: str) -> Any:
-    """A client of the test's own, of which nobody hears."""
-    return shared().client(service)
-
-
 @dataclass
-class Answers:
-    """Answers where moto has none, errors in place of any, and every call with its parameters."""
+class Answers(aws.Answers):
+    """A deployment, and the status of every URL."""
 
     url: str = "https://api.test/"
-    denied: set[str] = field(default_factory=set)
-    faults: list[tuple[str, str]] = field(default_factory=list)
     url_status: int = 200
     slept: list[float] = field(default_factory=list)
-    keys_of_a_page: int = 1_000
-    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
-    def of(self, action: str) -> list[dict[str, Any]]:
-        return [parameters for called, parameters in self.calls if called == action]
-
-
-class Session:
-    """A session of boto3 in whose clients *answers* come first."""
-
-    region_name = REGION
-
-    def __init__(self, answers: Answers) -> None:
-        self.answers = answers
-
-    def client(self, service: str) -> Any:
-        made = own(service)
-        made.meta.events.register("before-parameter-build", self._note)
-        made.meta.events.register("before-call", self._answer)
-        return made
-
-    def _note(self, params: dict[str, Any], model: Any, **_: Any) -> None:
-        called = f"{model.service_model.service_name}:{model.name}"
-        self.answers.calls.append((ACTIONS.get(called, called), dict(params)))
-        if model.name == "ListObjectsV2":
-            params["MaxKeys"] = self.answers.keys_of_a_page
-
-    def _answer(self, model: Any, **_: Any) -> Any:
-        if model.name in self.answers.denied:
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, model.name)
-        if self.answers.faults and self.answers.faults[0][0] == model.name:
-            raise ClientError({"Error": {"Code": self.answers.faults.pop(0)[1], "Message": "no"}}, model.name)
-        outputs = {"Url": self.answers.url, "ArchiveBucketName": BUCKET}
-        replies: dict[str, Any] = {
-            "DescribeStacks": {
-                "Stacks": [{"Outputs": [{"OutputKey": k, "OutputValue": v} for k, v in outputs.items()]}]
-            },
+    def replies(self) -> dict[str, Any]:
+        return {
+            "DescribeStacks": {"Stacks": [{"Outputs": stack_outputs(Url=self.url, ArchiveBucketName=BUCKET)}]},
             "DescribeStackResource": {"StackResourceDetail": {"PhysicalResourceId": f"{STACK}-role"}},
             "GetJobRuns": {"JobRuns": [JOB_RUN]},
             "StartJobRun": {"JobRunId": "jr_1"},
             "GetJobRun": {"JobRun": JOB_RUN | {"ExecutionTime": 90}},
         }
-        if model.name in replies:
-            return type("Http", (), {"status_code": 200})(), replies[model.name]
-        return None
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        iam = own("iam")
-        iam.create_role(RoleName=f"{STACK}-role", AssumeRolePolicyDocument="{}")
-        s3 = own("s3")
-        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
-        yield Answers()
+def answers(account: None) -> Answers:
+    own("iam").create_role(RoleName=f"{STACK}-role", AssumeRolePolicyDocument="{}")
+    own("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    return Answers()
 
 
 def place_of(answers: Answers) -> OnAws:
@@ -143,6 +84,16 @@ def left() -> dict[str, list[str]]:
         "functions": [each["FunctionName"] for each in functions],
         "roles": [each["RoleName"] for each in roles if each["RoleName"].startswith("tagcast_smoke")],
     }
+
+
+def archive(content: bytes, at: datetime | None = None, name: str = "a") -> None:
+    """Put an object where Firehose writes what it got in that hour."""
+    at = at or datetime.now(UTC)
+    own("s3").put_object(Bucket=BUCKET, Key=f"raw/messages/dt={at:%Y-%m-%d}/hour={at:%H}/{name}.gz", Body=content)
+
+
+def zipped(message_id: str, topic: str = "t") -> bytes:
+    return gzip.compress(json.dumps({"topic": topic, "message_id": message_id}).encode() + b"\n")
 
 
 def make_all(place: OnAws) -> str:
@@ -341,15 +292,8 @@ def test_the_queue_is_read_in_its_order_and_only_once(answers: Answers) -> None:
 
 
 def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run(answers: Answers) -> None:
-    place, now = place_of(answers), datetime.now(UTC)
-    records = [
-        {"topic": "t", "message_id": "1"},
-        {"topic": "other", "message_id": "2"},
-        {"topic": "t", "message_id": "3"},
-    ]
-    members = b"".join(gzip.compress(json.dumps(record).encode() + b"\n") for record in records)
-    s3 = own("s3")
-    s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=members)
+    place = place_of(answers)
+    archive(zipped("1") + zipped("2", "other") + zipped("3"))
     assert place.read_archived("t") == {"1", "3"}
     reads = len(answers.of("s3:GetObject"))
     assert place.read_archived("t") == {"1", "3"}
@@ -359,17 +303,14 @@ def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run
 def test_the_object_of_a_first_message_may_be_named_by_the_hour_before(answers: Answers) -> None:
     at = datetime.now(UTC).replace(minute=0, second=20, microsecond=0)
     place = replace(place_of(answers), now=lambda: at)
-    content = gzip.compress(json.dumps({"topic": "t", "message_id": "1"}).encode())
-    before = at - timedelta(minutes=1)
-    own("s3").put_object(Bucket=BUCKET, Key=f"raw/messages/dt={before:%Y-%m-%d}/hour={before:%H}/a.gz", Body=content)
+    archive(zipped("1"), at - timedelta(minutes=1))
     assert place.read_archived("t") == {"1"}
 
 
 def test_what_was_archived_is_read_from_every_page_of_the_list(answers: Answers) -> None:
-    place, now, s3 = place_of(answers), datetime.now(UTC), own("s3")
-    for number in range(5):
-        body = gzip.compress(json.dumps({"topic": "t", "message_id": f"{number}"}).encode())
-        s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/{number}.gz", Body=body)
+    place = place_of(answers)
+    for number in "01234":
+        archive(zipped(number), name=number)
     answers.keys_of_a_page = 2
     assert place.read_archived("t") == set("01234")
     assert len(answers.of("s3:ListBucket")) >= 3
@@ -377,9 +318,8 @@ def test_what_was_archived_is_read_from_every_page_of_the_list(answers: Answers)
 
 def test_an_archive_that_grows_too_fast_is_not_read(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tagcast_cli.smoke_aws.ARCHIVED_BYTES_MAX", 10)
-    place, now = place_of(answers), datetime.now(UTC)
-    s3 = own("s3")
-    s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=b"x" * 11)
+    place = place_of(answers)
+    archive(b"x" * 11)
     with pytest.raises(PlaceError, match="use Athena"):
         place.read_archived("t")
 
@@ -393,9 +333,8 @@ def test_a_job_is_billed_for_its_workers_and_a_minute_at_least(answers: Answers)
 
 
 def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(answers: Answers) -> None:
-    place, now = place_of(answers), datetime.now(UTC)
-    s3 = own("s3")
-    s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=gzip.compress(b""))
+    place = place_of(answers)
+    archive(gzip.compress(b""))
     url = place.make_queue(place.new_run())["queue_url"]
     sent = {"MessageBody": '{"message_id": "1"}', "MessageGroupId": "t", "MessageDeduplicationId": "1"}
     own("sqs").send_message(QueueUrl=url, **sent)
