@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
@@ -24,7 +22,8 @@ from tagcast_client import (
     SeenStore,
 )
 
-RECIPE = Path(__file__).parents[2] / "clients/python/recipes/dynamodb_store.py"
+from tests.clients.recipes import load_recipe
+
 MESSAGE = Received("01787000000000000001", "orders", "billing", 1, b"")
 
 
@@ -42,11 +41,6 @@ def clock() -> Clock:
 
 
 def table_store(clock: Clock) -> Any:
-    spec = importlib.util.spec_from_file_location("dynamodb_store", RECIPE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     client = boto3.client("dynamodb", region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="s")
     client.create_table(
         TableName="seen",
@@ -54,7 +48,7 @@ def table_store(clock: Clock) -> Any:
         AttributeDefinitions=[{"AttributeName": "name", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "name", "KeyType": "HASH"}],
     )
-    return module.TableStore(client, "seen", clock)
+    return load_recipe("dynamodb_store").TableStore(client, "seen", clock)
 
 
 @pytest.fixture(params=["memory", "table"])

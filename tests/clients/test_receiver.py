@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib.util
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +21,7 @@ from tagcast.settings import Signature
 from tagcast_aws.store.signing_key import SubscriptionKeys
 from tagcast_client import Received, Receiver, UnreadableError, VerificationError, item_failures, read_batch
 
+from tests.clients.recipes import load_recipe
 from tests.fakes.pushes import push_to
 
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "REVG" * 8
@@ -39,11 +38,10 @@ def own_key() -> str:
     return public_key(push_of(BODIES["text"], ContentFormat.JSON).subscription)
 
 
-def sign(subscription_id: str, content: bytes) -> tuple[bytes, ...]:
-    return tuple(key.sign(content).signature for key in KEYS.of(subscription_id))
+def sign_by(keys: SubscriptionKeys) -> Sign:
+    return lambda subscription_id, content: tuple(key.sign(content).signature for key in keys.of(subscription_id))
 
 
-RECIPES = Path(__file__).parents[2] / "clients/python/recipes"
 BODIES: dict[str, Draft] = {
     "text": Draft(b"hello", True, ("apple", "pear")),
     "text beyond ASCII": Draft("äöü € 😀".encode(), True, ("größe",), properties={"p": "ä"}),
@@ -122,13 +120,6 @@ TAMPERED: dict[str, Callable[[dict[str, str], bytes], tuple[dict[str, str], byte
 }
 
 
-@pytest.mark.parametrize("name", TAMPERED)
-def test_what_was_changed_on_its_way_is_refused(name: str) -> None:
-    headers, body = signed(BODIES["text"])
-    with pytest.raises(VerificationError):
-        Receiver(SECRET).verify(*TAMPERED[name](dict(headers), body))
-
-
 @pytest.mark.parametrize("off_s", [-301, 301])
 def test_what_is_older_or_newer_than_five_minutes_is_refused(off_s: int) -> None:
     late = signed(BODIES["text"], at_s=time.time() + off_s)
@@ -138,15 +129,15 @@ def test_what_is_older_or_newer_than_five_minutes_is_refused(off_s: int) -> None
 
 
 def signed_by_the_service(
-    secret: str | None = None, at_s: float | None = None, sign: Sign = sign
-) -> tuple[dict[str, str], bytes]:
+    secret: str | None = None, at_s: float | None = None, keys: SubscriptionKeys = KEYS
+) -> tuple[Mapping[str, str], bytes]:
     """A push of a subscription with the signature v1a."""
     push = push_of(BODIES["text"], ContentFormat.JSON, secret)
     settings = replace(push.subscription.settings, signature=Signature.V1A)
     push = replace(push, subscription=replace(push.subscription, settings=settings))
     sent_at = round((time.time() if at_s is None else at_s) * 1000)
-    request = http_request(push, sent_at, "0.1.0", sign=sign)
-    return dict(request.headers), request.body
+    request = http_request(push, sent_at, "0.1.0", sign=sign_by(keys))
+    return request.headers, request.body
 
 
 def test_what_the_service_signs_verifies_by_the_public_key_of_the_subscription() -> None:
@@ -163,7 +154,7 @@ def test_a_push_of_ones_own_verifies_as_no_other_subscription_s() -> None:
     own = push_of(Draft(b'{"transfer": 1000000}'), ContentFormat.SIMPLIFIED, None)
     settings = replace(own.subscription.settings, signature=Signature.V1A)
     own = replace(own, subscription=replace(own.subscription, topic_id="07457000000000000002", settings=settings))
-    request = http_request(own, round(time.time() * 1000), "0.1.0", sign=sign)
+    request = http_request(own, round(time.time() * 1000), "0.1.0", sign=sign_by(KEYS))
     assert Receiver(public_key(own.subscription)).verify(request.headers, request.body).body == own.message.draft.body
 
     as_another = {**request.headers, "x-tagcast-topic": "orders", "x-tagcast-subscription": "billing"}
@@ -176,12 +167,7 @@ def test_a_push_of_ones_own_verifies_as_no_other_subscription_s() -> None:
 
 def test_while_the_seed_is_exchanged_either_public_key_verifies() -> None:
     subscription = push_of(BODIES["text"], ContentFormat.JSON).subscription
-    both = SubscriptionKeys(("another seed", "seed"))
-
-    def sign_by_both(subscription_id: str, content: bytes) -> tuple[bytes, ...]:
-        return tuple(key.sign(content).signature for key in both.of(subscription_id))
-
-    headers, body = signed_by_the_service(sign=sign_by_both)
+    headers, body = signed_by_the_service(keys=SubscriptionKeys(("another seed", "seed")))
 
     assert [each[:4] for each in headers["webhook-signature"].split(" ")] == ["v1a,", "v1a,"]
     for key in (own_key(), public_key(subscription, SubscriptionKeys(("another seed",)))):
@@ -189,10 +175,11 @@ def test_while_the_seed_is_exchanged_either_public_key_verifies() -> None:
 
 
 @pytest.mark.parametrize("name", TAMPERED)
-def test_what_was_changed_on_its_way_is_refused_by_the_public_key_too(name: str) -> None:
-    headers, body = signed_by_the_service()
-    with pytest.raises(VerificationError):
-        Receiver(own_key()).verify(*TAMPERED[name](headers, body))
+def test_what_was_changed_on_its_way_is_refused_by_the_secret_and_by_the_public_key(name: str) -> None:
+    by_key = Receiver(own_key()), signed_by_the_service()
+    for receiver, (headers, body) in ((Receiver(SECRET), signed(BODIES["text"])), by_key):
+        with pytest.raises(VerificationError):
+            receiver.verify(*TAMPERED[name](dict(headers), body))
 
 
 @pytest.mark.parametrize("off_s", [-301, 301])
@@ -368,19 +355,30 @@ def test_a_message_of_another_subscription_is_in_no_batch() -> None:
         read_batch(headers, body.replace(b'"billing"', b'"others"'))
 
 
+Recipe = Callable[[str], ModuleType]
+
+
 @pytest.fixture
-def recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+def recipe(monkeypatch: pytest.MonkeyPatch) -> Recipe:
     monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
+    return load_recipe
 
-    def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
 
-    return load
+def asked(app: Any, headers: Mapping[str, str], body: bytes, method: str = "POST") -> httpx.Response:
+    """What an ASGI application answers at its hook."""
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
+            return await client.request(method, "/hook", content=body, headers=dict(headers))
+
+    return asyncio.run(ask())
+
+
+def invocation(headers: Mapping[str, str], body: bytes, *, is_base64: bool = False) -> dict[str, Any]:
+    """The event of a function URL."""
+    text = base64.b64encode(body).decode() if is_base64 else body.decode()
+    http = {"http": {"method": "POST"}}
+    return {"headers": dict(headers), "body": text, "isBase64Encoded": is_base64, "requestContext": http}
 
 
 def statuses(send: Callable[[Mapping[str, str], bytes], int], draft: Draft) -> list[int]:
@@ -389,67 +387,48 @@ def statuses(send: Callable[[Mapping[str, str], bytes], int], draft: Draft) -> l
     return [send(headers, body), send(headers, body), send(headers, flip(body))]
 
 
-def test_the_recipe_for_fastapi_works(recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> None:
-    transport = httpx.ASGITransport(recipe("fastapi_app").app)
-
-    async def post(headers: Mapping[str, str], body: bytes) -> int:
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return (await client.post("/hook", content=body, headers=dict(headers))).status_code
+def test_the_recipe_for_fastapi_works(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
+    app = recipe("fastapi_app").app
 
     def send(headers: Mapping[str, str], body: bytes) -> int:
-        return asyncio.run(post(headers, body))
+        return asked(app, headers, body).status_code
 
     assert statuses(send, BODIES["text"]) == [204, 204, 401]
     assert capsys.readouterr().out == "orders 01787000000000000001 hello\n"
 
 
 @pytest.mark.parametrize("name", ["fastapi_app", "flask_app", "function_url"])
-def test_a_recipe_asks_for_a_message_again_while_another_delivery_of_it_is_processed(
-    recipe: Callable[[str], ModuleType], name: str
-) -> None:
+def test_a_recipe_asks_for_a_message_again_while_another_delivery_of_it_is_processed(recipe: Recipe, name: str) -> None:
     module = recipe(name)
     headers, body = signed(BODIES["text"])
-    claimed = "orders/billing/01787000000000000001", "another process", 30.0
-
-    async def post() -> httpx.Response:
-        await module.seen._store.claim(*claimed)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(module.app), base_url="http://here") as client:
-            return await client.post("/hook", content=body, headers=dict(headers))
+    claim = module.seen._store.claim("orders/billing/01787000000000000001", "another process", 30.0)
 
     if name == "fastapi_app":
-        answer = asyncio.run(post())
+        asyncio.run(claim)
+        answer = asked(module.app, headers, body)
         told = answer.status_code, answer.headers["retry-after"]
     elif name == "flask_app":
-        module.seen._store.claim(*claimed)
         flask = module.app.test_client().post("/hook", data=body, headers=dict(headers))
         told = flask.status_code, flask.headers["Retry-After"]
     else:
-        module.seen._store.claim(*claimed)
-        event = {"headers": dict(headers), "body": body.decode(), "requestContext": {"http": {"method": "POST"}}}
-        found = module.handler(event, None)
+        found = module.handler(invocation(headers, body), None)
         told = found["statusCode"], found["headers"]["Retry-After"]
 
     assert told == (503, "30")
 
 
-def test_the_recipe_for_batches_answers_which_failed(
-    recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]
-) -> None:
-    transport = httpx.ASGITransport(recipe("fastapi_batches").app)
+def test_the_recipe_for_batches_answers_which_failed(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
+    app = recipe("fastapi_batches").app
     headers, body = signed_batch(drafts=(Draft(b"hello"), Draft(b"\xff", False)))
 
-    async def post(content: bytes) -> httpx.Response:
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.post("/hook", content=content, headers=dict(headers))
-
-    answers = [asyncio.run(post(body)) for _ in range(2)]
+    answers = [asked(app, headers, body) for _ in range(2)]
 
     assert [each.json() for each in answers] == [item_failures(read_batch(headers, body)[1:])] * 2
-    assert asyncio.run(post(flip(body))).status_code == 401
+    assert asked(app, headers, flip(body)).status_code == 401
     assert capsys.readouterr().out == "orders 01787000000000000000 hello\n"
 
 
-def test_in_the_recipe_for_batches_an_exception_fails_only_its_message(recipe: Callable[[str], ModuleType]) -> None:
+def test_in_the_recipe_for_batches_an_exception_fails_only_its_message(recipe: Recipe) -> None:
     module = recipe("fastapi_batches")
     headers, body = signed_batch(drafts=(Draft(b"a"), Draft(b"b"), Draft(b"c")))
     done: list[str] = []
@@ -459,17 +438,12 @@ def test_in_the_recipe_for_batches_an_exception_fails_only_its_message(recipe: C
             raise KeyError("customer")
         done.append(message.text())
 
-    async def post() -> httpx.Response:
-        transport = httpx.ASGITransport(module.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.post("/hook", content=body, headers=dict(headers))
-
     vars(module)["process"] = process
-    assert asyncio.run(post()).json() == item_failures(read_batch(headers, body)[1:2])
+    assert asked(module.app, headers, body).json() == item_failures(read_batch(headers, body)[1:2])
     assert done == ["a", "c"]
 
 
-def test_the_recipe_for_flask_works(recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_recipe_for_flask_works(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
     client = recipe("flask_app").app.test_client()
 
     def send(headers: Mapping[str, str], body: bytes) -> int:
@@ -479,7 +453,7 @@ def test_the_recipe_for_flask_works(recipe: Callable[[str], ModuleType], capsys:
     assert "äöü" in capsys.readouterr().out
 
 
-def test_the_recipe_for_django_works(recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_recipe_for_django_works(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
     requests, hook = django_requests(), recipe("django_view").hook
 
     def send(headers: Mapping[str, str], body: bytes) -> int:
@@ -500,15 +474,11 @@ def django_requests() -> Any:
     return RequestFactory()
 
 
-def test_every_recipe_agrees_to_be_pushed_to(recipe: Callable[[str], ModuleType]) -> None:
-    async def allowed(app: Any) -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
-            return await client.options("/hook")
-
+def test_every_recipe_agrees_to_be_pushed_to(recipe: Recipe) -> None:
     event = {"requestContext": {"http": {"method": "OPTIONS"}}}
     lambda_answer = recipe("function_url").handler(event, None)
     answers = [
-        *(asyncio.run(allowed(recipe(name).app)) for name in ("fastapi_app", "fastapi_batches")),
+        *(asked(recipe(name).app, {}, b"", "OPTIONS") for name in ("fastapi_app", "fastapi_batches")),
         recipe("flask_app").app.test_client().options("/hook"),
         recipe("django_view").hook(django_requests().options("/hook")),
     ]
@@ -519,15 +489,12 @@ def test_every_recipe_agrees_to_be_pushed_to(recipe: Callable[[str], ModuleType]
 
 @pytest.mark.parametrize("is_base64", [False, True])
 def test_the_recipe_for_a_function_url_works(
-    recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str], is_base64: bool
+    recipe: Recipe, capsys: pytest.CaptureFixture[str], is_base64: bool
 ) -> None:
     handler = recipe("function_url").handler
 
     def send(headers: Mapping[str, str], body: bytes) -> int:
-        text = base64.b64encode(body).decode() if is_base64 else body.decode()
-        event: dict[str, Any] = {"headers": dict(headers), "body": text, "isBase64Encoded": is_base64}
-        event["requestContext"] = {"http": {"method": "POST"}}
-        return int(handler(event, None)["statusCode"])
+        return int(handler(invocation(headers, body, is_base64=is_base64), None)["statusCode"])
 
     assert statuses(send, BODIES["text"]) == [204, 204, 401]
     assert capsys.readouterr().out == "orders 01787000000000000001 hello\n"
