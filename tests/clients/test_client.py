@@ -7,12 +7,10 @@ import inspect
 import json
 import os
 import shutil
-import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import get_args, get_type_hints, is_typeddict
 
@@ -50,6 +48,7 @@ from tagcast_client.settings import AnyFilter
 from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status, undecodable
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL
+from tests.http_server import Handler, serving
 
 URL = "http://127.0.0.1:8080/"
 HOOK = "https://example.com/hook"
@@ -547,28 +546,19 @@ def test_a_history_is_read_page_by_page_with_how_far_the_archive_has_come(client
 def test_a_process_that_was_forked_has_connections_of_its_own() -> None:
     connections = set[tuple[str, int]]()
 
-    class Server(BaseHTTPRequestHandler):
+    class Serving(Handler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def serve(self) -> None:
             connections.add(self.client_address)
-            self.send_response(200)
-            self.send_header("content-length", "16")
-            self.end_headers()
-            self.wfile.write(b'{"status": "ok"}')
+            self.answer(200, b'{"status": "ok"}')
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with Client(f"http://127.0.0.1:{server.server_port}", retries=Retries(seconds=0)) as client:
+    with serving(Serving) as url, Client(url, retries=Retries(seconds=0)) as client:
         client.get_openapi()
         if (child := os.fork()) == 0:
             client.get_openapi()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         client.get_openapi()
-    server.shutdown()
 
     assert len(connections) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from tagcast_cli.cmq_key_store import KeyStore, KeyStoreError
 from typer.testing import CliRunner
 
 from tests.cmq import sdk
-from tests.cmq.inbox import Inbox
 from tests.cmq.over_http import CmqProgram
+from tests.http_server import Handler, serving
 from tests.running_stack import RunningStack, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -35,10 +36,25 @@ def key(stack: RunningStack) -> dict[str, str]:
     return made
 
 
+@dataclass
+class Inbox:
+    """A receiver as people had for CMQ: it keeps headers and bodies of pushes as they come."""
+
+    url: str
+    pushes: list[tuple[dict[str, str], bytes]]
+
+
 @pytest.fixture
 def inbox() -> Iterator[Inbox]:
-    with Inbox() as listening:
-        yield listening
+    pushes: list[tuple[dict[str, str], bytes]] = []
+
+    class Serving(Handler):
+        def serve(self) -> None:
+            pushes.append(({name.lower(): value for name, value in self.headers.items()}, self.body()))
+            self.answer(200)
+
+    with serving(Serving) as url:
+        yield Inbox(f"{url}/push?a=1&b=2", pushes)
 
 
 def account_of(stack: RunningStack, key: dict[str, str], folder: Path, sign: str, method: str) -> Any:

@@ -22,15 +22,16 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from tests.http_server import Handler, serving
 from tests.running_stack import RunningStack, start_stack, wait_until
 
 TOPIC = "orders"
@@ -70,39 +71,32 @@ class Receiver:
     dice: random.Random
     received: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     first_at: dict[tuple[str, str], float] = field(default_factory=dict)
+    url: str = ""
 
     def take(self, subscription: str, message_id: str) -> None:
         self.received[subscription].append(message_id)
         self.first_at.setdefault((subscription, message_id), time.monotonic())
 
-    def __post_init__(self) -> None:
+    @contextmanager
+    def listening(self) -> Iterator[None]:
         receiver, lock = self, threading.Lock()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Serving(Handler):
             protocol_version = "HTTP/1.1"
 
-            def do_POST(self) -> None:
-                push = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            def serve(self) -> None:
+                push = json.loads(self.body())
                 with lock:
                     refused = push["subscription"] == "flaky" and receiver.dice.random() < FLAKINESS
                     refused |= push["subscription"] == "refuses"
                     if not refused:
                         original = push["properties"].get("dead_letter_of", push["message_id"])
                         receiver.take(push["subscription"], original)
-                self.send_response(500 if refused else 200)
-                self.send_header("content-length", "0")
-                self.end_headers()
+                self.answer(500 if refused else 200)
 
-            def log_message(self, format: str, *arguments: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_address[1]}/"
+        with serving(Serving) as address:
+            self.url = f"{address}/"
+            yield
 
 
 def call(method: str, url: str, body: object = None, **headers: str) -> dict[str, Any]:
@@ -152,8 +146,10 @@ class Experiment:
     def wanted_letters(self) -> dict[str, Callable[[list[str]], bool]]:
         return WANTED_LETTERS if self.letters else {}
 
-    def begin(self) -> None:
+    def __post_init__(self) -> None:
         self.receiver = Receiver(random.Random(self.dice.random()))
+
+    def begin(self) -> None:
         self.stack = start_stack(self.folder, "--time-scale", TIME_SCALE)
         call("PUT", f"{self.stack.url}/topics/{TOPIC}", {})
         if self.letters:
@@ -189,9 +185,8 @@ class Experiment:
         group = f"{self.stack.url}/topics/{TOPIC}/subscriptions/{GROUP}"
         while not self.ended.is_set():
             try:
-                pulled = call("POST", f"{group}/pull", {"wait_seconds": 1, "visibility_timeout_seconds": 30})[
-                    "messages"
-                ]
+                asked = {"wait_seconds": 1, "visibility_timeout_seconds": 30}
+                pulled = call("POST", f"{group}/pull", asked)["messages"]
                 for each in pulled:
                     self.receiver.take(GROUP, each["message_id"])
                     if each["message_id"] in self.acknowledged:
@@ -362,8 +357,10 @@ def run(
 ) -> tuple[Outcome, float]:
     """Publish and kill for so many seconds, let everything settle, count."""
     experiment = Experiment(folder, random.Random(seed), letters)
-    experiment.begin()
-    try:
+    with ExitStack() as ends:
+        ends.enter_context(experiment.receiver.listening())
+        experiment.begin()
+        ends.callback(lambda: experiment.stack.process.poll() is None and experiment.stack.stop())
         until = time.monotonic() + seconds
         member = threading.Thread(target=experiment.pull, daemon=True)
         member.start()
@@ -381,10 +378,6 @@ def run(
         if audit:
             outcome.violations = experiment.audit()
         return outcome, took_s
-    finally:
-        experiment.receiver.server.shutdown()
-        if experiment.stack.process.poll() is None:
-            experiment.stack.stop()
 
 
 def main() -> int:

@@ -6,15 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.killing import call
+from tests.http_server import Handler, serving
 from tests.running_stack import ROOT, RunningStack, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
@@ -26,20 +25,13 @@ def pushes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """An endpoint, and what it was sent."""
     received: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            received.append(body | {"replay_header": self.headers["x-tagcast-replay-of"]})
-            self.send_response(204)
-            self.end_headers()
+    class Serving(Handler):
+        def serve(self) -> None:
+            received.append(json.loads(self.body()) | {"replay_header": self.headers["x-tagcast-replay-of"]})
+            self.answer(200)
 
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/", received
-    server.shutdown()
+    with serving(Serving) as url:
+        yield f"{url}/", received
 
 
 def tagcast(stack: RunningStack, folder: Path, command: str, *words: str) -> dict[str, Any]:

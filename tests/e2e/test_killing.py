@@ -5,13 +5,13 @@ import os
 import signal
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.e2e.killing import call, run, workers_of
+from tests.http_server import Handler, serving
 from tests.running_stack import start_stack, wait_until
 
 SOON_S = 20.0
@@ -52,26 +52,20 @@ def test_what_was_being_attempted_when_all_was_killed_comes_soon_after_the_next_
     """Its lane is claimed then, for the time-out of the attempt and half a minute, by a worker that is no more."""
     hangs, came = threading.Event(), dict[str, float]()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            push = json.loads(self.rfile.read(int(self.headers["content-length"])))
+    class Serving(Handler):
+        def serve(self) -> None:
+            push = json.loads(self.body())
             if not hangs.is_set():
                 hangs.wait(60)
                 return
             came.setdefault(push["message_id"], time.monotonic())
-            self.send_response(200)
-            self.end_headers()
+            self.answer(200)
 
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    stack = start_stack(tmp_path / "data")
-    try:
+    with ExitStack() as ends:
+        url = ends.enter_context(serving(Serving))
+        stack = start_stack(tmp_path / "data")
+        ends.callback(lambda: stack.process.poll() is None and stack.stop())
         call("PUT", f"{stack.url}/topics/t", {"ordering": "none"})
-        url = f"http://127.0.0.1:{server.server_address[1]}/"
         for name in ("a", "b", "c"):
             call("PUT", f"{stack.url}/topics/t/subscriptions/{name}", {"endpoint": {"protocol": "http", "url": url}})
         ids = [call("POST", f"{stack.url}/topics/t/messages", {"body": "m"})["message_id"] for _ in range(4)]
@@ -86,7 +80,3 @@ def test_what_was_being_attempted_when_all_was_killed_comes_soon_after_the_next_
 
         assert wait_until(lambda: came.keys() >= set(ids))
         assert max(came.values()) - ready_at < OWED_S
-    finally:
-        server.shutdown()
-        if stack.process.poll() is None:
-            stack.stop()

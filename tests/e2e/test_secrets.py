@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -17,6 +15,7 @@ from tagcast_cli.app import app
 from typer.testing import CliRunner
 
 from tests.certificates import Certified, Issuer
+from tests.http_server import Handler, serving
 from tests.permissions.uses import USES
 from tests.running_stack import RunningStack, wait_until
 
@@ -39,13 +38,13 @@ def pair(certified: Certified) -> dict[str, str]:
     return {"certificate": certified.chain, "private_key": certified.key}
 
 
-class Hook(BaseHTTPRequestHandler):
+class Hook(Handler):
     """A receiver that fails, and says something in every place where an answer can say it."""
 
     seen: ClassVar[list[Mapping[str, str]]]
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
+    def serve(self) -> None:
+        self.body()
         self.seen.append({**self.headers, "path": self.path})
         self.send_response(500, ANSWER)
         self.send_header("x-told", ANSWER)
@@ -53,20 +52,14 @@ class Hook(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(ANSWER.encode())
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
 
 @pytest.fixture
 def receiver() -> Iterator[tuple[str, list[Mapping[str, str]]]]:
     class Receiver(Hook):
         seen: ClassVar[list[Mapping[str, str]]] = []
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/{PATH}?key={QUERY}", Receiver.seen
-    server.shutdown()
-    server.server_close()
+    with serving(Receiver) as server:
+        yield f"{server}/{PATH}?key={QUERY}", Receiver.seen
 
 
 def spellings(secret: str) -> list[bytes]:

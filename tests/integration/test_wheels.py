@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.unit.cli.conftest import FakeApi
+from tests.unit.cli.conftest import fake_api
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {".": {"tagcast", "tagcast_aws"}, "clients/python": {"tagcast_client"}, "clients/cli": {"tagcast_cli"}}
@@ -122,14 +122,11 @@ def test_the_command_line_runs_without_the_stack(command: Path) -> None:
 
 
 def test_the_command_line_alone_speaks_to_a_service(command: Path) -> None:
-    api = FakeApi()
-    try:
+    with fake_api() as api:
         api.teach("GET /health", {"status": "ok", "version": "0.1.0"})
         api.teach("GET /topics?limit=50", {"topics": [{"name": "fruit", "ordering": "none"}], "next_cursor": None})
         assert "0.1.0" in run(command, "--url", api.url, "health").stdout
         assert "fruit" in run(command, "--url", api.url, "topic", "list").stdout
-    finally:
-        api.close()
 
 
 @pytest.mark.parametrize(

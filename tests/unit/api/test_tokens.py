@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -34,6 +32,7 @@ from local.template.intrinsics import Resolver
 from tests.aws.stack import translated
 from tests.fakes.handlers import answered, token
 from tests.fakes.world import FakeWorld
+from tests.http_server import Handler, serving
 
 AUDIENCE = "tagcast"
 
@@ -77,23 +76,12 @@ class Issuer:
 def issuer() -> Iterator[Issuer]:
     found = Issuer()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps(found.answer(self.path)).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    class Serving(Handler):
+        def serve(self) -> None:
+            self.answer(200, json.dumps(found.answer(self.path)).encode())
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield found
-    server.shutdown()
-    server.server_close()
+    with serving(Serving) as found.url:
+        yield found
 
 
 def with_api(issuer: Issuer, play: Callable[[httpx.Client], None]) -> None:

@@ -1,11 +1,10 @@
 """A fake of the API over real HTTP, with canned answers, and a way to run the command line against it."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from moto import mock_aws
 from tagcast_cli.app import app
 from typer.testing import CliRunner, Result
 
+from tests.http_server import Handler, serving
 from tests.unit.cli.aws import REGION
 
 Run = Callable[..., Result]
@@ -46,34 +46,8 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.url = ""
         self._answers: dict[str, tuple[int, str, str]] = {}
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def _serve(self) -> None:
-                sent = self.rfile.read(int(self.headers.get("content-length") or 0))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                body = json.loads(sent) if sent else None
-                fake.requests.append(Request(self.command, self.path, headers, body))
-                status, media_type, text = fake.answer_to(self.command, self.path)
-                content = text.encode()
-                self.send_response(status)
-                self.send_header("content-type", media_type)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def teach(self, route: str, answer: Any = None, status: int = 200) -> None:
         media_type = "application/problem+json" if status >= 400 else "application/json"
@@ -83,10 +57,6 @@ class FakeApi:
     def answer_to(self, method: str, path: str) -> tuple[int, str, str]:
         unknown = (404, "application/problem+json", json.dumps({"title": "Not found", "status": 404}))
         return self._answers.get(f"{method} {path}", unknown)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -107,11 +77,28 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def fake_api() -> Iterator[FakeApi]:
+    fake = FakeApi()
+
+    class Serving(Handler):
+        protocol_version = "HTTP/1.1"
+
+        def serve(self) -> None:
+            sent = self.body()
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            fake.requests.append(Request(self.command, self.path, headers, json.loads(sent) if sent else None))
+            status, media_type, text = fake.answer_to(self.command, self.path)
+            self.answer(status, text.encode(), {"content-type": media_type})
+
+    with serving(Serving) as fake.url:
+        yield fake
+
+
 @pytest.fixture
 def api() -> Iterator[FakeApi]:
-    fake = FakeApi()
-    yield fake
-    fake.close()
+    with fake_api() as fake:
+        yield fake
 
 
 @pytest.fixture
