@@ -24,7 +24,7 @@ from functions.cmq import app as cmq
 from functions.manage import app as manage
 from tests.cmq.asking import HOME, Asking, event_of
 from tests.fakes.handlers import answered
-from tests.unit.api.test_http_api import HOOK, Client, S
+from tests.unit.api.test_http_api import HOOK, BrokenStore, Client, S
 
 LAYERS = Path(__file__).parents[3] / "layers" / "tag_matching" / "python"
 DOCUMENT = description()
@@ -92,13 +92,11 @@ def answered_by_cmq(asking: Asking, event: dict[str, Any]) -> dict[str, Any]:
 def test_every_line_of_the_log_that_a_request_writes_has_its_id(
     api: Client, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    class Broken:
-        def get(self, key: object) -> None:
-            raise ValueError("table on fire")
+    broken: Any = BrokenStore(ValueError("table on fire"))
 
     def world() -> Any:
         wiring.logger().warning("a line of an adapter")
-        return replace(api.fakes.world, store=Broken()) if fault == "unforeseen" else api.fakes.world  # type: ignore[arg-type]
+        return replace(api.fakes.world, store=broken) if fault == "unforeseen" else api.fakes.world
 
     monkeypatch.setattr(wiring, "world", world)
     context = SimpleNamespace(
