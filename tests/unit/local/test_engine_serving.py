@@ -19,6 +19,10 @@ from local.engine.short_way import ShortWay
 PATIENCE_S = 60
 
 
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(work, PATIENCE_S))
+
+
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer what was asked."""
     body = await read_body(receive) or b""
@@ -50,7 +54,8 @@ def asked(method: str, path: str, **how: Any) -> tuple[int, dict[str, str], byte
         finally:
             await runner.cleanup()
 
-    return asyncio.run(asyncio.wait_for(ask(), PATIENCE_S))
+    found: tuple[int, dict[str, str], bytes] = run(ask())
+    return found
 
 
 def test_a_request_comes_as_it_was_sent_and_its_answer_goes_as_it_was_made() -> None:
@@ -111,10 +116,6 @@ def test_a_call_that_names_its_service_goes_there_in_the_name_of_its_caller_and_
     assert through(way, "DynamoDB_20120810.GetItem", **{"content-encoding": "gzip"})[0] == 207
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asyncio.wait_for(work, PATIENCE_S))
-
-
 def test_a_receive_that_waits_is_answered_by_what_is_sent_and_by_no_other_queue() -> None:
     queue: list[str] = []
     looks: list[int] = []
@@ -153,7 +154,3 @@ def test_a_receive_waits_no_longer_than_it_was_asked_to_and_looks_meanwhile_for_
     assert run(play()) == ({}, {})
     assert len(looks) > 3
     assert looks[-1] is None
-
-
-async def _nothing() -> dict[str, Any]:
-    return {"type": "http.disconnect"}

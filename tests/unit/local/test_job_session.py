@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tagcast_cli import SPARK_STARTS
 from tagcast_cli.job_run import Archive, JobError, Result, StackJobs
 
 from local.stack.job_session import WAITING, JobSession
+from tests.running_stack import wait_until
 
 SMALL = """
 import json, os, sys, time
@@ -75,17 +75,8 @@ def test_one_program_takes_jobs_one_after_another() -> None:
 def test_what_is_to_be_done_before_a_job_is_done_in_the_same_session() -> None:
     async def story(ask: Asking) -> None:
         words = (await ask("audit", *COMPACTION)).summary["words"]
-        assert words == [
-            "compact",
-            "--archive",
-            "s3://kept",
-            *COMPACTION[1:],
-            "--then",
-            "audit",
-            "--archive",
-            "s3://kept",
-            "audit",
-        ]
+        archive = ["--archive", "s3://kept"]
+        assert words == ["compact", *archive, *COMPACTION[1:], "--then", "audit", *archive, "audit"]
 
     play(story)
 
@@ -153,10 +144,10 @@ def test_without_the_token_nothing_is_run(token: str) -> None:
 def test_a_program_ends_with_its_stack_even_if_that_is_killed(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     stack = subprocess.Popen([sys.executable, "-c", KILLED, str(pids), SMALL], env={**os.environ, "PYTHONPATH": "."})
-    _until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+    assert wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
     stack.kill()
     stack.wait()
-    _until(lambda: not _is_alive(int(pids.read_text())))
+    assert wait_until(lambda: not _is_alive(int(pids.read_text())))
 
 
 KILLED = """
@@ -170,16 +161,5 @@ asyncio.run(main())
 """
 
 
-def _until(holds: Callable[[], Any], within_s: float = 20.0) -> None:
-    until = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return Path(f"/proc/{pid}").exists()

@@ -61,10 +61,22 @@ class Gate:
     ) -> tuple[int, bytes]:
         half = len(body) // 2
         parts = [{"body": body[:half], "more_body": True}, {"body": body[half:], "more_body": False}]
+        sent = self.sent(headers, [{"type": "http.request", **part} for part in parts], path, method, query)
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
+
+    def sent(
+        self,
+        headers: list[tuple[bytes, bytes]],
+        messages: list[dict[str, Any]],
+        path: str = "/",
+        method: str = "POST",
+        query: bytes = b"",
+    ) -> list[MutableMapping[str, Any]]:
+        """What is sent to a caller of whom these messages come."""
         sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", **parts.pop(0)}
+            return messages.pop(0)
 
         async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
@@ -74,7 +86,7 @@ class Gate:
             "headers": headers,
         }  # fmt: skip
         asyncio.run(self.guard(scope, receive, send))
-        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
+        return sent
 
     def written(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.uses.read_text().splitlines()]
@@ -178,20 +190,8 @@ def test_a_caller_that_goes_away_in_the_middle_is_neither_answered_nor_judged(ga
         {"type": "http.request", "body": b'{"Tab', "more_body": True},
         {"type": "http.disconnect"},
     ]
-    sent: list[object] = []
-
-    async def receive() -> dict[str, Any]:
-        return messages.pop(0)
-
-    async def send(message: object) -> None:
-        sent.append(message)
-
-    scope: dict[str, Any] = {
-        "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"",
-        "headers": [(b"authorization", credential("R", "dynamodb")), (b"x-amz-target", b"DynamoDB_20120810.GetItem")],
-    }  # fmt: skip
-    asyncio.run(gate.guard(scope, receive, send))
-    assert (sent, gate.engine.bodies, gate.uses.exists()) == ([], [], False)
+    headers = [(b"authorization", credential("R", "dynamodb")), (b"x-amz-target", b"DynamoDB_20120810.GetItem")]
+    assert (gate.sent(headers, messages), gate.engine.bodies, gate.uses.exists()) == ([], [], False)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,11 @@ class Stream:
         return {"Records": records, "NextShardIterator": "i"}
 
 
+def source_of(call: Callable[..., dict[str, Any]], **how: Any) -> StreamSource:
+    """A source whose function takes all that it gets."""
+    return StreamSource(call, "arn:s", "f", lambda *_: DONE, how.pop("rules", StreamRules()), lambda _: None, **how)
+
+
 def run(stream: Stream, rules: StreamRules, answer: Callable[[list[str]], Invocation]) -> tuple[list[Any], list[Any]]:
     batches: list[list[str]] = []
     given_up: list[dict[str, Any]] = []
@@ -77,7 +82,7 @@ def test_a_stream_is_read_on_behind_its_last_record_when_its_iterator_is_gone() 
         answer.pop("NextShardIterator", None)
         return answer
 
-    source = StreamSource(call, "arn:s", "f", lambda *_: DONE, StreamRules(), lambda _: None)
+    source = source_of(call)
     source.step()
     source.step()
     assert opened == [("TRIM_HORIZON", None), ("AFTER_SEQUENCE_NUMBER", "1")]
@@ -93,7 +98,7 @@ def test_a_stream_is_read_on_after_its_iterator_expired() -> None:
             opened.append(request["ShardIteratorType"])
         return stream.call(operation, request)
 
-    source = StreamSource(call, "arn:s", "f", lambda *_: DONE, StreamRules(), lambda _: None)
+    source = source_of(call)
     source.step()
     with pytest.raises(EngineCallError):
         source.step()
@@ -104,17 +109,11 @@ def test_a_stream_is_read_on_after_its_iterator_expired() -> None:
     assert stream.records == []
 
 
-def source_at(stream: Stream, position: Path, **how: Any) -> StreamSource:
-    return StreamSource(
-        stream.call, "arn:s", "f", lambda *_: DONE, StreamRules(), lambda _: None, position=position, **how
-    )
-
-
 def test_a_later_process_reads_on_where_the_one_before_was(tmp_path: Path) -> None:
     stream, position = Stream("a", "b"), tmp_path / "f.s"
-    source_at(stream, position)
+    source_of(stream.call, position=position)
     assert position.read_text() == ""
-    source_at(stream, position).step()
+    source_of(stream.call, position=position).step()
     assert read_position(position) == "1"
     opened: list[Any] = []
 
@@ -122,15 +121,13 @@ def test_a_later_process_reads_on_where_the_one_before_was(tmp_path: Path) -> No
         opened.append(request.get("SequenceNumber"))
         return stream.call(operation, request)
 
-    later = source_at(stream, position)
-    later.call = call
-    later.step()
+    source_of(call, position=position).step()
     assert opened[1] == "1"
 
 
 def test_what_is_left_when_the_stack_stops_comes_again(tmp_path: Path) -> None:
     position = tmp_path / "f.s"
-    source_at(Stream("a", "b"), position, stopped=lambda: True).step()
+    source_of(Stream("a", "b").call, position=position, stopped=lambda: True).step()
     assert position.read_text() == ""
 
 
@@ -147,8 +144,8 @@ def test_a_reader_whose_last_record_is_forgotten_reads_what_is_left(tmp_path: Pa
         seen.append(payload)
         return DONE
 
-    source = source_at(stream, tmp_path / "f.s")
-    source.call, source.invoke = call, invoke
+    source = source_of(call, position=tmp_path / "f.s")
+    source.invoke = invoke
     source.step()
     assert len(json.loads(seen[0])["Records"]) == 2
 
@@ -190,9 +187,7 @@ def test_binary_attributes_travel_as_base64_whether_they_are_read_or_told_again(
 def test_little_waits_for_company_and_nothing_is_left_when_the_stack_stops() -> None:
     def go_on(records: int, *, urgent: bool = False, window_s: float = 0.0) -> bool:
         stream = Stream(*map(str, range(records)))
-        rules = StreamRules(window_s=window_s)
-        source = StreamSource(stream.call, "arn:s", "f", lambda *_: DONE, rules, lambda _: None, urgent=lambda: urgent)
-        return source.step()
+        return source_of(stream.call, rules=StreamRules(window_s=window_s), urgent=lambda: urgent).step()
 
     assert (go_on(1), go_on(200), go_on(200, window_s=5.0)) == (False, True, False)
     assert (go_on(1, urgent=True), go_on(1, urgent=True, window_s=5.0), go_on(0, urgent=True)) == (True, True, False)
