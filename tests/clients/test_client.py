@@ -20,7 +20,6 @@ import tagcast_client
 from hatch_build import write_all
 from tagcast_client import (
     Accepted,
-    ArchivedMessage,
     AsyncClient,
     BatchInterruptedError,
     Client,
@@ -153,9 +152,6 @@ def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, a
     assert [each.body for each in client.list_messages("orders")] == [None]
     [pending] = client.list_backlog("orders", "billing")
     assert pending.message_id == accepted.message_id
-    assert client.skip("orders", "billing", "not wanted").backlog == 0
-    assert client.resume("orders", "billing").state in ("active", "blocked")
-    assert client.explain("orders", accepted.message_id, "billing")["subscription"] == "billing"
 
     assert client.get_topic("orders").subscriptions == 1
     client.delete_subscription("orders", "billing", if_version=1)
@@ -176,20 +172,6 @@ def test_a_list_is_followed_to_its_end(client: Client) -> None:
     client.create_subscription("a", "one", HOOK)
     client.create_subscription("a", "two", HOOK)
     assert [each.name for each in client.list_subscriptions("a", limit=1)] == ["one", "two"]
-
-
-def test_shadows_versions_and_tests_of_filters(client: Client) -> None:
-    client.create_subscription("orders", "s", HOOK, filter={"kind": "tags", "tags": ["a"]})
-    client.set_shadow("orders", "s", {"kind": "tags", "tags": ["b"]})
-    client.publish("orders", "x", tags=["b"])
-    shadow = client.get_shadow("orders", "s")
-    assert (shadow.counts.evaluated, shadow.counts.only_shadow) == (1, 1)
-    assert client.promote_shadow("orders", "s", shadow_version=shadow.shadow_version).version == 2
-    assert [version.version for version in client.list_versions("orders", "s")] == [2, 1]
-    client.set_shadow("orders", "s", None)
-    client.delete_shadow("orders", "s")
-    told = client.test_filter(NewMessage("x", tags=("a",)), filter={"kind": "tags", "tags": ["a"]})
-    assert told.verdict == "matched"
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
@@ -456,17 +438,6 @@ def test_of_two_subscriptions_with_one_name_none_replaces_the_other_in_whatever_
     with pytest.raises(ValueError, match="the name 's0' is given twice"):
         client.create_subscriptions("orders", [*wanted, {"name": "s0", "endpoint": HOOK}])
     assert list(client.list_subscriptions("orders")) == []
-
-
-def test_archived_messages_are_published_again_for_one_subscription(client: Client) -> None:
-    client.create_subscription("orders", "s", HOOK)
-    client.create_subscription("orders", "other", HOOK)
-    old = client.publish("orders", "x").message_id
-    [again] = client.replay("orders", "s", [ArchivedMessage(old, NewMessage("x"))])
-    assert isinstance(again, Accepted)
-    shown = client.get_message("orders", again.message_id)
-    assert (shown.replay_of, list(shown.subscribers)) == (old, ["s"])
-    assert client.retry_topic("orders") == ()
 
 
 def test_names_travel_as_they_are_and_are_never_part_of_the_path(client: Client, api: InMemoryApi) -> None:

@@ -28,7 +28,7 @@ from tagcast_client import (
 )
 from tagcast_client.threads import Slots, Tasks
 
-from tests.clients.in_memory_api import status
+from tests.clients.in_memory_api import Accident, status
 from tests.clients.pulling_api import PullingApi
 from tests.running_stack import wait_until
 
@@ -588,14 +588,6 @@ def test_a_group_that_changes_is_told_of_and_the_consumer_lives_on(api: PullingA
         assert wait_until(lambda: all(each.agrees for each in api.client.list_members("TopicTest", "workers")))
 
 
-def test_faults_of_the_api_are_told_and_gone_on_after(api: PullingApi, running: type[Running]) -> None:
-    with running(api, ignore) as consumer:
-        api.accidents.append(status(403))
-        assert wait_until(lambda: bool(consumer.faults))
-        api.put("TopicTest", "a")
-        assert wait_until(lambda: api.done() == ["a"])
-
-
 class Refusing(list[Exception]):
     """Faults of a consumer, whose *on_error* fails with each."""
 
@@ -604,9 +596,16 @@ class Refusing(list[Exception]):
         raise ValueError("on_error")
 
 
-def test_whatever_fails_a_consumer_goes_on(api: PullingApi, running: type[Running]) -> None:
-    with running(api, ignore, faults=Refusing()) as consumer:
-        api.accidents.append(lambda request: OSError("the token's file is being replaced"))
+@pytest.mark.parametrize(
+    ("accident", "faults"),
+    [(status(403), list), (lambda request: OSError("the token's file is being replaced"), Refusing)],
+    ids=["403", "no token"],
+)
+def test_whatever_fails_is_told_and_a_consumer_goes_on(
+    api: PullingApi, running: type[Running], accident: Accident, faults: type[list[Exception]]
+) -> None:
+    with running(api, ignore, faults=faults()) as consumer:
+        api.accidents.append(accident)
         assert wait_until(lambda: bool(consumer.faults))
         api.put("TopicTest", "a")
         assert wait_until(lambda: api.done() == ["a"])
@@ -746,15 +745,6 @@ def test_an_asynchronous_consumer_whose_pull_waits_is_closed_within_a_second(api
             return time.monotonic() - began
 
     assert (asyncio.run(play()) < 1, faults) == (True, [])
-
-
-def test_a_pulled_body_is_read_as_text_and_as_json(api: PullingApi, running: type[Running]) -> None:
-    seen: list[Any] = []
-    made(api)
-    with running(api, lambda messages: seen.extend((each.text(), each.json()) for each in messages)):
-        api.put("TopicTest", '{"order": 17}')
-        assert wait_until(lambda: bool(seen))
-    assert seen == [('{"order": 17}', {"order": 17})]
 
 
 def test_a_listener_that_awaits_something_cancelled_gets_its_batch_again(api: PullingApi) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tagcast_client import Client, NotFoundError, Pulled, PullEndpoint
+from tagcast_client import Client, NotFoundError, PullEndpoint
 
 from tests.e2e.killing_members import run
 from tests.running_stack import RunningStack, wait_until
@@ -20,28 +20,6 @@ def client(stack: RunningStack) -> Iterator[Client]:
     with Client(stack.url) as made:
         yield made
     assert stack.denied() == []
-
-
-def pulled(
-    client: Client, topic: str, group: str, number: int, visibility_timeout_seconds: int = 3_600, max_messages: int = 32
-) -> list[Pulled]:
-    """Pull until so many came; what comes stays invisible, so that nothing comes twice."""
-    found: list[Pulled] = []
-
-    def enough() -> bool:
-        found.extend(
-            client.pull(
-                topic,
-                group,
-                max_messages=max_messages,
-                wait_seconds=1,
-                visibility_timeout_seconds=visibility_timeout_seconds,
-            )
-        )
-        return len(found) >= number
-
-    assert wait_until(enough)
-    return found
 
 
 def states(client: Client, topic: str, ids: Sequence[str], group: str) -> list[str]:
