@@ -19,7 +19,7 @@ from tagcast_client import Client
 from tests.console import worst_day
 from tests.console.browser import browser, console_of, settle
 from tests.console.scene import Scene, played
-from tests.console.worst_data import Widest, widest_played
+from tests.console.worst_data import widest_played
 from tests.console.worst_day import FIRST, NOWHERE, WIDE_TOPIC, WorstDay
 from tests.running_stack import start_stack, wait_until
 
@@ -78,7 +78,7 @@ def others(scene: Scene) -> Mapping[str, str]:
     }
 
 
-def worst_pages(day: WorstDay, widest: Widest) -> Mapping[str, str]:
+def worst_pages(day: WorstDay, widest: Mapping[str, str]) -> Mapping[str, str]:
     """Return the pages of the worst day, and those of the widest data."""
     first = f"/topics/{FIRST}"
     return {
@@ -109,7 +109,7 @@ def worst_pages(day: WorstDay, widest: Widest) -> Mapping[str, str]:
         "archive": "/archive",
         "costs": "/costs",
         FAULT: "/topics/absent",
-        **widest.pages,
+        **widest,
     }
 
 

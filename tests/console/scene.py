@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
-from tagcast_cli.receiver import Push, Receiver, Reply
+from tagcast_cli.receiver import Receiver, Reply
 from tagcast_client import Accepted, BackoffRetry, Client, DisagreementError, Filter, NewMessage
 
+from tests.console.worst_data import HOSTILE
 from tests.running_stack import wait_until
 
-HOSTILE = "<script>document.title = 'owned'</script>\x1b]0;owned\x07 \u202egnp.exe <img src=x onerror=alert(1)>"
 EU, US = {"price": "120", "region": "eu"}, {"price": "30", "region": "us"}
 
 
@@ -33,13 +33,9 @@ class Scene:
     hostile: str
 
 
-def answering(status: int) -> Receiver:
-    """Return an endpoint that answers everything with one status."""
-
-    def answer(push: Push) -> Reply:
-        return Reply(status)
-
-    return Receiver(answer, lambda push, reply: None)
+def answering(reply: Reply) -> Receiver:
+    """Return an endpoint that answers everything alike."""
+    return Receiver(lambda push: reply, lambda push, told: None)
 
 
 @contextmanager
@@ -47,7 +43,7 @@ def played(url: str) -> Iterator[Scene]:
     """Play it: of the subscribers of orders one fails, one is gone, one answers 410, one is paused, two are well."""
     api = Client(url)
     with ExitStack() as listening:
-        well, failing, gone = (answering(status) for status in (200, 500, 410))
+        well, failing, gone = (answering(Reply(status)) for status in (200, 500, 410))
         for receiver in (well, failing, gone):
             listening.callback(receiver.start().stop)
         api.create_topic("orders")

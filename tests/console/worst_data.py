@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from tagcast_client import Accepted, BackoffRetry, Client, NewMessage
@@ -53,15 +52,8 @@ def widest_message(seed: int) -> NewMessage:
     )
 
 
-@dataclass(frozen=True)
-class Widest:
-    """Where the widest data is: the pages that show it, by name."""
-
-    pages: Mapping[str, str]
-
-
-def widest_played(api: Client, failing: str) -> Widest:
-    """Make the widest topic, subscriptions to an endpoint that fails, and messages; return the pages that show them."""
+def widest_played(api: Client, failing: str) -> Mapping[str, str]:
+    """Make the widest topic, subscriptions to an endpoint that fails, and messages; return the pages by name."""
     name, long = WIDEST_NAME, "W" * (URL_CHARS - len(failing))
     expression = " OR ".join(f"{'p' * 60}{n:02d} = '{'W' * 60}'" for n in range(8))
     api.create_topic(name)
@@ -78,7 +70,7 @@ def widest_played(api: Client, failing: str) -> Widest:
     api.set_shadow(name, "sql", {"kind": "sql92", "expression": expression.replace("OR", "AND")})
     topic, lane = f"/topics/{name}", f"/topics/{name}/subscriptions/{name}"
     filled = urlencode({"topic": name, "tag": "W" * 64, "property": f"{'W' * 64}={'W' * 200}", "subscription": name})
-    pages = {
+    return {
         "overview-chosen": f"/?{urlencode({'topic': name, 'text': name, 'host': failing})}",
         "topics-found": f"/topics?text={name}",
         "topic-widest": topic,
@@ -92,7 +84,5 @@ def widest_played(api: Client, failing: str) -> Widest:
         "workbench-widest": f"/workbench?topic={name}&subscription=sql",
         "shadow-widest": f"{topic}/subscriptions/sql/shadow",
         "tail-widest": f"/tail?topic={name}",
+        **{f"message-{seed}": f"{topic}/messages/{each}?why={name}" for seed, each in enumerate(ids)},
     }
-    return Widest(
-        {**pages, **{f"message-{seed}": f"{topic}/messages/{each}?why={name}" for seed, each in enumerate(ids)}}
-    )

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from tagcast_cli.receiver import Push, Receiver, Reply
+from tagcast_cli.receiver import Reply
 from tagcast_client import Accepted, BackoffRetry, Client, Filter, NamedSubscription, NewMessage
 
 from tests.console.browser import console_of
+from tests.console.scene import answering
 from tests.console.worst_data import WIDEST_NAME, widest_message
 from tests.running_stack import start_stack, wait_until
 
@@ -55,9 +56,8 @@ TROUBLES: Mapping[str, tuple[str, range]] = {
 
 @dataclass(frozen=True)
 class WorstDay:
-    """Where to look: the topics, the wide message, and in :data:`FIRST` one that is ordinary and one that is not."""
+    """Where to look: the wide message, and in :data:`FIRST` one that is ordinary and one that is not."""
 
-    topics: tuple[str, ...]
     wide: str
     ordinary: str
     hostile: str
@@ -111,15 +111,6 @@ def wide_subscriptions(at: Endpoints) -> Iterator[NamedSubscription]:
             yield {"name": f"device-{number:04d}", "endpoint": at.failing, "retry": SELDOM}
 
 
-def answering(reply: Reply) -> Receiver:
-    """Return an endpoint that answers everything alike."""
-
-    def answer(push: Push) -> Reply:
-        return reply
-
-    return Receiver(answer, lambda push, reply: None)
-
-
 @contextmanager
 def played(url: str) -> Iterator[WorstDay]:
     """Play the day; its endpoints answer for as long as this lasts."""
@@ -145,7 +136,7 @@ def played(url: str) -> Iterator[WorstDay]:
         hostile = api.publish_batch(FIRST, [widest_message(7)])[0]
         wide = api.publish(WIDE_TOPIC, "to everybody").message_id
         assert isinstance(hostile, Accepted)
-        day = WorstDay(names, wide, ordinary, hostile.message_id)
+        day = WorstDay(wide, ordinary, hostile.message_id)
         assert wait_until(lambda: sum(1 for _ in api.list_lanes(limit=100)) >= day.lanes, 240), "fewer lanes fail"
         yield day
 

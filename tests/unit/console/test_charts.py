@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,13 @@ from tests.unit.console.visitor import Visitor
 NOW = datetime(2026, 11, 23, 12, 30, 20, tzinfo=UTC)
 
 
+def clock_of(world: InMemoryApi) -> Callable[[], datetime]:
+    return lambda: datetime.fromtimestamp(world.fakes.clock.instant / 1000, UTC)
+
+
 def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_and_kept(tmp_path: Path) -> None:
     world = InMemoryApi()
-    fakes, stream = world.fakes, FakeStream(world.fakes)
-
-    def now() -> datetime:
-        return datetime.fromtimestamp(fakes.clock.instant / 1000, UTC)
+    fakes, stream, now = world.fakes, FakeStream(world.fakes), clock_of(world)
 
     def happens(count: int) -> None:
         fakes.publish(*map(str, range(count)), topic="orders")
@@ -118,12 +119,9 @@ def test_a_topic_that_is_created_again_has_no_minutes_of_the_deleted_one(tmp_pat
     world = InMemoryApi()
     fakes, stream = world.fakes, FakeStream(world.fakes)
 
-    def now() -> datetime:
-        return datetime.fromtimestamp(fakes.clock.instant / 1000, UTC)
-
     with asyncio.Runner() as loop:
         api = AsyncClient("http://api.test", transport=world)
-        samples = Samples(api, MinuteFile(tmp_path / "minutes.sqlite", "a"), now)
+        samples = Samples(api, MinuteFile(tmp_path / "minutes.sqlite", "a"), clock_of(world))
 
         def published() -> list[int | None]:
             loop.run(samples.sample("orders"))
@@ -208,6 +206,11 @@ def test_a_deployments_minutes_are_the_metrics_of_its_subscriptions() -> None:
     assert "subscription=" not in cloudwatch.queries[0]["Expression"]
 
 
+def id_of(instant: datetime) -> str:
+    """The id of a message that was accepted then."""
+    return f"{int(instant.timestamp() * 1000) << ID_SEQUENCE_BITS:020d}"
+
+
 class Bucket:
     """Has one object of records in *hour*, on the second page of its list."""
 
@@ -237,7 +240,7 @@ class Bucket:
 def test_a_message_is_read_from_the_archive_of_the_hour_that_its_id_says_or_the_next(
     kept: dict[str, Any], body: str | bytes
 ) -> None:
-    message_id = f"{int(NOW.timestamp() * 1000) << ID_SEQUENCE_BITS:020d}"
+    message_id = id_of(NOW)
     other = {"topic": "others", "message_id": message_id, "body": "another topic's"}
     bucket = Bucket(other, {"topic": "orders", "message_id": message_id, "tags": ["a"], **kept})
 
@@ -251,7 +254,7 @@ def test_a_message_is_read_from_the_archive_of_the_hour_that_its_id_says_or_the_
 
 
 def test_a_message_that_lost_its_properties_is_not_shown_as_published() -> None:
-    message_id = f"{int(NOW.timestamp() * 1000) << ID_SEQUENCE_BITS:020d}"
+    message_id = id_of(NOW)
     left = {"topic": "orders", "message_id": message_id, "body": "hi", "hashes": {"properties": "0f"}}
     assert archived_message(Bucket(left), "archive", "orders", message_id) is None
 
@@ -259,7 +262,7 @@ def test_a_message_that_lost_its_properties_is_not_shown_as_published() -> None:
 def test_a_message_of_the_first_minutes_of_an_hour_is_read_from_the_object_of_the_hour_before() -> None:
     # Firehose names an object by its oldest record.
     accepted_at = NOW.replace(hour=12, minute=0, second=30)
-    message_id = f"{int(accepted_at.timestamp() * 1000) << ID_SEQUENCE_BITS:020d}"
+    message_id = id_of(accepted_at)
     bucket = Bucket({"topic": "orders", "message_id": message_id, "tags": [], "body": "hi"}, hour=11)
 
     found = archived_message(bucket, "archive", "orders", message_id)

@@ -35,6 +35,13 @@ ENDPOINT = {"protocol": "https", "url": HOOK}
 SEEN = "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b]0;owned\\x07\\u202e&#34;&#39;"
 
 
+def found(pattern: str, text: str) -> str:
+    """What a pattern with one group finds."""
+    there = re.search(pattern, text)
+    assert there is not None
+    return there[1]
+
+
 def test_the_overview_lists_what_is_blocked_with_its_head(visitor: Visitor, ids: list[str]) -> None:
     seen = visitor.get("/").text
 
@@ -142,13 +149,10 @@ def test_a_skip_is_done_to_the_head_that_was_told_of_and_no_other(visitor: Visit
 
 @pytest.mark.parametrize("name", ["billing", "crm"])
 def test_the_command_of_a_skip_names_the_message_that_its_page_shows(visitor: Visitor, name: str) -> None:
-    visitor.api.create_subscription("orders", "crm", HOOK)
-    visitor.world.fakes.pusher.behaviours["crm"] = lambda push: FAIL
-    visitor.world.fakes.publish("one", "two", topic="orders")
-    visitor.world.fakes.deliver()
+    visitor.fail("crm", "one", "two")
     lane = f"/topics/orders/subscriptions/{name}"
     shown = visitor.get(f"{lane}/skip")
-    line = unescape(re.findall("Equivalent command: <code>([^<]*)", shown.text)[0])
+    line = unescape(found("Equivalent command: <code>([^<]*)", shown.text))
 
     assert f" --message {shown.field('head')} " in line
     assert exit_code(visitor.world, line) == 0
@@ -159,10 +163,10 @@ def test_the_command_of_a_skip_names_the_message_that_its_page_shows(visitor: Vi
 @pytest.mark.parametrize("query", ["", "?topic=orders", "?state=blocked&text=ill", "?host=https%3A%2F%2Fexample.com"])
 def test_the_command_of_an_act_on_lanes_acts_on_the_same_lanes(visitor: Visitor, ids: list[str], query: str) -> None:
     shown = visitor.get(f"/bulk/pause{query}").text
-    line = unescape(re.findall("Equivalent command: <code>([^<]*)", shown)[0])
+    line = unescape(found("Equivalent command: <code>([^<]*)", shown))
 
     assert exit_code(visitor.world, f"{line} --yes") == 0
-    assert visitor.api.get_subscription("orders", "billing").lane.state == "paused"  # type: ignore[union-attr]
+    assert visitor.lane() == "paused"
     assert "Equivalent command" not in visitor.get("/bulk/resume?need=paused").text, "no option says that"
 
 
@@ -239,7 +243,7 @@ def test_of_a_wide_message_the_states_are_counted_and_one_can_be_chosen(visitor:
     def shown(query: str) -> list[str]:
         return re.findall(r'id="of-([^"]+)"', visitor.get(f"/topics/orders/messages/{found}{query}").text)
 
-    seen = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get(f"/topics/orders/messages/{found}").text))
+    seen = visitor.get(f"/topics/orders/messages/{found}").words
     assert "Subscriptions 132 1 in a backlog 130 delivered 1 no delivery" in seen
     assert (shown("")[0], len(shown("")), len(shown("?page=2"))) == ("billing", 100, 32)
     assert shown("?state=blocked") == ["billing"]
@@ -265,15 +269,14 @@ def test_of_a_wide_message_those_who_are_owed_it_come_first_in_whatever_section_
     visitor.api.create_subscription("orders", "a-healthy", HOOK)
     visitor.api.create_subscription("orders", "a-late", HOOK)
     fakes.pusher.behaviours["a-late"] = lambda push: FAIL
-    [found] = fakes.publish("one", topic="orders")
+    [sent] = fakes.publish("one", topic="orders")
     fakes.deliver()
-    seen = visitor.get(f"/topics/orders/messages/{found}").text
+    seen = visitor.get(f"/topics/orders/messages/{sent}").text
     shown = re.findall(r'<th scope="row"><a [^>]*>([^<]*)<', seen)
     assert shown == ["a-late", "billing"]
     assert "not_for_it" not in seen, "that nobody else has a part in it is not known of one section"
-    behind = re.search(r'id="behind" href="([^"]+)"', seen)
-    assert behind is not None
-    assert "a-healthy" in visitor.get(f"/topics/orders/messages/{found}{unescape(behind.group(1))}").text
+    behind = unescape(found(r'id="behind" href="([^"]+)"', seen))
+    assert "a-healthy" in visitor.get(f"/topics/orders/messages/{sent}{behind}").text
     assert "2 in a backlog</a>" in seen
 
 
@@ -373,9 +376,9 @@ def test_a_search_finds_what_is_retained_and_retries_its_lanes(visitor: Visitor,
 def ended(visitor: Visitor, path: str) -> str:
     """The page of what was begun, when it has ended."""
     for _ in range(50):
-        text = visitor.get(path).text
-        if "In progress" not in text:
-            return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", text))
+        seen = visitor.get(path)
+        if "In progress" not in seen.text:
+            return seen.words
     raise AssertionError("it does not end")
 
 
@@ -460,37 +463,27 @@ def test_a_preview_counts_the_lanes_that_one_action_cannot_include(
     visitor: Visitor, ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local.console.bulk.LANES_MAX", 1)
-    visitor.api.create_subscription("orders", "crm", HOOK)
-    visitor.world.fakes.pusher.behaviours["crm"] = lambda push: FAIL
-    visitor.world.fakes.publish("three", topic="orders")
-    visitor.world.fakes.deliver()
+    visitor.fail("crm", "three")
     shown = visitor.get("/bulk/retry?topic=orders").text
     assert "Not included: 1 further lane. One action has at most 1 lanes." in shown
     assert "Unchanged" not in shown
 
 
 def test_lanes_that_are_chosen_are_paused_together_and_that_is_undone(visitor: Visitor, ids: list[str]) -> None:
-    visitor.api.create_subscription("orders", "crm", HOOK)
-    visitor.world.fakes.pusher.behaviours["crm"] = lambda push: FAIL
-    visitor.world.fakes.publish("three", topic="orders")
-    visitor.world.fakes.deliver()
+    visitor.fail("crm", "three")
 
-    def states() -> list[str]:
-        lanes = (visitor.api.get_subscription("orders", name).lane for name in ("billing", "crm"))
-        return [lane.state for lane in lanes if lane is not None]
-
-    assert states() == ["blocked", "lost_contact"]
+    assert (visitor.lane(), visitor.lane("crm")) == ("blocked", "lost_contact")
     told = visitor.get("/bulk/pause?host=https%3A%2F%2Fexample.com")
     assert "Pause 2 lanes of 1 topic?" in told.text
     assert "Selection: host <strong>https://example.com</strong>. Lanes that block later are not" in told.text
     done = visitor.act("/bulk/pause", {"lanes": told.field("lanes"), "messages": ""})
     assert "Undo: resume 2 lanes" in ended(visitor, done.location)
-    assert states() == ["paused", "paused"]
+    assert (visitor.lane(), visitor.lane("crm")) == ("paused", "paused")
     shown = {asked: ">2 paused</a>" in visitor.get(f"/?{asked}").text for asked in ("", "need=person", "host=other")}
     assert shown == {"": True, "need=person": True, "host=other": False}
     undone = visitor.act("/bulk/resume", {"lanes": visitor.get(done.location).field("lanes")})
     assert "Done: 2 lanes" in ended(visitor, undone.location)
-    assert states() == ["blocked", "retrying"], "INDEPENDENT_RETRY blocks nothing"
+    assert (visitor.lane(), visitor.lane("crm")) == ("blocked", "retrying"), "INDEPENDENT_RETRY blocks nothing"
     assert "Nothing to resume in these lanes." in visitor.get("/bulk/resume?host=https%3A%2F%2Fexample.com").text
 
 
@@ -557,9 +550,8 @@ def test_the_workbench_says_what_saving_a_filter_would_change(visitor: Visitor, 
     asked = {"topic": "orders", "subscription": "mailer", "version": "1", "kind": "sql92"}
 
     def change(text: str) -> str:
-        found = re.search(r'id="change">(.*?)</p>', visitor.act("/workbench", {**asked, "text": text}).text, re.DOTALL)
-        assert found is not None
-        return re.sub(r"\s+", " ", re.sub("<[^>]+>", "", found.group(1))).strip()
+        shown = found(r'id="change">((?s:.*?))</p>', visitor.act("/workbench", {**asked, "text": text}).text)
+        return re.sub(r"\s+", " ", re.sub("<[^>]+>", "", shown)).strip()
 
     assert "mailer gets 2 more and 1 fewer of the last 5 messages" in change("price > 50")
     assert "No change: 1 of the last 5 messages match before and after." in change("price = 30")
@@ -711,30 +703,28 @@ def test_a_tail_that_is_asked_for_more_waits_and_says_when_its_topic_is_gone(vis
     fakes.publish("one", topic="orders")
     fakes.deliver()
     stream.pass_on()
-    after = re.search(r"after=([^\"]+)\"", seen.text)
-    assert after is not None
+    after = found(r"after=([^\"]+)\"", seen.text)
 
-    asked = visitor.get(f"/tail?topic=orders&subscription=billing&after={after.group(1)}")
+    asked = visitor.get(f"/tail?topic=orders&subscription=billing&after={after}")
 
     assert f'href="{LANE}"' in asked.text
     assert "blocked</span>" in asked.text
     for name in ("billing", "mailer"):
         visitor.api.delete_subscription("orders", name)
     visitor.api.delete_topic("orders")
-    gone = visitor.get(f"/tail?topic=orders&after={after.group(1)}")
+    gone = visitor.get(f"/tail?topic=orders&after={after}")
     assert (gone.status, 'role="alert"' in gone.text, "hx-get" in gone.text) == (200, True, False)
     assert visitor.get("/tail?topic=orders").status == 404
 
 
 def test_a_tail_that_finds_no_place_to_wait_in_is_shown_and_goes_on_all_the_same(visitor: Visitor) -> None:
     fakes = visitor.world.fakes
-    after = re.search(r"after=([^\"]+)\"", visitor.get("/tail?topic=orders").text)
-    assert after is not None
+    after = found(r"after=([^\"]+)\"", visitor.get("/tail?topic=orders").text)
 
     with ExitStack() as held:
         for _ in range(fakes.world.waiting_max):
             held.enter_context(waiting(fakes.world, "orders", WaitingFor.EVENTS, 20))
-        shown = visitor.get(f"/tail?topic=orders&after={after.group(1)}")
+        shown = visitor.get(f"/tail?topic=orders&after={after}")
 
     assert (shown.status, 'role="alert"' in shown.text, "hx-get" in shown.text) == (200, False, True)
 
@@ -749,7 +739,7 @@ def test_groups_are_listed_with_who_is_there_and_what_waits(visitor: Visitor) ->
     visitor.world.fakes.publish("one", topic="orders")
     visitor.world.fakes.deliver()
 
-    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/groups").text))
+    told = visitor.get("/groups").words
 
     assert re.search(r"orders / idle active no members — 1 0 0 orders / workers active 2 1 disagrees .* 1 0 0 ", told)
 
@@ -775,7 +765,7 @@ def test_costs_are_estimated_from_what_was_counted_and_said_to_be_so(visitor: Vi
     stream.pass_on()
     fakes.clock.instant += 30_000
 
-    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/costs").text))
+    told = visitor.get("/costs").words
 
     assert "An estimate, not a bill" in told
     assert re.search(r"orders 10\.0 0 9\d\.\d\d USD 0\.00 USD", told)
@@ -796,14 +786,11 @@ def test_hosts_that_give_no_answer_are_listed_with_their_lanes_and_no_probe_in_t
     visitor.world.fakes.publish("one", topic="orders")
     visitor.world.fakes.deliver()
 
-    seen = visitor.get("/hosts").text
-    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", seen))
+    seen = visitor.get("/hosts")
 
-    assert "https://dead.example.com open" in told
-    assert ("with the next attempt" in told) == (earlier_ms == YEAR_MS)
-    link = re.search(r'id="host-[^"]*" href="([^"]+)"', seen)
-    assert link is not None
-    lanes = re.sub("<[^>]+>", "", visitor.get(unescape(link.group(1))).text)
+    assert "https://dead.example.com open" in seen.words
+    assert ("with the next attempt" in seen.words) == (earlier_ms == YEAR_MS)
+    lanes = visitor.get(unescape(found(r'id="host-[^"]*" href="([^"]+)"', seen.text))).words
     assert f"Selected lanes {LANES_MIN} of {LANES_MIN + 1}" in lanes
 
 
@@ -822,6 +809,5 @@ def test_a_page_of_expired_messages_links_to_the_messages_behind(
 
     assert "The messages of this page have expired." in page
     assert stays not in page
-    link = re.search(r'href="(\?messages=[^"]+)">Next messages', page)
-    assert link is not None
-    assert stays in visitor.get(f"/topics/orders{unescape(link[1])}").text
+    link = unescape(found(r'href="(\?messages=[^"]+)">Next messages', page))
+    assert stays in visitor.get(f"/topics/orders{link}").text

@@ -18,6 +18,7 @@ from local.console.archive_jobs import JobBoard, LocalJobs
 from local.console.desk import Desk
 from local.console.server import ConsoleServer
 from tests.clients.in_memory_api import InMemoryApi
+from tests.fakes.world import FAIL
 
 API = "http://api.test"
 
@@ -33,6 +34,11 @@ class Seen:
     @property
     def location(self) -> str:
         return self.headers["Location"]
+
+    @property
+    def words(self) -> str:
+        """What a page says, without its tags."""
+        return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", self.text))
 
     def field(self, name: str) -> str:
         """The value of a hidden field."""
@@ -75,6 +81,19 @@ class Visitor:
     def act(self, path: str, fields: Mapping[str, str]) -> Seen:
         """Send a form with the token of the console's pages."""
         return self.post(path, {"token": self.desk.token, **fields})
+
+    def fail(self, name: str, *bodies: str) -> None:
+        """Publish to another subscriber of orders, which fails."""
+        self.api.create_subscription("orders", name, "https://example.com/hook")
+        self.world.fakes.pusher.behaviours[name] = lambda push: FAIL
+        self.world.fakes.publish(*bodies, topic="orders")
+        self.world.fakes.deliver()
+
+    def lane(self, name: str = "billing") -> str:
+        """The state of the lane of a subscriber of orders."""
+        lane = self.api.get_subscription("orders", name).lane
+        assert lane is not None
+        return lane.state
 
     async def _ask(self, method: str, path: str, fields: Mapping[str, str] | None, headers: Mapping[str, str]) -> Seen:
         async with (
