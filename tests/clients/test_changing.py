@@ -42,10 +42,6 @@ def either(request: pytest.FixtureRequest) -> Client:
     return Client(URL, transport=request.param(), sleep=lambda seconds: None)
 
 
-def sent(api: InMemoryApi, since: int) -> list[str]:
-    return [request.method for request in api.requests[since:]]
-
-
 def test_what_exists_is_not_created_again_and_stays_as_it_is(either: Client) -> None:
     either.create_topic("orders", retention_seconds=3600)
     with pytest.raises(AlreadyExistsError):

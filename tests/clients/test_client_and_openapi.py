@@ -26,8 +26,6 @@ PLACES = {
     for path, item in DOCUMENT["paths"].items()
     for verb, operation in item.items()
 }
-BATCHES = {"create_subscriptions": "subscriptions", "publish_batch": "messages", "replay": "messages"}
-"""Operations that the client splits into requests, with the name of their items."""
 
 
 def sample(name: str, schema: Mapping[str, Any]) -> Any:

@@ -165,13 +165,6 @@ def test_a_client_may_come_again_while_the_keys_cannot_be_read() -> None:
     assert asking.pair("ListTopic") == (4480, 10460)
 
 
-def test_a_revoked_key_is_told_so() -> None:
-    asking = prepared()
-    asking.secret.ring = asking.secret.ring.revoking(KEY.secret_id, 5)
-
-    assert asking.pair("ListTopic") == (4100, 10080)
-
-
 def test_an_unforeseen_fault_is_told_by_its_request_and_logs_no_parameter(capsys: pytest.CaptureFixture[str]) -> None:
     asking = prepared()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -57,36 +58,38 @@ def started(folder: Path, *flags: str) -> tuple[int, str]:
     return found.returncode, found.stdout + found.stderr
 
 
-def test_a_record_that_cannot_be_written_ends_the_stack_and_is_archived_by_the_next(tmp_path: Path) -> None:
-    stack = start_stack(tmp_path / "data")
+@contextmanager
+def running(folder: Path) -> Iterator[RunningStack]:
+    """A stack, which may end by itself before the end of this."""
+    stack = start_stack(folder)
     try:
+        yield stack
+    finally:
+        if stack.process.poll() is None:
+            stack.stop()
+
+
+def test_a_record_that_cannot_be_written_ends_the_stack_and_is_archived_by_the_next(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as stack:
         journal = max((tmp_path / "data" / "engine" / "journal").glob("*.log"))
         most = journal.stat().st_size + 10 * len(BODY)
         resource.prlimit(stack.where["engine_pid"], resource.RLIMIT_FSIZE, (most, most))
         acknowledged = publish(stack, "full")
         [sentence] = ended(stack)
-    finally:
-        stack.process.kill()
     assert acknowledged
     assert sentence.startswith("tagcast: a file in ")
     assert str(tmp_path / "data") in sentence
-    stack = start_stack(tmp_path / "data")
-    try:
+    with running(tmp_path / "data") as stack:
         assert wait_until(lambda: len(stack.archived("messages", "full")) >= acknowledged)
-    finally:
-        stack.stop()
 
 
 def test_a_dead_engine_is_one_sentence(tmp_path: Path) -> None:
-    stack = start_stack(tmp_path / "data")
-    try:
+    with running(tmp_path / "data") as stack:
         with httpx.Client(base_url=stack.url, timeout=20) as api:
             api.put("/topics/t", json={}).raise_for_status()
         os.kill(stack.where["engine_pid"], signal.SIGKILL)
         [sentence] = ended(stack)
         assert sentence.startswith("tagcast: the engine has ended by itself; its log says why: ")
-    finally:
-        stack.process.kill()
 
 
 def test_a_damaged_file_is_a_sentence_of_the_stack(tmp_path: Path) -> None:
@@ -124,14 +127,11 @@ def disk(tmp_path: Path) -> Iterator[tuple[Path, Remount]]:
 @pytest.mark.nightly
 def test_a_full_disk_loses_no_archived_record_and_is_named(disk: tuple[Path, Remount]) -> None:
     folder, remount = disk
-    stack = start_stack(folder)
-    try:
+    with running(folder) as stack:
         acknowledged = publish(stack, "full")
         assert acknowledged
         [sentence] = ended(stack)
         assert f"the disk at {folder} is full (0 MiB free)" in sentence
-    finally:
-        stack.process.kill()
     (folder / "filling").write_bytes(b"")
     with pytest.raises(OSError, match="No space left"):
         (folder / "filling").write_bytes(bytes(8 * MIB))
@@ -140,11 +140,8 @@ def test_a_full_disk_loses_no_archived_record_and_is_named(disk: tuple[Path, Rem
     assert f"the disk at {folder} is full (0 MiB free)" in output
     (folder / "filling").unlink()
     remount("size=64m")
-    stack = start_stack(folder)
-    try:
+    with running(folder) as stack:
         assert wait_until(lambda: len(stack.archived("messages", "full")) >= acknowledged)
-    finally:
-        stack.stop()
 
 
 @needs_root

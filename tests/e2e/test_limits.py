@@ -41,10 +41,6 @@ def row(number: int, size: int) -> dict[str, Any]:
     return {"pk": {"S": f"{number:04d}"}, "b": {"S": "x" * size}}
 
 
-def put(number: int, size: int) -> dict[str, Any]:
-    return {"Put": {"TableName": "limits", "Item": row(number, size)}}
-
-
 def test_reads_end_at_100_keys_16_mb_and_pages_of_1_mb(table: tuple[Any, str]) -> None:
     dynamodb, name = table
     for n in range(60):

@@ -1,9 +1,6 @@
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -16,7 +13,8 @@ from botocore.exceptions import ClientError
 from prometheus_client.parser import text_string_to_metric_families
 
 from local.stack.data_folder import DataFolder
-from tests.running_stack import ROOT, RunningStack, start_stack, wait_until
+from tests.e2e.test_disk_faults import started
+from tests.running_stack import RunningStack, start_stack, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -29,21 +27,6 @@ def call(method: str, url: str, body: object = None) -> tuple[int, str, bytes]:
             return answer.status, answer.headers["content-type"], answer.read()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.headers["content-type"], refused.read()
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
-def test_health_and_openapi_are_served(stack: RunningStack) -> None:
-    assert call("GET", f"{stack.url}/health")[0] == 200
-    status, _, body = call("GET", f"{stack.url}/openapi.json")
-    assert status == 200
-    assert json.loads(body)["openapi"].startswith("3.1")
 
 
 def test_prometheus_reads_what_the_functions_tell(stack: RunningStack) -> None:
@@ -59,7 +42,7 @@ def test_state_outlives_the_process_and_nothing_is_left_running(tmp_path: Path) 
     first = start_stack(tmp_path / "data")
     assert call("PUT", f"{first.url}/topics/kept", {})[0] == 201
     assert first.stop(signal.SIGTERM) == 0
-    assert gone(first.where["engine_pid"])
+    assert not Path(f"/proc/{first.where['engine_pid']}").exists()
 
     second = start_stack(tmp_path / "data", "--time-scale", "2")
     assert call("GET", f"{second.url}/topics/kept")[0] == 200
@@ -108,12 +91,8 @@ def test_who_has_no_key_of_the_stack_may_do_nothing_at_the_engine(stack: Running
 
 
 def test_two_stacks_do_not_share_a_folder(stack: RunningStack) -> None:
-    refused = subprocess.run(
-        [sys.executable, "-m", "local", "--port", "0", "--data", str(stack.folder)],
-        cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
-    )  # fmt: skip
-    assert refused.returncode == 1
-    assert "another stack runs on" in refused.stderr
+    code, said = started(stack.folder)
+    assert (code, "another stack runs on" in said) == (1, True)
     assert (stack.folder / "stack.json").exists(), "the running stack is still announced"
 
 
@@ -122,9 +101,5 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        refused = subprocess.run(
-            [sys.executable, "-m", "local", "--port", str(port), "--data", str(tmp_path / "data")],
-            cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
-        )  # fmt: skip
-    assert refused.returncode == 1
-    assert f"port {port} of 127.0.0.1 is in use" in refused.stderr
+        code, said = started(tmp_path / "data", "--port", str(port))
+    assert (code, f"port {port} of 127.0.0.1 is in use" in said) == (1, True)

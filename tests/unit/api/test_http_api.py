@@ -18,13 +18,11 @@ from tagcast_aws.api.topics import TopicBody
 from tagcast_aws.endpoints.guard import Guard
 
 from functions.manage import app as manage
-from functions.publish import app as publish
 from tests.fakes.handlers import answered
 from tests.fakes.raced_store import before_the_next_transaction, throttled
 from tests.fakes.world import FakeWorld
 
 ROOT = Path(__file__).parents[3]
-EVENTS = sorted(path.name for path in (ROOT / "events").glob("*.json") if path.name.startswith(("publish", "manage")))
 SECRET = "whsec_" + "QUJD" * 8
 HOOK = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
 S = "/topics/orders/subscriptions/a"
@@ -695,14 +693,6 @@ def test_the_document_is_current() -> None:
     assert json.loads((ROOT / "docs" / "openapi.json").read_text()) == description()
     assert Client()("GET", "/openapi.json").json == description()
     assert Client()("GET", "/health").json["status"] == "ok"
-
-
-@pytest.mark.parametrize("name", EVENTS)
-def test_every_event_is_answered(api: Client, name: str) -> None:
-    api("PUT", "/topics/orders/subscriptions/warehouse", HOOK)
-    event = json.loads((ROOT / "events" / name).read_text())
-    function = publish if name.startswith("publish") else manage
-    assert function.handle(event, api.fakes.world)["statusCode"] in (200, 201)
 
 
 def test_a_group_shows_from_when_on_it_gets_messages_and_only_a_group_has_that(api: Client) -> None:

@@ -5,43 +5,49 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tests.running_stack import wait_until
 from tests.unit.cli.conftest import FakeApi
 
+COMMAND = [sys.executable, "-m", "tagcast_cli.app"]
 
-def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) -> None:
-    api.teach("GET /lanes?limit=100", {"lanes": [], "next_cursor": None})
-    api.teach("GET /topics?limit=100", {"topics": [], "next_cursor": None})
-    command = [sys.executable, "-m", "tagcast_cli.app", "--url", api.url, "console", "--port", "0"]
 
+@contextmanager
+def console_of(*words: str) -> Iterator[str]:
+    """What a console says when it begins; it ends well."""
+    command = [*COMMAND, *words, "console", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = re.search(r"at (http://127\.0\.0\.1:[0-9]+/)$", process.stdout.readline().strip())
+        said, _ = process.stdout.readline(), process.stdout.readline()
         try:
-            assert said is not None
-            url = said.group(1)
-            assert wait_until(lambda: b"All lanes are active" in urllib.request.urlopen(url).read())
+            yield said.strip()
         finally:
             process.terminate()
     assert process.returncode == 0
 
 
-def test_with_a_token_it_lets_in_only_who_has_its_key(api: FakeApi) -> None:
-    command = [sys.executable, "-m", "tagcast_cli.app", "--url", api.url, "--token", "t0ken", "console", "--port", "0"]
+def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) -> None:
+    api.teach("GET /lanes?limit=100", {"lanes": [], "next_cursor": None})
+    api.teach("GET /topics?limit=100", {"topics": [], "next_cursor": None})
 
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        said = process.stdout.readline().strip()
-        process.terminate()
+    with console_of("--url", api.url) as said:
+        found = re.search(r"at (http://127\.0\.0\.1:[0-9]+/)$", said)
+        assert found is not None
+        assert wait_until(lambda: b"All lanes are active" in urllib.request.urlopen(found[1]).read())
+
+
+def test_with_a_token_it_lets_in_only_who_has_its_key(api: FakeApi) -> None:
+    with console_of("--url", api.url, "--token", "t0ken") as said:
+        pass
     assert re.search(r"/\?key=[\w-]{32}$", said)
     assert "t0ken" not in said
 
 
 def refusal(*words: str) -> tuple[int, str]:
     """Return the exit code and the error output of a console that does not start."""
-    command = [sys.executable, "-m", "tagcast_cli.app", *words]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=60)
     return ended.returncode, " ".join(ended.stderr.split())
 
 

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
-
-import typer
-from tagcast_cli.app import app
 
 from tests.unit.cli.conftest import Run
-
-
-def options(command: Any, path: str = "tagcast") -> Iterator[tuple[str, Any]]:
-    """Yield every option of every command, with the words that lead to it."""
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from options(inner, f"{path} {name}")
-    for parameter in command.params:
-        yield f"{path} {parameter.opts[-1]}", parameter
+from tests.unit.cli.test_help import EVERY
 
 
 def test_every_duration_is_written_in_the_same_way() -> None:
-    every = dict(options(typer.main.get_command(app)))
+    every = {" ".join([*path, each.opts[-1]]): each for path, command in EVERY.items() for each in command.params}
     durations = {where for where, option in every.items() if option.metavar == "DURATION"}
 
     assert [where for where, option in every.items() if option.metavar == "SECONDS"] == []

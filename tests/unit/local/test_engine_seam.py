@@ -175,35 +175,35 @@ def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None
         assert ours == theirs
 
 
-def test_what_was_given_back_cannot_be_hidden_any_more() -> None:
+def received_from(queue: str, *bodies: str) -> tuple[dict[str, Any], list[dict[str, Any]], Any]:
+    """What asks for all messages of a new queue, what it got, and the handlers that are ours."""
     made = ModuleType("made")
     vars(made).update(vars(sqs), _HANDLERS=dict(sqs._HANDLERS))
     queues.refuse_returned(made)
-    url = sqs._HANDLERS["CreateQueue"]({"QueueName": "given-back"}, "")["QueueUrl"]
-    sqs._HANDLERS["SendMessage"]({"QueueUrl": url, "MessageBody": "x"}, "")
-    [taken] = asyncio.run(sqs._HANDLERS["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]
-    request = {"QueueUrl": url, "ReceiptHandle": taken["ReceiptHandle"]}
+    url = sqs._HANDLERS["CreateQueue"]({"QueueName": queue}, "")["QueueUrl"]
+    for body in bodies:
+        sqs._HANDLERS["SendMessage"]({"QueueUrl": url, "MessageBody": body}, "")
+    asked = {"QueueUrl": url, "MaxNumberOfMessages": len(bodies)}
+    return asked, asyncio.run(sqs._HANDLERS["ReceiveMessage"](asked, ""))["Messages"], made._HANDLERS
+
+
+def test_what_was_given_back_cannot_be_hidden_any_more() -> None:
+    asked, [taken], handlers = received_from("given-back", "x")
+    request = {"QueueUrl": asked["QueueUrl"], "ReceiptHandle": taken["ReceiptHandle"]}
     for seconds in (9, 0):
-        made._HANDLERS["ChangeMessageVisibility"]({**request, "VisibilityTimeout": seconds}, "")
+        handlers["ChangeMessageVisibility"]({**request, "VisibilityTimeout": seconds}, "")
     with pytest.raises(sqs._Err, match="isn't in flight"):
-        made._HANDLERS["ChangeMessageVisibility"]({**request, "VisibilityTimeout": 5}, "")
+        handlers["ChangeMessageVisibility"]({**request, "VisibilityTimeout": 5}, "")
 
 
 def test_what_was_given_back_cannot_be_hidden_any_more_in_a_batch() -> None:
-    made = ModuleType("made")
-    vars(made).update(vars(sqs), _HANDLERS=dict(sqs._HANDLERS))
-    queues.refuse_returned(made)
-    url = sqs._HANDLERS["CreateQueue"]({"QueueName": "given-back-together"}, "")["QueueUrl"]
-    for body in "ab":
-        sqs._HANDLERS["SendMessage"]({"QueueUrl": url, "MessageBody": body}, "")
-    asked = {"QueueUrl": url, "MaxNumberOfMessages": 2}
-    taken = asyncio.run(sqs._HANDLERS["ReceiveMessage"](asked, ""))["Messages"]
+    asked, taken, handlers = received_from("given-back-together", "a", "b")
     handles = [each["ReceiptHandle"] for each in taken]
 
     def hide(*seconds: int) -> tuple[list[str], list[str]]:
         timed = zip(handles, seconds, strict=False)
         entries = [{"Id": handle, "ReceiptHandle": handle, "VisibilityTimeout": each} for handle, each in timed]
-        answer = made._HANDLERS["ChangeMessageVisibilityBatch"]({"QueueUrl": url, "Entries": entries}, "")
+        answer = handlers["ChangeMessageVisibilityBatch"]({"QueueUrl": asked["QueueUrl"], "Entries": entries}, "")
         return [each["Id"] for each in answer["Successful"]], [each["Id"] for each in answer["Failed"]]
 
     assert hide(0, 9) == (handles, [])
