@@ -60,6 +60,11 @@ def store(request: pytest.FixtureRequest, clock: Clock) -> Iterator[SeenStore]:
         yield table_store(clock)
 
 
+def is_processed(seen: Deduplicator, message: Received = MESSAGE) -> bool:
+    with seen.once(message) as is_new:
+        return is_new
+
+
 def test_a_message_is_processed_once_and_again_if_that_failed(store: SeenStore) -> None:
     seen = Deduplicator(store)
 
@@ -70,11 +75,8 @@ def test_a_message_is_processed_once_and_again_if_that_failed(store: SeenStore) 
 
     with pytest.raises(OSError, match="disk"):
         fails()
-    for expected in (True, False, False):
-        with seen.once(MESSAGE) as is_new:
-            assert is_new is expected
-    with seen.once(replace(MESSAGE, subscription="other")) as is_new:
-        assert is_new
+    assert [is_processed(seen) for _ in range(3)] == [True, False, False]
+    assert is_processed(seen, replace(MESSAGE, subscription="other"))
 
 
 def test_a_message_whose_process_died_is_new_when_the_claim_ends(store: SeenStore, clock: Clock) -> None:
@@ -83,13 +85,11 @@ def test_a_message_whose_process_died_is_new_when_the_claim_ends(store: SeenStor
 
     restarted = Deduplicator(store)
     clock.now += 29
-    with pytest.raises(InProgressError) as told, restarted.once(MESSAGE):
-        pass
+    with pytest.raises(InProgressError) as told:
+        is_processed(restarted)
     assert told.value.retry_after_s == 30
     clock.now += 1
-    for expected in (True, False):
-        with restarted.once(MESSAGE) as is_new:
-            assert is_new is expected
+    assert [is_processed(restarted) for _ in range(2)] == [True, False]
     died.__exit__(None, None, None)
 
 
@@ -112,8 +112,7 @@ def test_what_was_processed_is_remembered_for_a_day(store: SeenStore, clock: Clo
     seen = Deduplicator(store)
     for waited_s, expected in ((0, True), (86_399, False), (1, True)):
         clock.now += waited_s
-        with seen.once(MESSAGE) as is_new:
-            assert is_new is expected
+        assert is_processed(seen) is expected
 
 
 def test_who_fails_after_its_lease_does_not_end_the_claim_of_another(store: SeenStore, clock: Clock) -> None:

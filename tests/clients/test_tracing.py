@@ -51,11 +51,10 @@ def api() -> PullingApi:
 
 @pytest.fixture
 def client(api: PullingApi) -> Client:
-    made = Client("http://127.0.0.1:8080/", transport=api)
-    made.create_topic("orders")
-    made.create_subscription("orders", "pushed", "https://example.com/hook", secret=SECRET)
-    made.create_subscription("orders", "pulled", {"protocol": "pull"})
-    return made
+    api.client.create_topic("orders")
+    api.client.create_subscription("orders", "pushed", "https://example.com/hook", secret=SECRET)
+    api.client.create_subscription("orders", "pulled", {"protocol": "pull"})
+    return api.client
 
 
 def received(api: PullingApi, client: Client) -> tuple[list[Received], list[Pulled]]:
