@@ -127,37 +127,24 @@ def test_a_program_that_starts_makes_what_is_absent_and_keeps_what_it_does_not_n
         either.ensure_subscription("absent", "billing", HOOK)
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        {"filter": Filter.tags("b", "a", "b")},
-        {"filter": Filter.tags("a", "a", match="all")},
-        {"filter": Filter.routing_key("a.*", "b", "a.*")},
-        {"filter": Filter.tag_expression(" a||b || a")},
-        {"filter": {"kind": "tag_expression"}},
-        {"filter": Filter.pattern({"price": [{"numeric": [">", 100.0]}, -0.0, 0.5, 1e300]})},
-        {"timeout_seconds": None, "content_format": None, "signature": None},
-        {"filter": None, "batch": None, "max_per_second": None, "ordered": None, "dead_letter_expired": None},
-        {"retry": BACKOFF, "ordered": None},
-        {"retry": None, "ordered": True},
-        {"retry": None},
-        {"secret": None},
-        {"filter": {"kind": "sql92", "expression": "a > 5"}, "retry": BACKOFF, "secret": SECRET, "timeout_seconds": 5},
-    ],
-    ids=[
-        *(
-            "repeated tag",
-            "all of one",
-            "repeated pattern",
-            "blanks",
-            "no expression",
-            "whole numbers",
-            "defaults",
-            "nothing",
-        ),
-        *("ordered by its strategy", "ordered by default", "retries by default", "no secret", "several"),
-    ],
-)
+WANTED: dict[str, SubscriptionSettings] = {
+    "repeated tag": {"filter": Filter.tags("b", "a", "b")},
+    "all of one": {"filter": Filter.tags("a", "a", match="all")},
+    "repeated pattern": {"filter": Filter.routing_key("a.*", "b", "a.*")},
+    "blanks": {"filter": Filter.tag_expression(" a||b || a")},
+    "no expression": {"filter": {"kind": "tag_expression"}},
+    "whole numbers": {"filter": Filter.pattern({"price": [{"numeric": [">", 100.0]}, -0.0, 0.5, 1e300]})},
+    "defaults": {"timeout_seconds": None, "content_format": None, "signature": None},
+    "nothing": {"filter": None, "batch": None, "max_per_second": None, "ordered": None, "dead_letter_expired": None},
+    "ordered by its strategy": {"retry": BACKOFF, "ordered": None},
+    "ordered by default": {"retry": None, "ordered": True},
+    "retries by default": {"retry": None},
+    "no secret": {"secret": None},
+    "several": {"filter": Filter.sql("a > 5"), "retry": BACKOFF, "secret": SECRET, "timeout_seconds": 5},
+}
+
+
+@pytest.mark.parametrize("wanted", WANTED.values(), ids=WANTED)
 def test_a_default_or_another_way_to_write_a_filter_is_not_written_again(
     either: Client, wanted: SubscriptionSettings
 ) -> None:

@@ -83,12 +83,8 @@ def test_the_fake_records_what_was_published(fake_tagcast: FakeApi, tagcast: Cli
     tagcast.publish("orders", b"\xff")
 
     first, second = fake_tagcast.published
-    assert (first.topic, first.json(), first.tags, first.properties) == (
-        "orders",
-        {"order": 17},
-        ("paid",),
-        {"price": "5"},
-    )
+    assert (first.topic, first.json()) == ("orders", {"order": 17})
+    assert (first.tags, first.properties) == (("paid",), {"price": "5"})
     assert (first.ordering_key, first.content_type, second.body) == ("k", "application/json", b"\xff")
 
 

@@ -33,16 +33,8 @@ def wire_of(example: Mapping[str, Any]) -> str:
 
 
 def served(example: Mapping[str, Any], wire: str, asking: Asking) -> dict[str, Any]:
-    return asking.serve(
-        event_of(
-            wire,
-            method=example["method"],
-            path=example["path"],
-            host=example["host"],
-            content_type=example["content_type_header"],
-            is_base64=example["content_type_header"] is None,
-        )
-    )
+    how, content_type = {name: example[name] for name in ("method", "path", "host")}, example["content_type_header"]
+    return asking.serve(event_of(wire, **how, content_type=content_type, is_base64=content_type is None))
 
 
 def then() -> Asking:

@@ -100,20 +100,8 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("removed", "DELETE", WORKERS, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
-BETWEEN = {
-    "again",
-    "made",
-    "made at a dead host",
-    "more",
-    "no more billing",
-    "no more dead",
-    "no more workers",
-    "pulled",
-    "removed",
-    "unheard",
-    "watched",
-}
-"""What is asked only for the sake of what comes next."""
+NAMES = {name for name, _ in operations.OPERATIONS.values()}
+"""All else is asked only for the sake of what comes next."""
 
 
 def played() -> dict[str, dict[str, Any]]:
@@ -143,7 +131,7 @@ def played() -> dict[str, dict[str, Any]]:
             "status": status,
             **({} if answer is None else {"answer": answer}),
         }
-    return {name: each for name, each in found.items() if name not in BETWEEN}
+    return {name: each for name, each in found.items() if name in NAMES}
 
 
 def _filled_in(text: str, known: dict[str, str]) -> str:

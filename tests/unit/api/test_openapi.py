@@ -140,8 +140,5 @@ def test_a_number_without_a_fraction_is_an_integer_as_the_document_says() -> Non
     api, content = InMemoryApi(), '{"retention_seconds": 1787.0, "max_message_bytes": 1e3}'
     assert faults(json.loads(content), {"$ref": "#/components/schemas/TopicBody"}) == []
     answer = httpx.Client(transport=api).put("http://here/topics/orders", content=content)
-    assert (answer.status_code, answer.json()["retention_seconds"], answer.json()["max_message_bytes"]) == (
-        201,
-        1787,
-        1000,
-    )
+    assert answer.status_code == 201
+    assert (answer.json()["retention_seconds"], answer.json()["max_message_bytes"]) == (1787, 1000)

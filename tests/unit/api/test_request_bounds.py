@@ -51,43 +51,39 @@ def unknown(items: int) -> dict[str, int]:
     return {f"x{n}": 1 for n in range(items)}
 
 
+def tags(fill: Fill) -> Fill:
+    return lambda n: {"kind": "tags", "tags": fill(n)}
+
+
+def keys(fill: Fill) -> Fill:
+    return lambda n: {"kind": "routing_key", "patterns": fill(n)}
+
+
+def expression(kind: str, fill: Fill) -> Fill:
+    return lambda n: {"kind": kind, "expression": fill(n)}
+
+
+def pattern(fill: Fill) -> Fill:
+    return lambda n: {"kind": "event_pattern", "pattern": fill(n)}
+
+
 FILTERS: dict[str, tuple[str, int, Fill]] = {
-    "different tags": ("/tags", FILTER_TAGS_MAX, lambda n: {"kind": "tags", "tags": texts(n)}),
-    "one tag again and again": ("/tags", 10 * FILTER_TAGS_MAX, lambda n: {"kind": "tags", "tags": ["t"] * n}),
-    "numbers for tags": ("/tags", 10 * FILTER_TAGS_MAX, lambda n: {"kind": "tags", "tags": [1] * n}),
-    "one long tag": ("/tags/0", 64, lambda n: {"kind": "tags", "tags": ["t" * n]}),
+    "different tags": ("/tags", FILTER_TAGS_MAX, tags(texts)),
+    "one tag again and again": ("/tags", 10 * FILTER_TAGS_MAX, tags(lambda n: ["t"] * n)),
+    "numbers for tags": ("/tags", 10 * FILTER_TAGS_MAX, tags(lambda n: [1] * n)),
+    "one long tag": ("/tags/0", 64, tags(lambda n: ["t" * n])),
     "tags and more": ("", FAULTS_MAX, lambda n: {"kind": "tags", "tags": []} | unknown(n)),
-    "patterns": ("/patterns", FILTER_PATTERNS_MAX, lambda n: {"kind": "routing_key", "patterns": texts(n)}),
-    "one long pattern": ("/patterns/0", KEY_BYTES_MAX, lambda n: {"kind": "routing_key", "patterns": ["t" * n]}),
-    "tag expression": (
-        "/expression",
-        EXPRESSION_TAGS_MAX,
-        lambda n: {"kind": "tag_expression", "expression": "||".join(texts(n))},
-    ),
-    "long tag expression": (
-        "/expression",
-        EXPRESSION_CHARACTERS_MAX,
-        lambda n: {"kind": "tag_expression", "expression": "|" * n},
-    ),
-    "characters": ("/expression", CHARACTERS_MAX, lambda n: {"kind": "sql92", "expression": "é" * n}),
-    "terms": ("/expression", TERMS_MAX, lambda n: {"kind": "sql92", "expression": " OR ".join(["a=1"] * n)}),
-    "elements": (
-        "/expression",
-        ELEMENTS_MAX,
-        lambda n: {"kind": "sql92", "expression": f"a IN ({','.join(['1'] * n)})"},
-    ),
-    "levels": ("/expression", DEPTH_MAX, lambda n: {"kind": "sql92", "expression": "(" * n + "a=1" + ")" * n}),
-    "values of a pattern": (
-        "/pattern/a",
-        PATTERN_VALUES_MAX,
-        lambda n: {"kind": "event_pattern", "pattern": {"a": ["x"] * n}},
-    ),
-    "characters of a pattern": (
-        "/pattern",
-        PATTERN_CHARACTERS_MAX,
-        lambda n: {"kind": "event_pattern", "pattern": {"a": ["é" * n]}},
-    ),
-    "faults of a pattern": ("/pattern", FAULTS_MAX, lambda n: {"kind": "event_pattern", "pattern": unknown(n)}),
+    "patterns": ("/patterns", FILTER_PATTERNS_MAX, keys(texts)),
+    "one long pattern": ("/patterns/0", KEY_BYTES_MAX, keys(lambda n: ["t" * n])),
+    "tag expression": ("/expression", EXPRESSION_TAGS_MAX, expression("tag_expression", lambda n: "||".join(texts(n)))),
+    "long tag expression": ("/expression", EXPRESSION_CHARACTERS_MAX, expression("tag_expression", lambda n: "|" * n)),
+    "characters": ("/expression", CHARACTERS_MAX, expression("sql92", lambda n: "é" * n)),
+    "terms": ("/expression", TERMS_MAX, expression("sql92", lambda n: " OR ".join(["a=1"] * n))),
+    "elements": ("/expression", ELEMENTS_MAX, expression("sql92", lambda n: f"a IN ({','.join(['1'] * n)})")),
+    "levels": ("/expression", DEPTH_MAX, expression("sql92", lambda n: "(" * n + "a=1" + ")" * n)),
+    "values of a pattern": ("/pattern/a", PATTERN_VALUES_MAX, pattern(lambda n: {"a": ["x"] * n})),
+    "characters of a pattern": ("/pattern", PATTERN_CHARACTERS_MAX, pattern(lambda n: {"a": ["é" * n]})),
+    "faults of a pattern": ("/pattern", FAULTS_MAX, pattern(unknown)),
     "function and more": ("", FAULTS_MAX, lambda n: {"kind": "function", "function": "f"} | unknown(n)),
     "long function": ("/function", 170, lambda n: {"kind": "function", "function": "f" * n}),
 }

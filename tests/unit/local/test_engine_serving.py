@@ -105,12 +105,8 @@ def test_a_call_that_names_its_service_goes_there_in_the_name_of_its_caller_and_
 
     way = ShortWay(echo, {"DynamoDB_20120810": tables}, lambda headers: entered.append(headers["authorization"]))
     status, headers, body = through(way, "DynamoDB_20120810.GetItem", authorization="me")
-    assert (status, body, headers["x-amz-crc32"], headers["content-length"]) == (
-        400,
-        b"DynamoDB_20120810.GetItem",
-        "7",
-        "25",
-    )
+    assert (status, body) == (400, b"DynamoDB_20120810.GetItem")
+    assert (headers["x-amz-crc32"], headers["content-length"]) == ("7", "25")
     assert entered == ["me"]
     assert through(way, "AWSStepFunctions.StartExecution")[0] == 207
     assert through(way, "DynamoDB_20120810.GetItem", **{"content-encoding": "gzip"})[0] == 207

@@ -19,6 +19,7 @@ from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role
 
 OWNER = "OWNER"
+UPDATE = {"Statement": 'UPDATE "T" SET "n"=? WHERE "pk"=?'}
 ACCOUNT = Account("123456789012", "us-east-1")
 TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/T"
 READER = Role("Reader", (Grant("dynamodb:GetItem", TABLE), Grant("s3:GetObject", "arn:aws:s3:::b/*")))
@@ -108,26 +109,22 @@ def test_what_a_role_may_do_reaches_the_engine_with_its_whole_body(gate: Gate) -
 @pytest.mark.parametrize(
     ("target", "body", "action"),
     [
-        ("DynamoDB_20120810.PutItem", {"TableName": "T"}, "dynamodb:PutItem"),
-        ("DynamoDB_20120810.GetItem", {"TableName": "U"}, "dynamodb:GetItem"),
-        ("DynamoDB_20120810.Query", {"TableName": "T", "IndexName": "wake"}, "dynamodb:Query"),
+        ("PutItem", {"TableName": "T"}, "PutItem"),
+        ("GetItem", {"TableName": "U"}, "GetItem"),
+        ("Query", {"TableName": "T", "IndexName": "wake"}, "Query"),
+        ("TransactWriteItems", {"TransactItems": [{"ConditionCheck": {"TableName": "T"}}]}, "ConditionCheckItem"),
         (
-            "DynamoDB_20120810.TransactWriteItems",
-            {"TransactItems": [{"ConditionCheck": {"TableName": "T"}}]},
-            "dynamodb:ConditionCheckItem",
+            "BatchExecuteStatement",
+            {"Statements": [UPDATE]},
+            "PartiQLUpdate",
         ),
-        (
-            "DynamoDB_20120810.BatchExecuteStatement",
-            {"Statements": [{"Statement": 'UPDATE "T" SET "n"=? WHERE "pk"=?'}]},
-            "dynamodb:PartiQLUpdate",
-        ),
-        ("DynamoDB_20120810.BatchGetItem", {"RequestItems": {"T": {}}}, "dynamodb:BatchGetItem"),
+        ("BatchGetItem", {"RequestItems": {"T": {}}}, "BatchGetItem"),
     ],
 )
 def test_what_a_role_may_not_do_is_access_denied(gate: Gate, target: str, body: object, action: str) -> None:
-    status, answer = gate.call("R", "dynamodb", target, body)
+    status, answer = gate.call("R", "dynamodb", f"DynamoDB_20120810.{target}", body)
     assert (status, json.loads(answer)["__type"]) == (400, "AccessDeniedException")
-    assert f"is not authorized to perform: {action} on resource: " in json.loads(answer)["message"]
+    assert f"is not authorized to perform: dynamodb:{action} on resource: " in json.loads(answer)["message"]
     assert gate.engine.bodies == []
 
 
