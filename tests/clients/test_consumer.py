@@ -134,10 +134,11 @@ def ignore(messages: Sequence[Pulled]) -> None:
     """A listener that is content with everything."""
 
 
-def made(api: PullingApi) -> None:
-    """Make the group that the consumers are going to find."""
+def made(api: PullingApi, *bodies: str) -> None:
+    """Make the group that the consumers are going to find, and publish to it."""
     wanted = Filter.tag_expression("TagA || TagB")
     api.client.create_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=wanted)
+    api.put("TopicTest", *bodies)
 
 
 @dataclass
@@ -163,8 +164,7 @@ def test_what_is_pulled_is_given_to_the_listener_in_batches_and_acknowledged(
 ) -> None:
     listener = Gate()
     listener.open.set()
-    made(api)
-    api.put("TopicTest", *"abcdefgh")
+    made(api, *"abcdefgh")
     with running(api, listener, replace(OPTIONS, consume_message_batch_max_size=3)):
         assert wait_until(lambda: len(api.done()) == 8)
     assert sorted(bodies(listener.batches)) == list("abcdefgh")
@@ -173,8 +173,7 @@ def test_what_is_pulled_is_given_to_the_listener_in_batches_and_acknowledged(
 
 def test_no_more_is_pulled_than_can_be_worked_on(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
-    made(api)
-    api.put("TopicTest", *map(str, range(100)))
+    made(api, *map(str, range(100)))
     with running(api, listener, replace(OPTIONS, consume_thread_max=2, consume_message_batch_max_size=5)):
         assert wait_until(lambda: len(listener.batches) == 2)
         pulls = len(api.asked_for("pull"))
@@ -190,8 +189,7 @@ def test_behind_a_pull_that_brought_messages_all_free_slots_are_asked_for(
     api: PullingApi, running: type[Running]
 ) -> None:
     listener = Gate()
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     options = replace(OPTIONS, consume_thread_max=4, consume_message_batch_max_size=1)
     with running(api, listener, options):
         wait_until(lambda: len(api.asked_for("pull")) >= 3)
@@ -265,8 +263,7 @@ def test_a_listener_that_exits_gets_its_batch_again(api: PullingApi) -> None:
         if len(calls) == 1:
             sys.exit("enough")
 
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     with Running(api, listener, replace(OPTIONS, suspend_seconds=0, consume_thread_max=1)) as consumer:
         assert wait_until(lambda: api.done() == ["a"])
     assert calls == ["a", "a"]
@@ -309,8 +306,7 @@ def test_where_no_thread_can_be_started_the_messages_are_left_and_pulls_go_on(
     api: PullingApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = refuse_a_thread(monkeypatch, "_consume")
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     with Running(api, ignore, replace(OPTIONS, consume_thread_max=1)) as consumer:
         assert wait_until(lambda: bool(consumer.faults))
         api.put("TopicTest", "b")
@@ -322,8 +318,7 @@ def test_where_no_thread_can_be_started_the_next_extension_follows(
     api: PullingApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused, listener = refuse_a_thread(monkeypatch, "_extend"), Gate()
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     with Running(api, listener, replace(OPTIONS, prolong_seconds=0.02)) as consumer:
         assert wait_until(lambda: len(api.asked_for("extend")) > 1)
         listener.open.set()
@@ -356,8 +351,7 @@ def test_an_extension_after_a_nack_does_not_hide_the_messages(api: PullingApi) -
         late.extending.wait()
         return Later(1)
 
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     with Client(URL, transport=late) as client:
         consumer = prepared(Consumer(client, "workers", replace(OPTIONS, prolong_seconds=0.02)), listener)
         with consumer:
@@ -389,8 +383,7 @@ def test_a_consumer_that_does_not_start_leaves_the_topics_that_it_has_joined(api
 
 
 def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running: type[Running]) -> None:
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     with running(api, ignore, replace(OPTIONS, pull_interval_seconds=3_600.0)):
         assert wait_until(lambda: api.done() == ["a"])
         assert wait_until(lambda: len(api.asked_for("pull")) == 2)
@@ -399,8 +392,7 @@ def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running:
 
 def test_a_shutdown_ends_and_acknowledges_what_is_under_way_and_leaves(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
-    made(api)
-    api.put("TopicTest", "a", "b")
+    made(api, "a", "b")
     with running(api, listener) as consumer:
         assert wait_until(lambda: bodies(listener.batches) == ["a", "b"])
         consumer.shut_down()
@@ -444,8 +436,7 @@ def test_a_listener_that_raises_or_answers_nonsense_gets_its_batch_again_and_tha
 
 def test_what_a_listener_works_on_for_long_becomes_nobody_elses(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     with running(api, listener, replace(OPTIONS, prolong_seconds=0.02)):
         assert wait_until(lambda: len(api.asked_for("extend")) > 3)
         for _ in range(5):
@@ -690,8 +681,7 @@ class LateSlots(Slots):
 
 
 def test_no_listener_is_called_after_a_shutdown(api: PullingApi) -> None:
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     before, slots, calls = set(threading.enumerate()), LateSlots(4), list[object]()
     consumer = prepared(Consumer(api.client, "workers", OPTIONS), calls.append)
     consumer._slots = slots
@@ -704,8 +694,7 @@ def test_no_listener_is_called_after_a_shutdown(api: PullingApi) -> None:
 
 
 def test_a_listener_and_who_is_told_of_a_fault_may_shut_the_consumer_down_at_once(api: PullingApi) -> None:
-    made(api)
-    api.put("TopicTest", "a")
+    made(api, "a")
     listening, told = threading.Event(), threading.Event()
 
     def listen(messages: Sequence[Pulled]) -> None:
@@ -748,8 +737,7 @@ def test_an_asynchronous_consumer_whose_pull_waits_is_closed_within_a_second(api
 
 
 def test_a_listener_that_awaits_something_cancelled_gets_its_batch_again(api: PullingApi) -> None:
-    made(api)
-    api.put("TopicTest", "bad", "good")
+    made(api, "bad", "good")
     heard: list[str] = []
     faults: list[Exception] = []
 

@@ -31,8 +31,8 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     running.stop()
 
 
-def begin(stack: RunningStack, *words: str) -> subprocess.Popen[str]:
-    called = [sys.executable, "-u", "-m", "tagcast_cli.app", *words, "smoke", "--data", str(stack.folder)]
+def begin(stack: RunningStack, *options: str) -> subprocess.Popen[str]:
+    called = [sys.executable, "-u", "-m", "tagcast_cli.app", "smoke", "--data", str(stack.folder), *options]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         called, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=_heed_interrupts
@@ -45,11 +45,10 @@ def _heed_interrupts() -> None:
 
 
 def run(stack: RunningStack, *options: str) -> dict[str, Any]:
-    called = [sys.executable, "-m", "tagcast_cli.app", "--json", "smoke", "--data", str(stack.folder), *options]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(called, capture_output=True, text=True, timeout=300, check=False, env=environment)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    told: dict[str, Any] = json.loads(ran.stdout)
+    process = begin(stack, "--json", *options)
+    printed, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, printed + errors
+    told: dict[str, Any] = json.loads(printed)
     return told
 
 
