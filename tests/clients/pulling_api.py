@@ -48,18 +48,15 @@ class PullingApi(InMemoryApi):
         ]
 
     def asked_for(self, word: str) -> list[dict[str, Any]]:
-        """What was asked of that kind, in its order."""
         with self.lock:
             return [body for each, body in self.asked if each == word]
 
     def in_flight(self) -> int:
-        """How many messages are with somebody."""
         with self.lock:
             queues = self.fakes.group_queues
             return sum(queues.counts(queue).in_flight for queue in queues.queues)
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass."""
         with self.lock:
             self.fakes.clock.sleep(seconds)
 

@@ -29,7 +29,6 @@ PLACES = {
 
 
 def sample(name: str, schema: Mapping[str, Any]) -> Any:
-    """Return a value of a parameter."""
     by_type = {"integer": schema.get("maximum", 3), "boolean": True}
     at = NOW if schema.get("format") == "date-time" else f"a={name}"
     return schema["enum"][0] if "enum" in schema else by_type.get(schema["type"], at)

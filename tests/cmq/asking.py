@@ -98,7 +98,6 @@ class Asking:
         return self.serve(event_of(self.signed({"Action": action, **named})))
 
     def pair(self, action: str, **parameters: str) -> tuple[int, int]:
-        """Code and module code of an answer."""
         return pair_of(self.ask(action, **parameters))
 
     def stored(self) -> dict[Key, Row]:

@@ -29,7 +29,6 @@ class CmqProgram:
         return not self.refused
 
     def ask(self, action: str, **parameters: str) -> dict[str, Any]:
-        """The answer to one signed POST."""
         full = {
             "Action": action,
             "SecretId": self.key.secret_id,

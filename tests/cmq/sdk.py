@@ -25,21 +25,18 @@ def account(url: str, secret_id: str, secret_key: str, folder: Path) -> Any:
 
 
 def topic_meta(**fields: Any) -> Any:
-    """A `TopicMeta` with these fields."""
     from cmq.topic import TopicMeta
 
     return _with(TopicMeta(), fields)
 
 
 def subscription_meta(endpoint: str, protocol: str = "http", **fields: Any) -> Any:
-    """A `SubscriptionMeta` with these fields."""
     from cmq.subscription import SubscriptionMeta
 
     return _with(SubscriptionMeta(), {"Endpoint": endpoint, "Protocal": protocol, **fields})
 
 
 def message(body: str, *tags: str) -> Any:
-    """A `Message`."""
     from cmq.topic import Message
 
     return Message(body, list(tags))

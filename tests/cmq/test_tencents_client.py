@@ -24,7 +24,6 @@ pytestmark = pytest.mark.e2e
 
 
 def cmq_key(stack: RunningStack, *words: str) -> Any:
-    """What the command line answers."""
     ran = CliRunner().invoke(app, ["--json", "cmq-key", *words, "--data", str(stack.folder)])
     assert ran.exit_code == 0, ran.output
     return json.loads(ran.stdout)

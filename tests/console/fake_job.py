@@ -13,7 +13,6 @@ from pathlib import Path
 
 
 def main(reports: Path, words: list[str]) -> int:
-    """Make a page of what was asked."""
     asked = words[words.index("--then") + 1 :]
     topic = asked[asked.index("--topic") + 1] if "--topic" in asked else ""
     print("progress: reading what was archived", file=sys.stderr, flush=True)

@@ -79,7 +79,6 @@ def others(scene: Scene) -> Mapping[str, str]:
 
 
 def worst_pages(day: WorstDay, widest: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the pages of the worst day, and those of the widest data."""
     first = f"/topics/{FIRST}"
     return {
         "overview": "/",

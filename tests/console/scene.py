@@ -80,7 +80,6 @@ def talk(api: Client) -> None:
 
 
 def _states(api: Client) -> dict[str, tuple[str, int]]:
-    """Return the lanes that are not active, with their backlogs."""
     listed = [(lane.topic, lane.subscription) for lane in api.list_lanes()]
     lanes = {name: api.get_subscription(topic, name).lane for topic, name in listed}
     return {name: (lane.state, lane.backlog) for name, lane in lanes.items() if lane is not None}

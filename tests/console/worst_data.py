@@ -41,7 +41,6 @@ def properties(dice: random.Random) -> dict[str, str]:
 
 
 def widest_message(seed: int) -> NewMessage:
-    """Return a message that is as wide as one may be."""
     dice = random.Random(seed)
     return NewMessage(
         HOSTILE + text(dice, 4_000),

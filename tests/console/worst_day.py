@@ -85,7 +85,6 @@ class Endpoints:
 
 
 def subscription(name: str, place: int, at: Endpoints) -> NamedSubscription:
-    """Return one subscription of an ordinary topic as the API takes it."""
     trouble = next((what for what, (who, where) in TROUBLES.items() if who == name and place in where), None)
     match trouble:
         case "host down":
@@ -160,7 +159,6 @@ def _publish(api: Client, topic: str) -> Sequence[str]:
 
 
 def main() -> int:
-    """Play it, say where to look, and wait."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", help="a stack that runs; without it one is started")
     parser.add_argument("--port", default="0", help="port of the stack that is started")

@@ -279,7 +279,6 @@ class Experiment:
         )
 
     def count(self) -> Outcome:
-        """Compare what was acknowledged with what was received."""
         outcome = Outcome(len(self.sent), self.refusals, dict(self.kills), latest_s=self.latest_s())
         outcome.forgotten = self.forgotten
         wanted = {each.message_id: each for each in self.sent}
@@ -303,7 +302,6 @@ class Experiment:
         return outcome
 
     def audit(self) -> int:
-        """Return how many violations the audit of the archive finds."""
         if not wait_until(lambda: self.stack.has_archived(TOPIC, len(self.sent)), SETTLE_S):
             raise TimeoutError("the archive was not told of everything")
         command = [sys.executable, "-m", "tagcast_cli.app", "--json", "audit", "--no-open", "--data", str(self.folder)]
@@ -329,7 +327,6 @@ class Outcome:
     violations: int | None = None
 
     def table(self, took_s: float) -> Table:
-        """Return the outcome as people read it."""
         table = Table(title=f"{sum(self.kills.values())} processes killed", title_justify="left", show_header=False)
         told = " ".join(f"{name} {number}" for name, number in sorted(self.kills.items()))
         rows = (
@@ -355,7 +352,6 @@ class Outcome:
 def run(
     what: str, seconds: float, seed: int, folder: Path, *, letters: bool = False, audit: bool = False
 ) -> tuple[Outcome, float]:
-    """Publish and kill for so many seconds, let everything settle, count."""
     experiment = Experiment(folder, random.Random(seed), letters)
     with ExitStack() as ends:
         ends.enter_context(experiment.receiver.listening())

@@ -22,7 +22,6 @@ TOPIC = "archived"
 
 @pytest.fixture
 def pushes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """An endpoint, and what it was sent."""
     received: list[dict[str, Any]] = []
 
     class Serving(Handler):

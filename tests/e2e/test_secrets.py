@@ -73,7 +73,6 @@ def found_in(content: bytes, secrets: tuple[str, ...]) -> list[str]:
 
 
 def kept(folder: Path) -> dict[str, bytes]:
-    """Every file of the stack's folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

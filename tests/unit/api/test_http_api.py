@@ -41,8 +41,6 @@ class Client:
 
 
 class Reply:
-    """One answer."""
-
     def __init__(self, answer: dict[str, Any]) -> None:
         self.status: int = answer["statusCode"]
         self.headers: dict[str, str] = answer["headers"]

@@ -286,7 +286,6 @@ OTHERS_OF_CMQ = {
 
 
 def of(*modules: ModuleType) -> dict[str, float]:
-    """Return the limits that modules hold, by name."""
     named = ("_MAX", "_MIN", "_MAX_S")
     return {name: value for each in modules for name, value in vars(each).items() if name.endswith(named)}
 

@@ -33,7 +33,6 @@ DESCRIBED = {
 
 
 def faults(value: Any, schema: Any) -> list[str]:
-    """Return what is wrong with a value by a schema of the document."""
     whole = {"$defs": DOCUMENT["components"]["schemas"], **schema}
     text = json.dumps(whole).replace("#/components/schemas/", "#/$defs/")
     return [error.message for error in Draft202012Validator(json.loads(text)).iter_errors(value)]

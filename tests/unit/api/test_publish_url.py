@@ -28,7 +28,6 @@ def fakes() -> FakeWorld:
 
 
 def asked(fakes: FakeWorld, method: str = "POST", path: str = EVENT["rawPath"], **event: Any) -> dict[str, Any]:
-    """What the function answers to a request at its URL."""
     context = EVENT["requestContext"] | {"http": EVENT["requestContext"]["http"] | {"method": method, "path": path}}
     return publish.handle(EVENT | {"rawPath": path, "requestContext": context, **event}, fakes.world)
 

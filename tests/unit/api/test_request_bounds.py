@@ -171,7 +171,6 @@ def pointers(each: List, answer: dict[str, Any]) -> list[str]:
 
 
 def timed(request: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], float]:
-    """Return the answer to a request, and the seconds of CPU that it takes."""
     began = time.process_time()
     answer = request()
     return answer, time.process_time() - began

@@ -19,7 +19,6 @@ STACK = ("--stack", "mine")
 
 @pytest.fixture
 def secrets() -> Iterator[Any]:
-    """Secrets Manager of an account."""
     with mock_aws():
         yield boto3.client("secretsmanager", region_name="us-east-1")
 

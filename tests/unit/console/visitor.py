@@ -25,8 +25,6 @@ API = "http://api.test"
 
 @dataclass(frozen=True)
 class Seen:
-    """What was answered."""
-
     status: int
     text: str
     headers: Mapping[str, str]
@@ -48,7 +46,6 @@ class Seen:
 
 
 def faking_jobs(reports: Path) -> JobProgram:
-    """Return the program that stands for Spark."""
     return JobProgram((sys.executable, str(Path(__file__).parents[2] / "console/fake_job.py"), str(reports)))
 
 

@@ -24,7 +24,6 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer what was asked."""
     body = await read_body(receive) or b""
     if scope["method"] == "HEAD":
         await answer(send, 200, [(b"content-length", b"12345")], b"")
@@ -35,8 +34,6 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def asked(method: str, path: str, **how: Any) -> tuple[int, dict[str, str], bytes]:
-    """What a server of `echo` answers."""
-
     async def ask() -> tuple[int, dict[str, str], bytes]:
         runner = web.ServerRunner(asgi_server(echo))
         await runner.setup()
@@ -74,7 +71,6 @@ def test_the_length_that_head_tells_is_that_of_what_it_leaves_out() -> None:
 
 
 def through(application: Application, target: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    """What an application answers to a call."""
     sent: list[Any] = []
     given = {"x-amz-target": target, **headers}
 

@@ -30,7 +30,6 @@ def line(values: Mapping[str, list[float]], **dimensions: str) -> str:
 
 
 def read(exposition: Exposition) -> dict[tuple[str, ...], float]:
-    """All samples by their names and labels."""
     families = text_string_to_metric_families(exposition.text().decode())
     samples = (sample for family in families for sample in family.samples)
     return {

@@ -37,8 +37,6 @@ COMPACTION = ("compact", "--from", "2026-11-01", "--to", "2026-11-02")
 
 
 class Asking:
-    """A session and its clients."""
-
     def __init__(self, session: JobSession, port: int) -> None:
         self._session = {"port": port, "token": session.token}
         self.said: list[str] = []
@@ -50,8 +48,6 @@ class Asking:
 
 
 def play(story: Callable[[Asking], Awaitable[None]], **bounds: float) -> None:
-    """Play a story against a session that listens."""
-
     async def played() -> None:
         session = JobSession({}, (sys.executable, "-c", SMALL), **bounds)
         try:
