@@ -1,14 +1,26 @@
-"""Which function gets what the engine forgot at its end."""
+"""The sources: at the start open lanes are told of and claims of a killed process released; under load they say so."""
+
+from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tagcast.delivery.lease import Task
+from tagcast.model import LaneState, Strategy
+from tagcast.rows import lane_transitions
+from tagcast.rows.lane import LANES, Lane
 
-from local.sources.sources import Sources
+from local.sources.sources import SAY_AGAIN_S, WAITING_MAX, Overload, Sources, release_lane
 from local.template.translated import SourceSpec
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+TOLD = f"overloaded: {WAITING_MAX + 1} events wait for a worker; the sweep waits for less"
+LANE = Lane("t", "1.0", LaneState.BLOCKED, "7", 1, 3, next_attempt_at=50_000, wake_at=50_000, is_claimed=True)
+"""Nobody works under the claims of lanes after a kill: the next start releases them, and keeps to every schedule."""
 
 
 @pytest.mark.parametrize(("function", "gets_lanes"), [("RelayFunction", True), ("ArchiveFunction", False)])
@@ -27,3 +39,64 @@ def test_open_lanes_are_told_again_to_the_function_that_starts_workflows_alone(
     made = sources._stream_source(spec, parts, parts)
 
     assert (made.first is not None) is gets_lanes
+
+
+def test_each_overload_is_told_at_once_and_again_after_a_minute_however_soon_it_follows() -> None:
+    said: list[str] = []
+    waiting = [WAITING_MAX + 1]
+    overload = Overload(lambda: waiting[0], said.append)
+
+    assert overload.puts_off(0.0)
+    assert overload.puts_off(SAY_AGAIN_S - 1)
+    assert said == [TOLD]
+    assert overload.puts_off(SAY_AGAIN_S)
+    waiting[0] = WAITING_MAX
+    assert not overload.puts_off(SAY_AGAIN_S + 1)
+    assert not overload.puts_off(SAY_AGAIN_S + 2)
+    waiting[0] = WAITING_MAX + 1
+    assert overload.puts_off(SAY_AGAIN_S + 3)
+    assert said == [TOLD, TOLD, "no longer overloaded", TOLD]
+
+
+def test_a_claimed_lane_is_looked_at_at_once() -> None:
+    release = release_lane(LANE, now=10_000, generation="8")
+
+    assert release is not None
+    assert (release.changes["next_attempt_at"], release.changes["wake_at"]) == (10_000, 10_000)
+    assert "is_claimed" in release.remove
+    assert release.expect == {"state": "blocked", "generation": "7", "claim": 3}
+
+
+@pytest.mark.parametrize(
+    "lane", [replace(LANE, state=LaneState.PAUSED), replace(LANE, is_claimed=False, planned_for="1")]
+)
+def test_what_sleeps_or_is_planned_stays(lane: Lane) -> None:
+    assert release_lane(lane, now=10_000, generation="8") is None
+
+
+def test_what_waits_each_for_itself_is_retried() -> None:
+    release = release_lane(replace(LANE, state=LaneState.RETRYING, is_claimed=False), now=10_000, generation="8")
+
+    assert release is not None
+    assert {release.changes[name] for name in ("next_attempt_at", "retry_all_at", "wake_at")} == {10_000}
+    assert release.changes["generation"] == "8"
+
+
+def test_a_worker_of_a_released_lane_attempts_what_was_claimed(fake: FakeWorld) -> None:
+    subscription = fake.subscribe("A", strategy=Strategy.BACKOFF_RETRY)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    [(key, row)] = [(key, row) for key, row in fake.store.rows.items() if key.pk.startswith("LANES#")]
+    _, claim = lane_transitions.claim(LANES.value_of(row), fake.clock.instant + 45_000)
+    fake.store.write(claim)
+    claimed = LANES.value_of(fake.store.rows[key])
+    release = release_lane(claimed, fake.clock.instant, "8")
+    assert release is not None
+    fake.store.write(release)
+    fake.pusher.behaviours["A"] = lambda push: OK
+    before = len(fake.pusher.pushes)
+
+    fake.redeliver(Task("test1", subscription.subscription_id, claimed.generation))
+
+    assert len(fake.pusher.pushes) - before == 1
