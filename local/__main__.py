@@ -96,8 +96,7 @@ def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
 
 async def _console(stack: Stack, port: int) -> "ConsoleServer":
     """Serve the console beside a stack."""
-    from local.console.__main__ import desk_for
-    from local.console.server import ConsoleServer
+    from local.console.server import ConsoleServer, desk_for
 
     options = stack.options
     server = ConsoleServer(desk_for(stack.url, options.folder, time_scale=options.time_scale))
@@ -107,7 +106,7 @@ async def _console(stack: Stack, port: int) -> "ConsoleServer":
 
 async def _start(stack: Stack, console_port: int | None) -> None:
     """Start a stack. The console's modules, if needed, load while the engine starts."""
-    loading = [] if console_port is None else [asyncio.to_thread(import_module, "local.console.__main__")]
+    loading = [] if console_port is None else [asyncio.to_thread(import_module, "local.console.server")]
     await asyncio.gather(stack.start(), *loading)
 
 

@@ -1,10 +1,23 @@
-"""The console's HTTP server on a local port."""
+"""The console's HTTP server on a local port, and the program of `tagcast console`."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
+import httpx
 from aiohttp import web
+from botocore.exceptions import BotoCoreError
+from tagcast_cli.session import Session
+from tagcast_client import AsyncClient, BearerToken, Retries
+from tagcast_client.signing import is_aws, region_of
 
 from local.console import (
     acts,
@@ -25,9 +38,11 @@ from local.console import (
     tail,
     topics,
 )
+from local.console.archive_jobs import GlueJobs, JobBoard, LocalJobs, Runner
 from local.console.bulk import BULKS, Bulks
 from local.console.desk import DESK, Desk
 from local.console.guard import guard_request
+from local.console.samples import Charted, CloudWatchMinutes
 from local.front.front import PortInUseError
 
 STATIC = Path(__file__).parent / "static"
@@ -77,3 +92,56 @@ class ConsoleServer:
         await self._desk.stop()
         await self._runner.cleanup()
         await self._desk.api.aclose()
+
+
+def desk_for(
+    url: str,
+    data: Path,
+    auth: httpx.Auth | None = None,
+    time_scale: float = 1.0,
+    jobs: Runner | None = None,
+    metrics: Charted | None = None,
+) -> Desk:
+    """Return a console's desk. A console that uses credentials admits only requests with its key.
+
+    Its credentials are *auth*, or else the token in TAGCAST_TOKEN. By default *jobs* are run by the stack on the folder
+    *data*, and *metrics* are sampled.
+    """
+    token = os.environ.get("TAGCAST_TOKEN")
+    auth = auth or (BearerToken(token) if token else None)
+    api = AsyncClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-console")
+    key = secrets.token_urlsafe(24) if auth else None
+    return Desk(api, data / "reports", JobBoard(jobs or LocalJobs(data)), time_scale, key, metrics=metrics)
+
+
+async def serve(session: Session, port: int, data: Path, stack: str) -> int:
+    """Serve a console of the session's API until a signal comes; return the exit code.
+
+    The jobs and the metrics of the deployment *stack* use the permissions of the session's profile.
+    """
+    url, stopped = session.api.url, asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, stopped.set)
+    jobs: Runner | None = None
+    metrics: Charted | None = None
+    if is_aws(url):
+        import boto3  # It takes half a second, and the console of a local stack does not need it.
+
+        try:
+            own = boto3.Session(profile_name=session.profile, region_name=session.region or region_of(url))
+        except BotoCoreError as fault:
+            print(f"tagcast: {fault}", file=sys.stderr)
+            return 1
+        client = cast("Callable[[str], Any]", own.client)
+        jobs, metrics = GlueJobs(stack, url, data / "reports", client), CloudWatchMinutes(stack, client)
+    async with contextlib.AsyncExitStack() as ends:
+        server = ConsoleServer(desk_for(url, data, session.api.auth, jobs=jobs, metrics=metrics))
+        ends.push_async_callback(server.stop)
+        try:
+            await server.start(port)
+        except PortInUseError:
+            print(f"tagcast: port {port} of 127.0.0.1 is in use: choose another with --port", file=sys.stderr)
+            return 1
+        print(f"The console of {url} is at {server.url}\nPress Ctrl-C to stop it.", flush=True)
+        await stopped.wait()
+    return 0

@@ -13,10 +13,12 @@ import pytest
 from boto3.exceptions import Boto3Error, RetriesExceededError
 from botocore.exceptions import ClientError
 from tagcast_cli import job_run
+from tagcast_cli.app import app
 from tagcast_cli.job_run import Days, JobError, Result
+from typer.testing import CliRunner
 
 from glue_jobs.io.arguments import Window
-from local.console import __main__ as console
+from local.console import server
 from local.console.archive_jobs import GlueJobs, JobOrder
 from tests.unit.console.visitor import Seen, Visitor
 
@@ -249,14 +251,14 @@ def test_no_job_reads_the_archive_of_another_stack(tmp_path: Path) -> None:
 
 
 def test_the_console_writes_files_for_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def write(asked: object) -> int:
+    async def write(*asked: object) -> int:
         (tmp_path / "report.html").write_text("a message")
         return 0
 
-    monkeypatch.setattr(console, "run", write)
+    monkeypatch.setattr(server, "serve", write)
     before = os.umask(0o022)
     try:
-        assert console.main([]) == 0
+        assert CliRunner().invoke(app, ["console"]).exit_code == 0
     finally:
         os.umask(before)
     assert (tmp_path / "report.html").stat().st_mode & 0o777 == 0o600

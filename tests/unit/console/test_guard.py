@@ -8,8 +8,8 @@ import httpx
 import pytest
 from tagcast_client import BearerToken
 
-from local.console.__main__ import desk_for
 from local.console.guard import POLICY
+from local.console.server import desk_for
 from tests.clients.in_memory_api import refused, status
 from tests.unit.console.visitor import Visitor
 
