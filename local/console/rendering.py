@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -49,35 +48,24 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "moment": moment,
-        "duration": readable_duration,
-        "span": span,
-        "filter_text": filter_text,
-        "pairs_text": pairs_text,
-        "query_text": urlencode,
-        "short": short,
-        "slug": slug,
-        "outcome": outcome_text,
-        "size": size,
-        "rate": rate,
-        "usd": usd,
-        "word": word,
-    }
-    made.globals |= {
-        "path": path_of,
-        "lane_path": lane_path,
-        "message_path": message_path,
-        "expires_soon": expires_soon,
-        "is_awake": is_awake,
-        "next_attempt": next_attempt,
-        "places": PLACES,
-        "counted": count_noun,
-        "word": word,
-        "kinds": KINDS,
-        "dialects": DIALECTS,
-        "scopes": SCOPES,
-    }
+    filters = (
+        moment,
+        readable_duration,
+        span,
+        filter_text,
+        pairs_text,
+        short,
+        slug,
+        outcome_text,
+        size,
+        rate,
+        usd,
+        word,
+    )
+    made.filters |= {each.__name__: each for each in filters}
+    functions = (path_of, lane_path, message_path, expires_soon, is_awake, next_attempt, count_noun, word)
+    made.globals |= {each.__name__: each for each in functions}
+    made.globals |= {"places": PLACES, "kinds": KINDS, "dialects": DIALECTS, "scopes": SCOPES}
     return made
 
 
