@@ -16,7 +16,7 @@ from tagcast_cli import lane_acts
 from tagcast_cli.screen import count_noun
 from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastError
 from tagcast_client.models import UrgentLane
-from tagcast_client.settings import NamedHead, NamedLane
+from tagcast_client.settings import NamedLane
 
 from local.console.attention import NO_ATTEMPT, NO_HOST, Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
@@ -97,17 +97,12 @@ class Bulk:
         if self.act == "skip" and self.messages:
             return "" if await self._skipped(api, lane) else "its head is another message, or the messages ended"
         named: NamedLane = {"topic": lane[0], "subscription": lane[1]}
-        match self.act:
-            case "retry":
-                acted = await api.retry_lanes(lanes=[named])
-            case "pause":
-                acted = await api.pause_lanes(lanes=[named])
-            case "resume":
-                acted = await api.resume_lanes(lanes=[named])
-            case _:
-                head: NamedHead = {**named, "message_id": self.heads[lane]}
-                acted = await api.skip_lanes(self.reason, lanes=[head])
-                self.skipped += acted.changed
+        if self.act == "skip":
+            acted = await api.skip_lanes(self.reason, lanes=[{**named, "message_id": self.heads[lane]}])
+            self.skipped += acted.changed
+        else:
+            acts = {"retry": api.retry_lanes, "pause": api.pause_lanes, "resume": api.resume_lanes}
+            acted = await acts[self.act](lanes=[named])
         error = acted.lanes[0].error or {}
         return str(error.get("detail") or error.get("title") or "")
 

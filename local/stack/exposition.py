@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -83,27 +84,20 @@ class Exposition:
 
     def _add(self, metric: str, labels: Mapping[str, str], values: Sequence[float]) -> None:
         kind = describe_metric(metric, tuple(labels))
-        match self._family(metric, kind, tuple(labels)):
+        family = self._family(metric, kind, tuple(labels))
+        match family.labels(**labels) if labels else family:
             case Histogram() as histogram:
                 for value in values:
-                    (histogram.labels(**labels) if labels else histogram).observe(_in_base_units(metric, value))
+                    histogram.observe(_in_base_units(metric, value))
             case Gauge() as gauge:
-                (gauge.labels(**labels) if labels else gauge).set(values[-1])
+                gauge.set(values[-1])
             case Counter() as counter:
-                (counter.labels(**labels) if labels else counter).inc(sum(values))
+                counter.inc(sum(values))
 
     def _family(self, metric: str, kind: Described, labels: tuple[str, ...]) -> Counter | Gauge | Histogram:
         if kind.name not in self._families:
-            what = f"{metric} of docs/metrics.md"
-            if kind.buckets:
-                made: Counter | Gauge | Histogram = Histogram(
-                    kind.name, what, labels, registry=self._registry, buckets=kind.buckets
-                )
-            elif kind.is_level:
-                made = Gauge(kind.name, what, labels, registry=self._registry)
-            else:
-                made = Counter(kind.name, what, labels, registry=self._registry)
-            self._families[kind.name] = made
+            make = partial(Histogram, buckets=kind.buckets) if kind.buckets else Gauge if kind.is_level else Counter
+            self._families[kind.name] = make(kind.name, f"{metric} of docs/metrics.md", labels, registry=self._registry)
         return self._families[kind.name]
 
     def _forget_levels(self) -> None:

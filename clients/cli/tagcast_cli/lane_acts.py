@@ -101,14 +101,10 @@ class Act:
             return ActedLanes(len(failed), 0, 0, 0, len(failed), failed, None)
 
     def _request(self, api: Client, **asked: Any) -> ActedLanes:
-        match self.verb:
-            case "retry":
-                return api.retry_lanes(**asked)
-            case "pause":
-                return api.pause_lanes(**asked)
-            case "resume":
-                return api.resume_lanes(**asked)
-        return api.skip_lanes(str(self.reason), **asked)
+        if self.verb == "skip":
+            return api.skip_lanes(str(self.reason), **asked)
+        acts = {"retry": api.retry_lanes, "pause": api.pause_lanes, "resume": api.resume_lanes}
+        return acts[self.verb](**asked)
 
 
 @dataclass
