@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from local.rules.statements import UpdateStatement, read
+from local.engine.statements import UpdateStatement, read
 from tests.aws import limits
 from tests.aws.attributes import invalid
 from tests.aws.calls import Call

@@ -34,7 +34,7 @@ from moto import mock_aws
 from tagcast_aws.runtime.aws_clients import with_plain_rows
 
 from local.engine.engine import free_port
-from local.rules.statements import read
+from local.engine.statements import read
 from tests.aws.stack import ACCOUNT, REGION
 from tests.second_opinion.lambdas import LambdaApi
 from tests.second_opinion.model_check import Recorder
