@@ -5,7 +5,7 @@ Some private names of ministack are used. `tests/unit/local/test_engine_seam.py`
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
 `firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`.
-The modules also replace `json` of the services and `os` of S3. `quicker_tables`, `statements`, `kept`, `kept_tables`
+The modules also replace `json` of the services and `os` of S3. `quicker`, `statements`, `kept`, `kept_tables`
 and `kept_queues` use further private names of tables and queues.
 """
 
@@ -23,14 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.engine import (
-    kept_objects,
-    last_words,
-    queues,
-    quicker_json,
-    quicker_tables,
-    statements,
-)
+from local.engine import kept_objects, last_words, queues, quicker, statements
 from local.engine.asgi import Application
 from local.engine.aws_request import Call
 from local.engine.callers import FIREHOSE, STATES
@@ -221,8 +214,8 @@ def run(folder: Path) -> None:
     app._load_persisted_state = kept.load_services
     kept_objects.install(s3)
     queues.install(sqs)
-    quicker_json.install(responses, dynamodb, dynamodb_streams, sqs, firehose)
-    quicker_tables.install(dynamodb)
+    quicker.install_json(responses, dynamodb, dynamodb_streams, sqs, firehose)
+    quicker.install_tables(dynamodb)
     statements.install(dynamodb)
 
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])

@@ -17,10 +17,11 @@ from ministack.core import persistence, responses
 from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
 
-from local.engine import queues, quicker_json, quicker_tables
+from local.engine import queues
 from local.engine.engine_process import forget_records
 from local.engine.kept_queues import HELD, KEPT
 from local.engine.kept_tables import BESIDE_TABLES
+from local.engine.quicker import OF_A_TEXT, RANGE, QuickerJson, install_tables
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Need
 
@@ -147,20 +148,20 @@ def test_the_engine_uses_nothing_of_json_that_is_not_exchanged() -> None:
         assert module.json is json
         used = set(re.findall(r"(?<![\w.])json\.([A-Za-z]\w*)", inspect.getsource(module)))
         assert used
-        assert used <= set(vars(quicker_json.QuickerJson))
+        assert used <= set(vars(QuickerJson))
 
 
 @pytest.mark.parametrize("value", [{"a": [1, 0.5, None, "é😀\n"]}, {1: "x"}, 1 << 70, "\ud800", {"b": b"x", "a": ()}])
 def test_json_is_written_and_read_as_by_python(value: object) -> None:
-    text = quicker_json.QuickerJson.dumps(value, default=str, separators=(",", ":"))
+    text = QuickerJson.dumps(value, default=str, separators=(",", ":"))
     assert json.loads(text) == json.loads(json.dumps(value, default=str))
     for told in (text, text.encode("utf-8")):
-        assert quicker_json.QuickerJson.loads(told) == json.loads(text)
+        assert QuickerJson.loads(told) == json.loads(text)
 
 
 def test_what_is_no_json_is_refused_as_by_python() -> None:
     with pytest.raises(json.JSONDecodeError, match="Expecting property name"):
-        quicker_json.QuickerJson.loads(b"{x")
+        QuickerJson.loads(b"{x")
 
 
 def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None:
@@ -236,11 +237,11 @@ def quicker() -> ModuleType:
     """The engine's service of tables, made quicker without touching the real one."""
     made = ModuleType("made")
     vars(made).update(vars(dynamodb))
-    quicker_tables.install(made)
+    install_tables(made)
     return made
 
 
-@pytest.mark.parametrize("name", quicker_tables.OF_A_TEXT)
+@pytest.mark.parametrize("name", OF_A_TEXT)
 def test_what_is_remembered_of_a_text_is_what_the_engine_finds(quicker: ModuleType, name: str) -> None:
     for each in (*TEXTS, *TEXTS, *NO_TEXTS):
         assert getattr(quicker, name)(each) == getattr(dynamodb, name)(each)
@@ -278,7 +279,7 @@ def test_a_query_that_reads_only_its_page_answers_as_the_engine_does(quicker: Mo
         ("p", "big", "none"), ("\x00", "07", "5"), ("\x7f", "1", "08"), (None, 1, 3, 100), (None, "07", "39"), ({}, FEW)
     ):
         values = {":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high}}
-        request: dict[str, Any] = {"TableName": "rows", "KeyConditionExpression": quicker_tables.RANGE, **selection}
+        request: dict[str, Any] = {"TableName": "rows", "KeyConditionExpression": RANGE, **selection}
         request["ExpressionAttributeValues"] = values | ({":n": {"S": "7"}} if selection else {})
         if limit is not None:
             request["Limit"] = limit

@@ -1,4 +1,6 @@
-"""Speeds up the engine's tables: fewer copies, cached parsing, and queries that read only their page.
+"""Speeds up the engine: orjson, and in tables fewer copies, cached parsing, and queries that read only their page.
+
+JSON was half of a call's time.
 
 The engine copies an item for each read, by the general `deepcopy`. It parses numbers and expressions several times per
 call, although the service has few expressions. For each query it sorts the whole partition, and evaluates the condition
@@ -6,11 +8,14 @@ row by row.
 """
 
 import copy
+import json
 from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from local.functions.quick_json import decode, encode
 
 REMEMBERED = 5_000
 """The most cached texts of each kind: enough for the last hundreds of messages."""
@@ -22,7 +27,7 @@ PAGE_BYTES_MAX = 1024 * 1024
 ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
 
-def install(tables: ModuleType) -> None:
+def install_tables(tables: ModuleType) -> None:
     """Make the engine's table service cache parsed texts, and copy JSON quickly."""
     for name in OF_A_TEXT:
         setattr(tables, name, of_a_text(getattr(tables, name)))
@@ -107,3 +112,37 @@ def deep_copy(value: Any) -> Any:
     if kind is defaultdict:
         return defaultdict(value.default_factory, {name: deep_copy(each) for name, each in value.items()})
     return copy.deepcopy(value)
+
+
+FORM_ONLY = frozenset(("ensure_ascii", "separators"))
+"""Options that only affect the form of the JSON, which no client depends on."""
+
+
+def install_json(*modules: ModuleType) -> None:
+    """Replace `json` by :class:`QuickerJson` in *modules*, which belong to the engine."""
+    for module in modules:
+        module.json = QuickerJson  # type: ignore[attr-defined]
+
+
+class QuickerJson:
+    """The part of Python's json module that the engine uses."""
+
+    JSONDecodeError = json.JSONDecodeError
+    JSONDecoder = json.JSONDecoder
+    dump = staticmethod(json.dump)
+
+    @staticmethod
+    def dumps(value: Any, *, default: Callable[[Any], Any] | None = None, **how: Any) -> str:
+        """Return a value as JSON without spaces. With other options than :data:`FORM_ONLY`, use Python's module.
+
+        >>> QuickerJson.dumps({"a": [1, "é"]}, ensure_ascii=False), QuickerJson.dumps({"b": 1, "a": 2}, sort_keys=True)
+        ('{"a":[1,"é"]}', '{"a": 2, "b": 1}')
+        """
+        if how.keys() <= FORM_ONLY:
+            return encode(value, default).decode()
+        return json.dumps(value, default=default, **how)
+
+    @staticmethod
+    def loads(text: bytes | bytearray | str, **how: Any) -> Any:
+        """Return the value of a JSON text."""
+        return json.loads(text, **how) if how else decode(text)
