@@ -136,22 +136,18 @@ class Engine:
 
     def show(self, queue_arn: str) -> None:
         """Make the received messages of a queue visible again, because the process that received them is dead."""
-        with self._asked(SHOW_PATH, START_S, json.dumps(queue_arn).encode()):
-            pass
+        self._tell(SHOW_PATH, queue_arn)
 
     def expire(self, table: str, attribute: str) -> None:
         """Delete the expired rows of a table: rows whose instant in *attribute* has passed.
 
         The engine's own collector writes no stream record. AWS takes up to two days, so nothing may depend on the time.
         """
-        with self._asked(EXPIRE_PATH, START_S, json.dumps({"table": table, "attribute": attribute}).encode()):
-            pass
+        self._tell(EXPIRE_PATH, {"table": table, "attribute": attribute})
 
     def permit(self, roles: Mapping[str, Role]) -> None:
         """Replace the active roles. The keys of *roles* are access keys, or the services that assume a role."""
-        body = json.dumps({caller: role_as_json(role) for caller, role in roles.items()}).encode()
-        with self._asked(ROLES_PATH, START_S, body):
-            pass
+        self._tell(ROLES_PATH, {caller: role_as_json(role) for caller, role in roles.items()})
 
     def stop(self) -> None:
         """Ask the engine to save its state and end; kill it after a while."""
@@ -193,6 +189,9 @@ class Engine:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
+
+    def _tell(self, path: str, what: Any) -> None:
+        self._asked(path, START_S, json.dumps(what).encode()).close()
 
     def _asked(self, path: str, within_s: float, body: bytes | None = None) -> Any:
         """Return the response of the engine itself, not of an AWS service."""

@@ -54,7 +54,6 @@ class Front:
         invoke: AsyncInvoke,
         may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True,
         authorize: Authorize = anybody,
-        api_id: str = "local",
         metrics: Callable[[], bytes] = bytes,
         host: str = "",
         folder: str = "",
@@ -65,7 +64,6 @@ class Front:
         self._invoke = invoke
         self._may_invoke = may_invoke
         self._authorize = authorize
-        self._api_id = api_id
         self._metrics = metrics
         self._host = host
         self._folder = folder
@@ -129,7 +127,7 @@ class Front:
 
     def _event(self, found: RouteMatch, request: HttpRequest, caller: Mapping[str, Any]) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)
-        event = event_of(request, found.key, found.parameters, query, self._api_id)
+        event = event_of(request, found.key, found.parameters, query)
         if caller:
             event["requestContext"]["authorizer"] = caller
         return encode(event)

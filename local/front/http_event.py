@@ -56,7 +56,6 @@ def event_of(
     route_key: str,
     path_parameters: Mapping[str, str],
     query_pairs: Iterable[tuple[str, str]],
-    api_id: str,
 ) -> dict[str, Any]:
     """Return the event in payload format 2.0; missing parts are left out, as on AWS."""
     headers = join_values((name.lower(), value) for name, value in request.headers if name.lower() != "cookie")
@@ -70,9 +69,9 @@ def event_of(
         "headers": headers,
         "requestContext": {
             "accountId": "123456789012",
-            "apiId": api_id,
+            "apiId": "local",
             "domainName": headers.get("host", "localhost"),
-            "domainPrefix": api_id,
+            "domainPrefix": "local",
             "http": {
                 "method": request.method,
                 "path": request.path,

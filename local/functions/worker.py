@@ -31,7 +31,6 @@ RUNTIME = Path(__file__).with_name("runtime.py")
 LINE_MAX = 4 * 1024 * 1024
 MEMORY_CHECK_S = 0.2
 MIB = 1024 * 1024
-STATM_BYTES_MAX = 256
 
 LogSink = Callable[[str, str], None]
 
@@ -66,31 +65,16 @@ def _taken() -> web.Response:
     return web.Response(status=HTTPStatus.ACCEPTED, body=b'{"status": "OK"}', content_type="application/json")
 
 
-class ResidentMemory:
-    """Reads the memory of one process before every event, from a file opened once.
+def resident_bytes(pid: int) -> int:
+    """Return the memory of a process. 0 after its end, and on systems other than Linux.
 
-    >>> ResidentMemory(os.getpid()).bytes >= 0, ResidentMemory(0).bytes
+    >>> resident_bytes(os.getpid()) >= 0, resident_bytes(0)
     (True, 0)
     """
-
-    def __init__(self, pid: int) -> None:
-        self._told = -1
-        with contextlib.suppress(OSError):
-            self._told = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
-
-    @property
-    def bytes(self) -> int:
-        """The current bytes. 0 after the end of the process, and on systems other than Linux."""
-        try:
-            return int(os.pread(self._told, STATM_BYTES_MAX, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, IndexError):
-            return 0
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._told >= 0:
-            os.close(self._told)
-            self._told = -1
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
 
 
 class Worker:
@@ -106,7 +90,6 @@ class Worker:
         self._killed = False
         self._init_error: Invocation | None = None
         self._process: asyncio.subprocess.Process | None = None
-        self._resident: ResidentMemory | None = None
         self._runner: web.ServerRunner | None = None
         self._watching: list[asyncio.Task[None]] = []
 
@@ -135,7 +118,6 @@ class Worker:
             limit=LINE_MAX,
             start_new_session=True,
         )
-        self._resident = ResidentMemory(self._process.pid)
         self._watching = [asyncio.create_task(self._read_lines()), asyncio.create_task(self._watch_exit())]
 
     async def invoke(self, payload: bytes) -> Invocation:
@@ -166,7 +148,7 @@ class Worker:
                 self.kill()
                 limit = f"{self._function.timeout_s:.2f}"
                 return failure("Sandbox.Timedout", f"{event.request_id} Task timed out after {limit} seconds")
-            resident = 0 if self._resident is None else self._resident.bytes
+            resident = 0 if self._process is None else resident_bytes(self._process.pid)
             if resident > self._function.memory_mb * MIB:
                 self.kill()
                 return failure(
@@ -190,8 +172,6 @@ class Worker:
         self._events.put_nowait(None)
         if self._process is not None:
             await self._process.wait()
-        if self._resident is not None:
-            self._resident.close()
         if self._runner is not None:
             await self._runner.cleanup()
         for task in self._watching:

@@ -162,17 +162,17 @@ class _NoManagedPolicies:
         return {}
 
 
-def read_template(path: Path, bucket: str = "code") -> Template:
-    """Translate the SAM template; code is assumed in `bucket`, one key per logical id.
+def read_template(path: Path) -> Template:
+    """Translate the SAM template; code is assumed in the bucket `code`, one key per logical id.
 
     The last translation is cached beside the compiled modules, because it takes longer than the rest of a start.
     """
     source = path.read_text()
-    made_of = f"{version('aws-sam-translator')} {bucket} {source}".encode() + Path(__file__).read_bytes()
+    made_of = f"{version('aws-sam-translator')} {source}".encode() + Path(__file__).read_bytes()
     digest = hashlib.sha256(made_of).hexdigest()
     found = _kept(digest)
     if found is None:
-        found = _translated(source, bucket)
+        found = _translated(source)
         _keep(digest, found)
     translated = found["template"]
     return Template(
@@ -184,7 +184,7 @@ def read_template(path: Path, bucket: str = "code") -> Template:
     )
 
 
-def _translated(source: str, bucket: str) -> dict[str, Any]:
+def _translated(source: str) -> dict[str, Any]:
     """Return the template after the transform, and the folders of code by logical id."""
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     from samtranslator.translator.transform import transform
@@ -196,7 +196,7 @@ def _translated(source: str, bucket: str) -> dict[str, Any]:
         packaged = PACKAGED.get(resource["Type"])
         if packaged:
             folders[logical_id] = resource["Properties"][packaged]
-            resource["Properties"][packaged] = {"Bucket": bucket, "Key": logical_id}
+            resource["Properties"][packaged] = {"Bucket": "code", "Key": logical_id}
     return {"template": transform(template, {}, _NoManagedPolicies()), "folders": folders}
 
 
@@ -210,7 +210,6 @@ def _kept(digest: str) -> dict[str, Any] | None:
 
 
 def _keep(digest: str, translation: Mapping[str, Any]) -> None:
-    """Cache a translation, if possible."""
     with suppress(OSError):
         KEPT.parent.mkdir(exist_ok=True)
         draft = KEPT.with_suffix(f".{os.getpid()}")

@@ -107,7 +107,7 @@ class Deployment:
         content = b"" if body is None else json.dumps(body).encode()
         sent = (("content-type", "application/json"), *(headers or {}).items())
         request = HttpRequest(method, path, query, sent, content)
-        event = event_of(request, found.key, found.parameters, parse_qsl(query), "api")
+        event = event_of(request, found.key, found.parameters, parse_qsl(query))
         answer = response_of(json.dumps(self.functions[found.route.function](event)).encode())
         return answer.status, json.loads(answer.body) if answer.body else None
 

@@ -67,7 +67,7 @@ def with_front(
 def test_a_body_travels_as_text_where_it_says_that_it_is_and_as_base64_otherwise(
     content_type: str, body: bytes, sent: str, is_base64: bool
 ) -> None:
-    event = event_of(HttpRequest("PUT", "/", "", (("Content-Type", content_type),), body), "PUT /", {}, [], "api")
+    event = event_of(HttpRequest("PUT", "/", "", (("Content-Type", content_type),), body), "PUT /", {}, [])
     assert (event["body"], event["isBase64Encoded"]) == (sent, is_base64)
 
 
