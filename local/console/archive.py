@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
@@ -31,18 +31,17 @@ class Report:
     name: str
     made_at: datetime
     size: int
-    title: str = ""
+    title: str
 
 
 def reports_in(folder: Path) -> list[Report]:
     """Return at most :data:`PAGES_SHOWN` HTML reports below a folder, newest first."""
-    found = [(each, each.stat()) for each in folder.rglob("*.html") if each.is_file()]
-    reports = [
-        Report(each.relative_to(folder).as_posix(), datetime.fromtimestamp(told.st_mtime, UTC), told.st_size)
-        for each, told in found
+    found = [(each.stat(), each) for each in folder.rglob("*.html") if each.is_file()]
+    newest = sorted(found, key=lambda each: each[0].st_mtime, reverse=True)[:PAGES_SHOWN]
+    return [
+        Report(page.relative_to(folder).as_posix(), datetime.fromtimestamp(s.st_mtime, UTC), s.st_size, title_of(page))
+        for s, page in newest
     ]
-    newest = sorted(reports, key=lambda report: report.made_at, reverse=True)[:PAGES_SHOWN]
-    return [replace(each, title=title_of(folder / each.name)) for each in newest]
 
 
 def title_of(page: Path) -> str:

@@ -72,11 +72,6 @@ def host_of(lane: UrgentLane) -> str:
     return lane.host or NO_HOST
 
 
-def topic_of(lane: UrgentLane) -> str:
-    """Return the topic of a lane."""
-    return lane.topic
-
-
 def outcome_of(lane: UrgentLane) -> str:
     """Return the last outcome of the head."""
     return (lane.head and lane.head.last_outcome) or NO_ATTEMPT

@@ -19,16 +19,8 @@ from tagcast_client.settings import FILTER_DEFAULTS
 HIDDEN = "…"
 """The text in place of a secret or of a header's value, which no page shows."""
 NO_OPTION = "No option resets this to its default. The form does; for the command, give the value."
-PARTS = {
-    "retry": {
-        "strategy": "--strategy",
-        "max_retries": "--max-retries",
-        "interval_seconds": "--interval",
-        "max_interval_seconds": "--max-interval",
-    },
-    "batch": {"max_messages": "--batch-messages", "max_bytes": "--batch-bytes"},
-}
-"""The settings with parts, and the option of each part."""
+PARTS = ("retry", "batch")
+"""The settings with parts, each with an option of its own."""
 _ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": "--lambda"}
 
 
@@ -62,13 +54,18 @@ def command_of(words: Sequence[str], body: Json, settings: Sequence[Setting]) ->
             options += ["--without", option_of(known[name]).removeprefix("--")]
         elif name in PARTS:
             given = {part: each for part, each in value.items() if each is not None}
-            options += [word for part, each in given.items() for word in (PARTS[name][part], text_of(each))]
+            options += [word for part, each in given.items() for word in (_option_of_part(part), text_of(each))]
             hints += [(f"/{name}/{part}", NO_OPTION) for part in value if part not in given]
         elif name in _OPTIONS:
             options += _OPTIONS[name](value)
         else:
             options += [option_of(known[name])] if value is True else [option_of(known[name]), text_of(value)]
     return Command("" if hints and not options else shlex.join(["tagcast", *words, *options]), tuple(hints))
+
+
+def _option_of_part(name: str) -> str:
+    words = name.replace("max_", "batch_") if name in ("max_messages", "max_bytes") else name.removesuffix("_seconds")
+    return f"--{words.replace('_', '-')}"
 
 
 def text_of(value: object) -> str:

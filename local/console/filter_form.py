@@ -25,12 +25,8 @@ SCOPES = ("body", "properties", "envelope")
 _OF_PATTERNS = ("eventbridge", "sns")
 _TEXT = {"tag_expression": "expression", "sql92": "expression", "function": "function"}
 _LIST = {"tags": "tags", "routing_key": "patterns"}
-_FIELDS = {
-    "tags": {"kind", "tags"},
-    "tag_expression": {"kind", "expression"},
-    "routing_key": {"kind", "patterns"},
-    "sql92": {"kind", "expression", "dialect"},
-    "function": {"kind", "function"},
+_FIELDS = {kind: {"kind", name} for kind, name in (_TEXT | _LIST).items()} | {
+    "sql92": {"kind", "expression", "dialect"}
 }
 """The properties of each filter kind that the form has. A filter with other properties is edited as JSON."""
 

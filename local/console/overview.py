@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from operator import attrgetter
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -17,7 +18,6 @@ from local.console.attention import (
     need_words,
     outcome_of,
     place,
-    topic_of,
 )
 from local.console.bulk import BULKS
 from local.console.desk import desk_of
@@ -41,7 +41,7 @@ async def overview(request: web.Request) -> web.Response:
         part=part,
         backlogs=await desk.backlogs.of(part.items),
         hosts=causes(chosen, host_of),
-        topics_hurt=causes(chosen, topic_of),
+        topics_hurt=causes(chosen, attrgetter("topic")),
         outcomes=causes(chosen, outcome_of),
         groups_shown=GROUPS_SHOWN,
         need_words=need_words,
