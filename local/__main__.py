@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast_cli import OTHERS
@@ -24,9 +23,6 @@ from local.stack.data_folder import FolderInUseError
 from local.stack.stack import TEMPLATE, Stack, StackOptions
 from local.stack.user_functions import FunctionsFileError
 from local.template.parameters import ParameterError
-
-if TYPE_CHECKING:
-    from local.console.server import ConsoleServer
 
 WATCH_S = 0.5
 
@@ -94,22 +90,6 @@ def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
 """
 
 
-async def _console(stack: Stack, port: int) -> "ConsoleServer":
-    """Serve the console beside a stack."""
-    from local.console.server import ConsoleServer, desk_for
-
-    options = stack.options
-    server = ConsoleServer(desk_for(stack.url, options.folder, time_scale=options.time_scale))
-    await server.start(port)
-    return server
-
-
-async def _start(stack: Stack, console_port: int | None) -> None:
-    """Start a stack. The console's modules, if needed, load while the engine starts."""
-    loading = [] if console_port is None else [asyncio.to_thread(import_module, "local.console.server")]
-    await asyncio.gather(stack.start(), *loading)
-
-
 async def run(options: StackOptions, console_port: int | None = None) -> int:
     """Run until a signal comes or the stack breaks, with a console if *console_port* is given. Return the exit code."""
     began = time.monotonic()
@@ -121,11 +101,16 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
     code = 0
     ends = contextlib.AsyncExitStack()
     try:
-        await _start(stack, console_port)
+        # The console's modules load while the engine starts.
+        loading = [] if console_port is None else [asyncio.to_thread(import_module, "local.console.server")]
+        await asyncio.gather(stack.start(), *loading)
         look_seldom()
         console_url = None
         if console_port is not None:
-            console = await _console(stack, console_port)
+            from local.console.server import ConsoleServer, desk_for
+
+            console = ConsoleServer(desk_for(stack.url, options.folder, time_scale=options.time_scale))
+            await console.start(console_port)
             ends.push_async_callback(console.stop)
             console_url = console.url
         print(greeting(stack, time.monotonic() - began, console_url), flush=True)

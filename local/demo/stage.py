@@ -54,18 +54,12 @@ def wait_for(holds: Callable[[], bool], timeout_s: float, every_s: float = 0.1) 
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            return
-        # The stack leads its own process group; on Ctrl-C it ends its children itself.
-        if signal_number == signal.SIGKILL:
-            os.killpg(process.pid, signal_number)
-        else:
-            process.send_signal(signal_number)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            continue
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # The stack leads its own process group.
+        process.wait()
 
 
 @contextmanager

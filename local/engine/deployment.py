@@ -5,7 +5,7 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def deploy(
     }
     if status in NEVER_CREATED:
         cloudformation.delete_stack(StackName=STACK)
-        _await(lambda: _status(cloudformation) in (None, "DELETE_COMPLETE"))
+        cloudformation.get_waiter("stack_delete_complete").wait(StackName=STACK, WaiterConfig={"Delay": 1})
         status = None
     if status is None:
         cloudformation.create_stack(**request)
@@ -78,14 +78,6 @@ def deploy(
         for logical_id, folder in _code_folders(template, functions_root).items()
     }
     return Deployment(outputs, functions)
-
-
-def _await(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEPLOY_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise EngineError("the engine does not come to rest")
-        time.sleep(0.05)
 
 
 def _code_folders(template: Template, functions_root: Path | None) -> dict[str, Path]:

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from botocore.config import Config
 from local.engine.credentials import Credentials, mint
 from local.engine.engine_calls import EngineCalls
 from local.engine.last_words import PIPE, read_last_words
-from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, role_as_json
+from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH
 from local.functions.frames import call_head
 from local.rules.permissions import Role
 
@@ -147,7 +147,7 @@ class Engine:
 
     def permit(self, roles: Mapping[str, Role]) -> None:
         """Replace the active roles. The keys of *roles* are access keys, or the services that assume a role."""
-        self._tell(ROLES_PATH, {caller: role_as_json(role) for caller, role in roles.items()})
+        self._tell(ROLES_PATH, {caller: asdict(role) for caller, role in roles.items()})
 
     def stop(self) -> None:
         """Ask the engine to save its state and end; kill it after a while."""

@@ -5,7 +5,8 @@ The engine's own server is pure Python and takes longer per request than most ca
 
 import asyncio
 import signal
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -102,16 +103,22 @@ def scope_of(head: bytes) -> Scope:
     (b'x-amz-target', b'AmazonSQS.SendMessage')
     """
     authorization, _, target = head.partition(b"\n")
+    headers = [(b"authorization", authorization), (b"x-amz-target", target), (b"content-type", JSON)]
+    return _scope("POST", "/", headers)
+
+
+def _scope(method: str, raw_path: str, headers: list[tuple[bytes, bytes]], client: str = "127.0.0.1") -> Scope:
+    path, _, query = raw_path.partition("?")
     return {
         "type": "http",
         "http_version": "1.1",
         "scheme": "http",
-        "method": "POST",
-        "path": "/",
-        "raw_path": b"/",
-        "query_string": b"",
-        "headers": [(b"authorization", authorization), (b"x-amz-target", target), (b"content-type", JSON)],
-        "client": ("127.0.0.1", 0),
+        "method": method,
+        "path": unquote(path),
+        "raw_path": path.encode("latin-1"),
+        "query_string": query.encode("latin-1"),
+        "headers": headers,
+        "client": (client, 0),
     }
 
 
@@ -144,7 +151,7 @@ async def serve(
     ended = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
-    runner = web.ServerRunner(asgi_server(BrowserGuard(application, port, known_as)), shutdown_timeout=SHUTDOWN_S)
+    runner = web.ServerRunner(asgi_server(guard_browsers(application, port, known_as)), shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
     frames = await listen_to_frames(application, host, frames_port)
     try:
@@ -159,66 +166,36 @@ async def serve(
         life.cancel()
 
 
-class BrowserGuard:
-    """An ASGI application that refuses requests from web pages, and requests for another host name."""
+def guard_browsers(application: Application, port: int, host: str = "") -> Application:
+    """Wrap the application to refuse requests from web pages, and requests for another host name."""
 
-    def __init__(self, application: Application, port: int, host: str = "") -> None:
-        self._application = application
-        self._port = port
-        self._host = host
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or pass it on."""
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
-        refused = why_refused(headers, self._port, self._host)
+        refused = why_refused(headers, port, host)
         if refused or "origin" in headers:  # The engine has no pages of its own.
             text = (refused or "web pages may not call the local stack").encode()
             await answer(send, 403, [(b"content-length", str(len(text)).encode())], text)
             return
-        await self._application(scope, receive, send)
+        await application(scope, receive, send)
+
+    return guarded
 
 
 def asgi_server(application: Application) -> web.Server:
     """Return a server of the application without a body limit, because the engine itself refuses large bodies."""
-    return plain_server(AsgiHandler(application), 0, **ASGI_LIMITS)
+    return plain_server(partial(_answer, application), 0, **ASGI_LIMITS)
 
 
-class AsgiHandler:
-    """Translates an aiohttp request to ASGI, and the response messages back."""
-
-    def __init__(self, application: Application) -> None:
-        self._application = application
-
-    async def __call__(self, request: web.BaseRequest) -> web.Response:
-        """Answer one request."""
-        if request.headers.get("Expect", "").lower() == "100-continue":
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        answer = ResponseCollector()
-        await self._application(_scope(request), receive_body(await request.read(), disconnect), answer.send)
-        return _response(answer)
-
-
-def _response(answer: ResponseCollector) -> web.Response:
-    """Return the complete response; for HEAD the engine's header has the length."""
-    headers: CIMultiDict[str] = CIMultiDict()
-    for name, value in answer.headers:
-        headers.add(name.decode(), value.decode(errors="replace"))
+async def _answer(application: Application, request: web.BaseRequest) -> web.Response:
+    """Answer a request with the whole response of the application; for HEAD the engine's header has the length."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    answer = ResponseCollector()
+    given = [(name.lower(), value) for name, value in request.raw_headers]
+    scope = _scope(request.method, request.raw_path, given, request.remote or "127.0.0.1")
+    await application(scope, receive_body(await request.read(), disconnect), answer.send)
+    headers = CIMultiDict((name.decode(), value.decode(errors="replace")) for name, value in answer.headers)
     return web.Response(status=answer.status, body=answer.body, headers=headers)
-
-
-def _scope(request: web.BaseRequest) -> MutableMapping[str, Any]:
-    raw_path, _, query = request.raw_path.partition("?")
-    return {
-        "type": "http",
-        "http_version": "1.1",
-        "scheme": "http",
-        "method": request.method,
-        "path": unquote(raw_path),
-        "raw_path": raw_path.encode("latin-1"),
-        "query_string": query.encode("latin-1"),
-        "headers": [(name.lower(), value) for name, value in request.raw_headers],
-        "client": (request.remote or "127.0.0.1", 0),
-    }
 
 
 async def _started(application: Application) -> asyncio.Future[None]:

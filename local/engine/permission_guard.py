@@ -64,9 +64,11 @@ class Permissions:
             self._kept = {_mark(json.loads(line)) for line in complete.splitlines()}
 
     def put(self, roles: Mapping[str, Any]) -> None:
-        """Replace the active roles."""
+        """Replace the active roles. Each is the fields of a `Role`, as JSON."""
         self._decided.clear()
-        self.roles = {key: role_from(given) for key, given in roles.items()}
+        self.roles = {
+            key: Role(given["name"], tuple(Grant(**each) for each in given["grants"])) for key, given in roles.items()
+        }
 
     def allowed(self, role: Role, need: Need) -> bool:
         """Return whether the role allows the need. New decisions are stored."""
@@ -108,24 +110,6 @@ class Permissions:
 
 def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
     return (line["role"], line["action"], line["grant"] or f"none: {line['resource']}")
-
-
-def role_as_json(role: Role) -> dict[str, Any]:
-    """Return a role in the JSON sent to the engine's process."""
-    grants = [
-        {"action": g.action, "resource": g.resource, "allows": g.allows, "condition": dict(g.condition)}
-        for g in role.grants
-    ]
-    return {"name": role.name, "grants": grants}
-
-
-def role_from(given: Mapping[str, Any]) -> Role:
-    """Return the role in the JSON of :func:`role_as_json`.
-
-    >>> role_from(role_as_json(Role("R", (Grant("a:B", "*"),)))) == Role("R", (Grant("a:B", "*"),))
-    True
-    """
-    return Role(str(given["name"]), tuple(Grant(**each) for each in given["grants"]))
 
 
 class PermissionGuard:

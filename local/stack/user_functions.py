@@ -1,10 +1,9 @@
 """Subscribers' functions from a Python file, for local filters of the kind `function`."""
 
 import ast
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from botocore.exceptions import ClientError
 from tagcast.filters.function_filter import TIMEOUT_MAX_S
 
 from local.engine.deployment import STACK, empty_archive
@@ -56,7 +55,7 @@ def make_known(engine: Engine, specs: tuple[FunctionSpec, ...]) -> None:
     """Register the functions in the engine, whose Invoke passes their events to the Lambda host."""
     client = engine.client("lambda")
     for spec in specs:
-        if not _is_known(client, spec.name):
+        with suppress(client.exceptions.ResourceConflictException):  # Known since an earlier run.
             client.create_function(
                 FunctionName=spec.name,
                 Runtime=RUNTIME,
@@ -65,13 +64,3 @@ def make_known(engine: Engine, specs: tuple[FunctionSpec, ...]) -> None:
                 Timeout=TIMEOUT_MAX_S,
                 Code={"ZipFile": empty_archive()},
             )
-
-
-def _is_known(client: Any, name: str) -> bool:
-    try:
-        client.get_function_configuration(FunctionName=name)
-    except ClientError as error:
-        if error.response["Error"].get("Code") == "ResourceNotFoundException":
-            return False
-        raise
-    return True

@@ -6,15 +6,15 @@ import asyncio
 import json
 import threading
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from local.engine.engine_process import Running, guard_delivery, guard_task
-from local.engine.http_server import BrowserGuard
-from local.engine.permission_guard import ROLES_PATH, PermissionGuard, Permissions, role_as_json
+from local.engine.http_server import guard_browsers
+from local.engine.permission_guard import ROLES_PATH, PermissionGuard, Permissions
 from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role
 
@@ -97,7 +97,7 @@ class Gate:
 def gate(tmp_path: Path) -> Gate:
     engine = Engine()
     permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
-    permissions.put({"R": role_as_json(READER), "L": role_as_json(LISTER)})
+    permissions.put({"R": asdict(READER), "L": asdict(LISTER)})
     return Gate(PermissionGuard(engine, permissions, OWNER), engine, tmp_path / "uses.jsonl")
 
 
@@ -129,7 +129,7 @@ def test_what_a_role_may_not_do_is_access_denied(gate: Gate, target: str, body: 
 
 
 def test_a_batch_of_messages_needs_what_one_message_needs(gate: Gate) -> None:
-    gate.guard._permissions.put({"R": role_as_json(Role("S", (Grant("sqs:SendMessage", "*"),)))})
+    gate.guard._permissions.put({"R": asdict(Role("S", (Grant("sqs:SendMessage", "*"),)))})
     body = {"QueueUrl": "http://127.0.0.1/123456789012/q"}
     assert gate.call("R", "sqs", "AmazonSQS.SendMessageBatch", body)[0] == 200
     assert gate.call("R", "sqs", "AmazonSQS.DeleteMessageBatch", body)[0] == 403
@@ -150,7 +150,7 @@ def test_the_owner_of_the_account_may_do_everything(gate: Gate) -> None:
     ],
 )
 def test_a_key_that_the_stack_did_not_issue_is_refused(gate: Gate, key: str, service: str, code: bytes) -> None:
-    gate.guard._permissions.put({"states.amazonaws.com": role_as_json(Role("W", (Grant("*", "*"),)))})
+    gate.guard._permissions.put({"states.amazonaws.com": asdict(Role("W", (Grant("*", "*"),)))})
     status, answer = gate.call(key, service, "", {})
     assert (status, code in answer) == (403, True)
     assert gate.engine.bodies == []
@@ -158,7 +158,7 @@ def test_a_key_that_the_stack_did_not_issue_is_refused(gate: Gate, key: str, ser
 
 @pytest.mark.parametrize(("key", "status"), [("R", 403), ("L", 200), (OWNER, 200), ("local", 403)])
 def test_a_presigned_address_may_do_what_its_signer_may(gate: Gate, key: str, status: int) -> None:
-    gate.guard._permissions.put({"R": role_as_json(Role("None", ())), "L": role_as_json(LISTER)})
+    gate.guard._permissions.put({"R": asdict(Role("None", ())), "L": asdict(LISTER)})
     query = f"X-Amz-Credential={key}%2F20260101%2Fus-east-1%2Fs3%2Faws4_request".encode()
     assert gate.send([], b"", "/b/k", "GET", query)[0] == status
 
@@ -206,13 +206,13 @@ def test_a_caller_that_goes_away_in_the_middle_is_neither_answered_nor_judged(ga
 )
 def test_pages_in_a_browser_may_not_call_the_engine(gate: Gate, header: tuple[bytes, bytes], status: int) -> None:
     headers = [(b"host", b"localhost:4566"), (b"authorization", credential(OWNER, "sqs")), header]
-    open_to_browsers = Gate(BrowserGuard(gate.guard, 4566, "tagcast.test"), gate.engine, gate.uses)
+    open_to_browsers = Gate(guard_browsers(gate.guard, 4566, "tagcast.test"), gate.engine, gate.uses)
     assert open_to_browsers.send(headers, b"{}", "/", "POST")[0] == status
     assert bool(gate.engine.bodies) == (status == 200)
 
 
 def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
-    body = json.dumps({"R": role_as_json(Role(READER.name, (Grant("*", "*"),)))}).encode()
+    body = json.dumps({"R": asdict(Role(READER.name, (Grant("*", "*"),)))}).encode()
     assert gate.send([], body, ROLES_PATH, "POST")[0] == 403
     assert gate.call("R", "engine", "", json.loads(body), ROLES_PATH)[0] == 400
     assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 400
@@ -255,7 +255,7 @@ def test_the_workflow_invokes_what_its_role_may_and_nothing_else(tmp_path: Path)
     function = "arn:aws:lambda:us-east-1:123456789012:function:retry"
     permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
     role = Role("W", (Grant("lambda:InvokeFunction", function),))
-    permissions.put({"states.amazonaws.com": role_as_json(role)})
+    permissions.put({"states.amazonaws.com": asdict(role)})
     invoke = guard_task(permissions, lambda name, event: "done", lambda name, cause: RuntimeError(name, cause))
     assert invoke(function, {}) == "done"
     with pytest.raises(RuntimeError, match=r"Lambda.AWSLambdaException"):
@@ -265,7 +265,7 @@ def test_the_workflow_invokes_what_its_role_may_and_nothing_else(tmp_path: Path)
 def test_firehose_writes_where_its_role_may_and_nowhere_else(tmp_path: Path) -> None:
     permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
     role = Role("F", (Grant("s3:PutObject", "arn:aws:s3:::b/raw/*"),))
-    permissions.put({"firehose.amazonaws.com": role_as_json(role)})
+    permissions.put({"firehose.amazonaws.com": asdict(role)})
     put: list[str] = []
     deliver = guard_delivery(permissions, lambda bucket, key, body: put.append(key))
     deliver("b", "raw/1", b"")
