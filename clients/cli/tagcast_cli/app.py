@@ -89,15 +89,13 @@ def tagcast(
 
 def health(ctx: typer.Context) -> None:
     """Show the health and the version of the service."""
-    session = session_of(ctx)
-    session.show(session.api.request("GET", "/health"), fields_table)
+    session_of(ctx).send("GET", "/health", fields_table)
 
 
 def keys(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
     """Show the public keys of a subscription with the signature v1a. A push is valid if one of them verifies it."""
-    session = session_of(ctx)
-    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
-    session.show(answer, lambda shown: "\n".join(shown.get("public_keys", ())))
+    path = path_of("topics", topic, "subscriptions", name)
+    session_of(ctx).send("GET", path, lambda shown: "\n".join(shown.get("public_keys", ())))
 
 
 for panel, groups, commands in (

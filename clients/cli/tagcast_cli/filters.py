@@ -227,6 +227,4 @@ def try_filter(
     message = message_of(
         body_bytes(body), texts, tags=message_tag, routing_key=message_routing_key, property_pairs=property_pairs
     )
-    session = session_of(ctx)
-    asked = {"filter": described, "message": message}
-    session.show(session.api.request("POST", "/filters/test", asked), _verdict)
+    session_of(ctx).send("POST", "/filters/test", _verdict, {"filter": described, "message": message})

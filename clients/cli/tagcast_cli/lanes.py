@@ -284,9 +284,8 @@ def _command(
     done: Callable[[Json], str],
     body: Json | None = None,
 ) -> None:
-    session = session_of(ctx)
-    answer = session.api.request("POST", path_of("topics", topic, "subscriptions", subscription, verb), body)
-    session.show(answer, lambda shown: Group(Text(done(shown)), lane_fields(shown)))
+    path = path_of("topics", topic, "subscriptions", subscription, verb)
+    session_of(ctx).send("POST", path, lambda shown: Group(Text(done(shown)), lane_fields(shown)), body)
 
 
 def pause(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
@@ -308,8 +307,7 @@ def retry(
 ) -> None:
     """Retry the head of the lane now, ahead of its schedule; under INDEPENDENT_RETRY all waiting deliveries."""
     if subscription is None:
-        session = session_of(ctx)
-        session.show(session.api.request("POST", path_of("topics", topic, "retry")), _retried_lanes)
+        session_of(ctx).send("POST", path_of("topics", topic, "retry"), _retried_lanes)
         return
 
     def done(lane: Json) -> str:

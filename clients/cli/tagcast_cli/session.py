@@ -51,7 +51,7 @@ def if_match(help: str) -> Any:
     return typer.Option("--if-match", parser=_read_version, metavar="VERSION", help=help)
 
 
-Renderer = Callable[[Json], RenderableType | None]
+Renderer = Callable[[Json], RenderableType]
 
 
 PRECONDITION_FAILED = 412
@@ -84,15 +84,19 @@ class Session:
         """The console of standard output."""
         return console()
 
-    def show(self, answer: Answer, render: Renderer) -> None:
-        """Print an answer: unchanged with --json, otherwise as *render* formats it."""
-        if self.as_json:
-            if answer.text.strip():
-                typer.echo(visible_json(answer.text.rstrip("\n")))
-            return
-        drawn = render(answer.json)
-        if drawn is not None:
-            self.out.print(drawn)
+    def show(self, answer: Answer, render: Renderer | str) -> None:
+        """Print an answer: unchanged with --json, otherwise as *render* formats it, or the sentence *render*."""
+        if not self.as_json:
+            self.out.print(Text(render) if isinstance(render, str) else render(answer.json))
+        elif answer.text.strip():
+            typer.echo(visible_json(answer.text.rstrip("\n")))
+
+    def send(
+        self, method: str, path: str, render: Renderer | str, body: Json | None = None, if_match: str | None = None
+    ) -> None:
+        """Send a request, and print its answer with `show`."""
+        headers = {"if-match": if_match} if if_match else None
+        self.show(self.api.request(method, path, body, headers=headers), render)
 
     def print_json(self, value: Json) -> None:
         """Print one object as a line of JSON."""
@@ -119,16 +123,7 @@ class Session:
             detail = f"{exists}. Update single settings with {change} …, or replace it as a whole with --replace"
             raise RefusedError(detail, refused) from None
 
-    def show_done(self, answer: Answer, sentence: str) -> None:
-        """Print an answer as one sentence."""
-        self.show(answer, lambda _: Text(sentence))
-
-    def show_list(
-        self,
-        path: str,
-        listing: Listing,
-        page: Page,
-    ) -> list[Json]:
+    def show_list(self, path: str, listing: Listing, page: Page) -> list[Json]:
         """Print one page of a list, or all; return the items. With --json, print a line per page and return none."""
         answers = self.read(path, page)
         if self.as_json:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
-from tagcast_client.operation import Json, path_of
+from tagcast_client.operation import Json, drop_none, path_of
 
 from tagcast_cli.filters import FilterOptions, filter_text, warning_lines
 from tagcast_cli.instant import readable_instant
@@ -78,16 +78,13 @@ def set_shadow(
 
     Without a filter option the shadow matches everything. Setting the same filter again keeps the counts.
     """
-    described = filter.filter()
-    session = session_of(ctx)
-    session.show(session.api.request("PUT", _path(topic, subscription), {"filter": described}), shadow_report)
+    session_of(ctx).send("PUT", _path(topic, subscription), shadow_report, {"filter": filter.filter()})
 
 
 @shadow.command("show")
 def show_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """Show the shadow's counts and samples beside the active filter."""
-    session = session_of(ctx)
-    session.show(session.api.request("GET", _path(topic, subscription)), shadow_report)
+    session_of(ctx).send("GET", _path(topic, subscription), shadow_report)
 
 
 @shadow.command("promote")
@@ -101,15 +98,12 @@ def promote_shadow(
     ] = None,
 ) -> None:
     """Make the shadow the active filter, and end the shadow."""
-    session = session_of(ctx)
-    body: Json = {} if version is None else {"shadow_version": version}
-    answer = session.api.request("POST", _path(topic, subscription, "promote"), body)
-    sentence = f"The shadow of {subscription} is now its filter."
-    session.show(answer, lambda shown: Group(Text(sentence), subscription_fields(shown)))
+    path, sentence = _path(topic, subscription, "promote"), f"The shadow of {subscription} is now its filter."
+    body = drop_none(shadow_version=version)
+    session_of(ctx).send("POST", path, lambda shown: Group(Text(sentence), subscription_fields(shown)), body)
 
 
 @shadow.command("end")
 def end_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """End the shadow; the active filter stays."""
-    session = session_of(ctx)
-    session.show_done(session.api.request("DELETE", _path(topic, subscription)), f"The shadow of {subscription} ended.")
+    session_of(ctx).send("DELETE", _path(topic, subscription), f"The shadow of {subscription} ended.")

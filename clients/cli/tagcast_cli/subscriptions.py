@@ -185,18 +185,14 @@ def subscribe(
     answer = session.put(path, body, f"{name} on {topic} exists", change, replace=replace, if_match=if_match)
     done = "subscribed to" if answer.status == 201 else "replaced on"
 
-    def drawn(shown: Json) -> Group:
-        pending = ", unverified" if "state" in shown else ""
-        return with_note(session, f"{name} {done} {topic}{pending}.", shown)
-
-    session.show(answer, drawn)
+    pending = ", unverified" if "state" in answer.json else ""
+    session.show(answer, lambda shown: with_note(session, f"{name} {done} {topic}{pending}.", shown))
 
 
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
     """Delete a subscription. Its pending deliveries are cancelled."""
-    session = session_of(ctx)
-    answer = session.api.request("DELETE", path_of("topics", topic, "subscriptions", name))
-    session.show_done(answer, f"{name} unsubscribed from {topic}.")
+    path = path_of("topics", topic, "subscriptions", name)
+    session_of(ctx).send("DELETE", path, f"{name} unsubscribed from {topic}.")
 
 
 def list_subscriptions(
@@ -276,9 +272,8 @@ def _summary(topic: str, names: Sequence[str], results: list[Json]) -> Renderabl
 @subscription.command("show")
 def show(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
     """Show a subscription: its endpoint, its filter, its retries, and how its pushes are signed."""
-    session = session_of(ctx)
-    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
-    session.show(answer, lambda shown: with_note(session, f"{name} on {topic}", shown))
+    session, path = session_of(ctx), path_of("topics", topic, "subscriptions", name)
+    session.send("GET", path, lambda shown: with_note(session, f"{name} on {topic}", shown))
 
 
 @subscription.command("update")
@@ -318,8 +313,8 @@ def update(
         except ValueError as fault:
             raise typer.BadParameter(str(fault)) from None
     path = path_of("topics", topic, "subscriptions", name)
-    answer = session.api.request("PATCH", path, changes, headers={"if-match": if_match} if if_match else None)
-    session.show(answer, lambda shown: with_note(session, f"{name} on {topic} was updated.", shown))
+    sentence = f"{name} on {topic} was updated."
+    session.send("PATCH", path, lambda shown: with_note(session, sentence, shown), changes, if_match)
 
 
 @filters.command("set")
@@ -335,15 +330,9 @@ def set_filter(
 
     Without a filter option the subscription receives everything.
     """
-    described = filter.filter()
-    session = session_of(ctx)
-    answer = session.api.request(
-        "PUT",
-        path_of("topics", topic, "subscriptions", name, "filter"),
-        {"filter": described},
-        headers={"if-match": if_match} if if_match else None,
-    )
-    session.show(answer, lambda shown: with_note(session, f"The filter of {name} was replaced.", shown))
+    session, path = session_of(ctx), path_of("topics", topic, "subscriptions", name, "filter")
+    sentence, body = f"The filter of {name} was replaced.", {"filter": filter.filter()}
+    session.send("PUT", path, lambda shown: with_note(session, sentence, shown), body, if_match)
 
 
 def rotate_secret(
@@ -359,22 +348,20 @@ def rotate_secret(
     grace: Annotated[int | None, duration(help="Time in which the old secret also signs; default: 1d.")] = None,
 ) -> None:
     """Rotate the signing secret. A generated secret is shown once."""
-    session = session_of(ctx)
-    path = path_of("topics", topic, "subscriptions", name, "secret", "rotate")
-    answer = session.api.request("POST", path, drop_none(secret=secret, grace_seconds=grace))
-    session.show(answer, lambda shown: Group(Text(f"Secret of {name} rotated."), subscription_fields(shown)))
+    path, sentence = (
+        path_of("topics", topic, "subscriptions", name, "secret", "rotate"),
+        Text(f"Secret of {name} rotated."),
+    )
+    body = drop_none(secret=secret, grace_seconds=grace)
+    session_of(ctx).send("POST", path, lambda shown: Group(sentence, subscription_fields(shown)), body)
 
 
 def verify(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
     """Verify the endpoint of a subscription again. Pushes start after it confirms. Exits 1 if it does not."""
     session = session_of(ctx)
     answer = session.api.request("POST", path_of("topics", topic, "subscriptions", name, "verify"), {})
-
-    def drawn(shown: Json) -> Group:
-        if "state" not in shown:
-            return Group(Text(f"The endpoint of {name} is verified."), subscription_fields(shown))
-        return with_note(session, f"The endpoint of {name} did not confirm.", shown)
-
-    session.show(answer, drawn)
     if "state" in answer.json:
+        session.show(answer, lambda shown: with_note(session, f"The endpoint of {name} did not confirm.", shown))
         raise typer.Exit(1)
+    sentence = Text(f"The endpoint of {name} is verified.")
+    session.show(answer, lambda shown: Group(sentence, subscription_fields(shown)))

@@ -86,10 +86,9 @@ def update(
     changes = remove_settings(without, TOPIC_SETTINGS) | settings
     if not changes:
         raise typer.BadParameter(f"give a setting to update: {', '.join(map(option_of, TOPIC_SETTINGS))} or --without")
-    session = session_of(ctx)
-    headers = {"if-match": if_match} if if_match else None
-    answer = session.api.request("PATCH", path_of("topics", topic), changes, headers=headers)
-    session.show(answer, lambda shown: Group(Text(f"Topic {topic} was updated."), topic_fields(shown)))
+    sentence = Text(f"Topic {topic} was updated.")
+    path = path_of("topics", topic)
+    session_of(ctx).send("PATCH", path, lambda shown: Group(sentence, topic_fields(shown)), changes, if_match)
 
 
 @topics.command("list")
@@ -101,13 +100,10 @@ def list_topics(ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None, ev
 @topics.command("show")
 def show(ctx: typer.Context, topic: TopicName) -> None:
     """Show a topic: its settings, and its numbers of subscriptions and retained messages."""
-    session = session_of(ctx)
-    session.show(session.api.request("GET", path_of("topics", topic)), topic_fields)
+    session_of(ctx).send("GET", path_of("topics", topic), topic_fields)
 
 
 @topics.command("delete")
 def delete(ctx: typer.Context, topic: TopicName) -> None:
     """Delete a topic. It must have no subscriptions."""
-    session = session_of(ctx)
-    answer = session.api.request("DELETE", path_of("topics", topic))
-    session.show_done(answer, f"Topic {topic} deleted.")
+    session_of(ctx).send("DELETE", path_of("topics", topic), f"Topic {topic} deleted.")
