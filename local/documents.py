@@ -100,14 +100,12 @@ def _described() -> Iterator[tuple[str, str, str]]:
 
 
 def _link(named: re.Match[str]) -> str:
-    """Return the link to a document, or to its heading, that a text names."""
     page, heading = named.groups()
     anchor = "#" + heading.lower().replace(" ", "-") if heading else ""
     return f"[{heading or page}]({page}.md{anchor})"
 
 
 def _with_parts(text: str, parts: Mapping[str, str]) -> str:
-    """Return *text* with new contents between the marks of each part."""
     for name, part in parts.items():
         marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
         text, found = marks.subn(lambda marked, part=part: f"{marked[1]}{part}\n{marked[2]}", text)  # type: ignore[misc]

@@ -85,7 +85,6 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
 
 
 def _refusal(subscription: Subscription, act: str) -> str:
-    """Return why an action would do nothing."""
     assert subscription.lane is not None
     if act == "retry" and subscription.lane.state == PENDING:
         return "Unverified: the endpoint has not confirmed yet. A retry has no effect. Verify the endpoint instead."

@@ -34,7 +34,6 @@ def cost_of(topic: str, rates: Rates | None) -> Cost:
 
 
 async def _cost(desk: Desk, topic: str) -> Cost | None:
-    """Return the cost of a topic; None if it was deleted."""
     try:
         return cost_of(topic, rates_of((await desk.api.tail(topic, max_events=0)).counts))
     except NotFoundError:

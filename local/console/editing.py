@@ -116,7 +116,6 @@ async def _said(request: web.Request) -> dict[str, str]:
 
 
 def _version(said: Said, present: int) -> int:
-    """Return the version that the user edited."""
     text = said.get("version", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else present
 

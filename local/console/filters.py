@@ -67,7 +67,6 @@ async def workbench(request: web.Request) -> web.Response:
 
 
 def _fields(message: Message) -> dict[str, str]:
-    """Return a message as fields of the form."""
     pairs = "\n".join(f"{name}={value}" for name, value in message.properties.items())
     text = "" if message.body is None else message.body.decode(errors="replace")
     return {

@@ -146,6 +146,5 @@ def _name(number: int) -> str:
 
 
 def _remedy(path: Path, at: int, later: list[Path]) -> str:
-    """Return the remedy for a file that is valid up to *at*."""
     removal = f" && rm {' '.join(map(str, later))}" if later else ""
     return f"{ANEW}. Or keep what was written before that place: truncate -s {at} {path}{removal}"

@@ -71,7 +71,6 @@ class Places:
         self._grant()
 
     def _grant(self) -> None:
-        """Serve waiting requests as far as there are places."""
         still: deque[tuple[str | None, asyncio.Future[PoolPlace]]] = deque()
         while self._free and self._waiting:
             topic, granted = self._waiting.popleft()

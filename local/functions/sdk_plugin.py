@@ -102,5 +102,4 @@ def _as_base64(value: object) -> str:
 
 @cache
 def _calls(address: str) -> FrameCalls:
-    """Return this process's connection pool, shared by all clients."""
     return FrameCalls(address, TURNS)

@@ -203,7 +203,6 @@ class Sources:
         )
 
     def _invoke(self, function: str, payload: bytes) -> Invocation:
-        """Invoke from an event source's thread."""
         return asyncio.run_coroutine_threadsafe(self.host.invoke(function, payload), self.loop).result()
 
     def _goes_on(self, fault: Exception) -> bool:

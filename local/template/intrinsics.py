@@ -146,7 +146,6 @@ class Resolver:
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
-        """Parameters and pseudo parameters."""
         settings: dict[str, Any] = {
             "AWS::Partition": self.account.partition,
             "AWS::Region": self.account.region,

@@ -201,7 +201,6 @@ def _translated(source: str) -> dict[str, Any]:
 
 
 def _kept(digest: str) -> dict[str, Any] | None:
-    """Return the cached translation if it has this digest, otherwise None."""
     try:
         found = json.loads(KEPT.read_text())
     except (OSError, ValueError):

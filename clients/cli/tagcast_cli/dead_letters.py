@@ -93,7 +93,6 @@ class _Replaying:
 
 
 def _message_of(letter: Pulled) -> NewMessage:
-    """Return the original message of a dead letter."""
     own = {name: value for name, value in letter.properties.items() if not name.startswith(PREFIX)}
     return replace(NewMessage.like(letter, body_fields(letter.body).get("body", letter.body)), properties=own)
 

@@ -211,7 +211,6 @@ class _Progress:
 
 
 def _shown(part: ActedLanes) -> dict[str, Any]:
-    """Return one page of results in the API's form."""
     lanes = [{name: value for name, value in asdict(lane).items() if value is not None} for lane in part.lanes]
     return {**asdict(part), "lanes": lanes}
 

@@ -73,7 +73,6 @@ def smoke(
 
 
 def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> Story:
-    """Return the smoke test of a deployment, with the caller's credentials."""
     own = own_session(session)
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -93,7 +92,6 @@ def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> 
 
 
 def _local_story(session: Session, folder: Path, tell: Callable[[Step], object]) -> Story:
-    """Return the smoke test of the local stack running on *folder*."""
     import boto3
 
     from tagcast_cli.smoke_local import LocalDeployment, OnLocalStack
@@ -123,7 +121,6 @@ def _shown(step: Step) -> Text:
 
 
 def _tell_end(session: Session, story: Story, steps: list[Step], took_s: float) -> None:
-    """Print the results, the failures, and the cost."""
     from local.rules.costs import usd_of_smoke_test
 
     failed = [step.name for step in steps if step.state is State.FAULT]

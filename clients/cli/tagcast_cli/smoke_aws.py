@@ -260,7 +260,6 @@ class OnAws:
         return str(self._call("sqs", "create_queue", QueueName=name, Attributes=asked)["QueueUrl"])
 
     def _taken_from(self, queue: str) -> list[str]:
-        """Return the bodies of the messages in a queue, and delete the messages."""
         bodies: list[str] = []
         while True:
             asked: dict[str, Any] = {"QueueUrl": queue, "MaxNumberOfMessages": 10, "WaitTimeSeconds": 0}
@@ -359,7 +358,6 @@ def receiver_archive() -> bytes:
 
 
 def _policy(resource: str | None, action: str, principal: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return an IAM policy with one statement."""
     statement: dict[str, Any] = {"Effect": "Allow", "Action": action}
     if principal is not None:
         statement["Principal"] = principal

@@ -217,7 +217,6 @@ def _find(
 
 
 def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a subscription with defaults for missing settings."""
     is_ordered, is_group = bool(settings.get("ordered")), settings["endpoint"]["protocol"] == "pull"
     whole = {**_SUBSCRIPTION, "retry": RETRY_IN_ORDER if is_ordered and not is_group else RETRY, **settings}
     whole["retry"] = _whole_retry(whole["retry"])

@@ -101,7 +101,6 @@ class AsyncConnection:
         await self._http.aclose()
 
     async def _send(self, operation: Operation[T]) -> T:
-        """Run an operation, and repeat it if that is safe."""
         tries = Tries(self._retries, self._clock())
         while True:
             outcome = await self._try(operation)
