@@ -6,6 +6,7 @@ import asyncio
 import uuid
 
 from aiohttp import web
+from tagcast_cli.content import as_published
 from tagcast_cli.job_run import JobError
 from tagcast_client import Accepted, ArchivedMessage, NewMessage
 from tagcast_client.models import Message, Subscription
@@ -68,8 +69,7 @@ def _waits(subscription: Subscription) -> str:
 async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
     """Return the message as published, and the source of its body. Without a body, return None and the reason."""
     if found.body is not None:
-        body = _as_published(found.body)
-        return NewMessage.like(found, body), "The body is still retained."
+        return NewMessage.like(found, as_published(found.body)), "The body is still retained."
     try:
         archived = await asyncio.to_thread(desk.jobs.runner.message, found.topic, found.message_id)
     except JobError as fault:
@@ -77,14 +77,6 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
     if archived is None:
         return None, "The body is deleted, and the archive does not have it (yet)."
     return archived, "The body comes from the archive."
-
-
-def _as_published(body: bytes) -> str | bytes:
-    """Return a text body as text, so receivers get it as text."""
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return body
 
 
 async def send(request: web.Request) -> web.Response:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from tagcast_client import BearerToken, Client, ProblemError, Retries, SigV4, UnexpectedAnswerError, UnreachableError
+from tagcast_client.operation import checked_url
 from tagcast_client.signing import is_aws
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -19,27 +18,12 @@ def client_for(url: str, profile: str | None, region: str | None, token: str | N
 
 
 def url_fault(url: str) -> str | None:
-    """Return why *url* is not the address of an API, or None.
-
-    >>> url_fault("http://127.0.0.1:8080"), url_fault("localhost:8080")
-    (None, "'localhost:8080' is not an http:// or https:// address")
-    >>> url_fault("http://[::1")
-    "'http://[::1' is not a valid URL: Invalid IPv6 URL"
-    >>> url_fault("http://a:99999")
-    "'http://a:99999' is not a valid URL: Port out of range 0-65535"
-    """
-    if not url.startswith(("http://", "https://")):
-        return f"{url!r} is not an http:// or https:// address"
+    """Return why *url* is not the address of an API, or None."""
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        checked_url(url)
     except ValueError as fault:
-        return f"{url!r} is not a valid URL: {fault}"
-    if not host:
-        return f"{url!r} has no host name"
-    if any(not "!" <= character <= "~" for character in url):
-        return f"{url!r} is not a valid URL: only printable ASCII characters are allowed"
-    return f"{url!r} must not have a query or a fragment" if parts.query or parts.fragment else None
+        return str(fault)
+    return None
 
 
 def explain_unreachable(fault: UnreachableError) -> str:

@@ -14,7 +14,7 @@ from tagcast_client import Consumer, ConsumerOptions, ConsumeStatus, Filter, Lat
 from tagcast_client.consuming import member_id as new_member_id
 from tagcast_client.instants import instant
 
-from tagcast_cli.content import body_fields
+from tagcast_cli.content import message_of
 from tagcast_cli.filters import FilterOptions
 from tagcast_cli.groups import GroupName
 from tagcast_cli.instant import duration
@@ -45,7 +45,7 @@ def pulled_line(message: Pulled, verdict: str) -> Text:
 
 
 def _pulled_json(message: Pulled) -> dict[str, object]:
-    said = {**{name: value for name, value in asdict(message).items() if name != "body"}, **body_fields(message.body)}
+    said = {**{name: value for name, value in asdict(message).items() if name != "body"}, **message_of(message.body)}
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in said.items()}
 
 

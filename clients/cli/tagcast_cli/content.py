@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from tagcast_client.operation import Json, drop_none
-from tagcast_client.outgoing import MessageAttributes
+from tagcast_client.operation import Json
+from tagcast_client.outgoing import MessageAttributes, NewMessage
 from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
 from tagcast_cli.options import SettingOptions
@@ -61,16 +60,12 @@ def properties_of(pairs: list[str]) -> dict[str, str]:
     return properties
 
 
-def body_fields(body: bytes) -> dict[str, str]:
-    """Return the body in the API's form: as text, or as base64 if it is not UTF-8.
-
-    >>> body_fields(b"hello"), body_fields(bytes([255]))
-    ({'body': 'hello'}, {'body_base64': '/w=='})
-    """
+def as_published(body: bytes) -> str | bytes:
+    """Return a text body as text, so receivers get it as text. Return any other body unchanged."""
     try:
-        return {"body": body.decode()}
+        return body.decode()
     except UnicodeDecodeError:
-        return {"body_base64": base64.b64encode(body).decode()}
+        return body
 
 
 TextAttributes = Annotated[
@@ -98,5 +93,10 @@ def message_of(
     >>> message_of(bytes([255]))
     {'body_base64': '/w=='}
     """
-    message = {**body_fields(body), **drop_none(tags=tags or None, routing_key=routing_key), **(texts or {})}
-    return message | ({"properties": properties_of(property_pairs)} if property_pairs else {})
+    given = {
+        **(texts or {}),
+        "tags": tags,
+        "routing_key": routing_key,
+        "properties": properties_of(property_pairs or []),
+    }
+    return NewMessage.like(given, as_published(body)).as_json()

@@ -11,7 +11,7 @@ from rich.text import Text
 from tagcast_client import Accepted, ArchivedMessage, Client, NewMessage, ProblemError, Pulled
 from tagcast_client.operation import Json
 
-from tagcast_cli.content import body_fields
+from tagcast_cli.content import as_published
 from tagcast_cli.groups import GroupName
 from tagcast_cli.session import TopicName, session_of
 from tagcast_cli.visible import visible_line
@@ -94,7 +94,7 @@ class _Replaying:
 
 def _message_of(letter: Pulled) -> NewMessage:
     own = {name: value for name, value in letter.properties.items() if not name.startswith(PREFIX)}
-    return replace(NewMessage.like(letter, body_fields(letter.body).get("body", letter.body)), properties=own)
+    return replace(NewMessage.like(letter, as_published(letter.body)), properties=own)
 
 
 def _line(said: Json) -> Text:

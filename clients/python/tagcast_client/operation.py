@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tagcast_client.decoding import decode
 from tagcast_client.errors import InvalidError, UnexpectedAnswerError
@@ -16,6 +16,8 @@ from tagcast_client.instants import json_default
 
 T = TypeVar("T")
 IDEMPOTENCY_KEY_MAX = 128
+URL_VARIABLE = "TAGCAST_URL"
+"""The environment variable with the URL of the API, for the command line, too."""
 Json = dict[str, Any]
 """A JSON object."""
 
@@ -79,6 +81,27 @@ class Page(Generic[T]):
 
     items: tuple[T, ...]
     next_cursor: str | None
+
+
+def checked_url(url: str) -> str:
+    """Return the URL of an API without its trailing slash. Raises ValueError for an invalid URL.
+
+    >>> checked_url("http://127.0.0.1:8080/")
+    'http://127.0.0.1:8080'
+    """
+    example = f"for example http://127.0.0.1:8080, or set {URL_VARIABLE}"
+    if not url:
+        raise ValueError(f"the URL of the API is required, {example}")
+    try:
+        parsed = urlsplit(url)
+        host, _ = parsed.hostname, parsed.port
+    except ValueError as fault:
+        raise ValueError(f"{url!r} is not the URL of an API ({fault}), {example}") from fault
+    if parsed.scheme not in ("http", "https") or not host:
+        raise ValueError(f"{url!r} is not the URL of an API: it must begin with http:// or https://, {example}")
+    if any(not "!" <= character <= "~" for character in url) or parsed.query or parsed.fragment:
+        raise ValueError(f"{url!r} is not the URL of an API: it must not have spaces, a query or a fragment, {example}")
+    return url.rstrip("/")
 
 
 def path_of(*segments: str) -> str:

@@ -227,7 +227,7 @@ def test_an_address_is_enough_to_find_the_archive_of_its_stack(
     assert run("archive").exit_code == 0
     assert CliRunner().invoke(app, ["archive", "--url", api.url]).exit_code == 0
     assert [(place.uri, place.reports) for place in played.places] == [("s3://kept", tmp_path / "reports")] * 2
-    assert "is not a valid URL" in CliRunner().invoke(app, ["archive", "--url", "http://[::1"]).output
+    assert "is not the URL of an API" in CliRunner().invoke(app, ["archive", "--url", "http://[::1"]).output
 
 
 def test_a_deployment_that_nobody_knows_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

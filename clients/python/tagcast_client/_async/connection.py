@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cache, partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -27,7 +26,7 @@ from tagcast_client.errors import (
     refusal,
 )
 from tagcast_client.models import Subscription, Topic
-from tagcast_client.operation import Answer, Operation, Page, if_match, reads
+from tagcast_client.operation import URL_VARIABLE, Answer, Operation, Page, checked_url, if_match, reads
 from tagcast_client.retrying import Retries, Tries
 from tagcast_client.signing import SigV4, is_aws
 from tagcast_client.version import API_VERSION, __version__
@@ -36,8 +35,6 @@ T = TypeVar("T")
 Resource = TypeVar("Resource", Topic, Subscription)
 
 logger = logging.getLogger("tagcast_client")
-URL_VARIABLE = "TAGCAST_URL"
-"""The environment variable with the URL of the API, for the command line, too."""
 CONFLICTS_MAX = 5
 """After five conflicts with concurrent changes by other clients, the client gives up."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
@@ -224,24 +221,3 @@ class AsyncPages(Generic[T]):
 def _is_readable(settings: Mapping[str, Any]) -> bool:
     """Return whether a read shows the outcome of these settings: no read shows a generated secret."""
     return settings.get("secret") != GENERATE
-
-
-def checked_url(url: str) -> str:
-    """Return the URL of an API without its trailing slash. Raises ValueError for an invalid URL.
-
-    >>> checked_url("http://127.0.0.1:8080/")
-    'http://127.0.0.1:8080'
-    """
-    example = f"for example http://127.0.0.1:8080, or set {URL_VARIABLE}"
-    if not url:
-        raise ValueError(f"the URL of the API is required, {example}")
-    try:
-        parsed = urlsplit(url)
-        host, _ = parsed.hostname, parsed.port
-    except ValueError as fault:
-        raise ValueError(f"{url!r} is not the URL of an API ({fault}), {example}") from fault
-    if parsed.scheme not in ("http", "https") or not host:
-        raise ValueError(f"{url!r} is not the URL of an API: it must begin with http:// or https://, {example}")
-    if any(not "!" <= character <= "~" for character in url) or parsed.query or parsed.fragment:
-        raise ValueError(f"{url!r} is not the URL of an API: it must not have spaces, a query or a fragment, {example}")
-    return url.rstrip("/")
