@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -53,16 +53,16 @@ class PromiseCheck:
         return self.expected == self.found
 
 
+@dataclass
 class Play:
     """The demo: receivers, requests to the API and checks."""
 
-    def __init__(self, api: Client, out: Console, interval_s: int, suffix: str) -> None:
-        self.api = api
-        self.out = out
-        self.interval_s = interval_s
-        self.suffix = suffix
-        self.checks: list[PromiseCheck] = []
-        self._begun = time.monotonic()
+    api: Client
+    out: Console
+    interval_s: int
+    suffix: str
+    checks: list[PromiseCheck] = field(default_factory=list)
+    _begun: float = field(default_factory=time.monotonic)
 
     def say(self, text: str, style: str = "") -> None:
         """Print a line with the time since the start."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -62,20 +63,20 @@ def changed_by(scope: Scope) -> Collection[str] | None:
     return () if is_object else None
 
 
+@dataclass
 class KeptServices:
     """Stores the *states* of services in a folder. `written` returns the JSON for a service's name and its state."""
 
-    def __init__(self, states: Callable[[], States], folder: Path, written: Callable[[str, Any], str]) -> None:
-        self._states = states
-        self._folder = folder
-        self._written = written
-        self._known: dict[str, str] = {}
-        self._listed: list[str] = []
+    states: Callable[[], States]
+    folder: Path
+    written: Callable[[str, Any], str]
+    _known: dict[str, str] = field(default_factory=dict)
+    _listed: list[str] = field(default_factory=list)
 
     def read(self) -> Iterator[tuple[str, Path, str]]:
         """Return the stored state of each service: its name, its file and the JSON. Raises DamageError."""
-        index = self._folder / INDEX
-        found = sorted(path.stem for path in self._folder.glob("*.json"))
+        index = self.folder / INDEX
+        found = sorted(path.stem for path in self.folder.glob("*.json"))
         if index.exists():
             listed = unframe_line(index.read_bytes())
             if listed is None:
@@ -84,7 +85,7 @@ class KeptServices:
         elif found:
             raise DamageError(index, "it is missing")
         for name in sorted({*found, *self._listed}):
-            path = self._folder / f"{name}.json"
+            path = self.folder / f"{name}.json"
             if not path.exists():
                 raise DamageError(path, "it is missing")
             text = path.read_bytes()
@@ -94,26 +95,26 @@ class KeptServices:
 
     def keep(self, names: Collection[str] | None = None) -> None:
         """Write the changed states of the services *names*. None means all services."""
-        for name, state_of in self._states().items():
+        for name, state_of in self.states().items():
             if names is None or name in names:
                 self._keep(name, state_of)
 
     def _keep(self, name: str, state_of: Callable[[], Any]) -> None:
         try:
             state = state_of()
-            text = "" if state is None else self._written(name, state)
+            text = "" if state is None else self.written(name, state)
         except Exception as fault:  # noqa: BLE001  One service's state must not cost the others theirs.
             print(f"cannot keep the state of {name}: {fault!r}", flush=True)
             return
         if not text or text == self._known.get(name):
             return
         try:
-            replace_file(self._folder / f"{name}.json", text.encode())
+            replace_file(self.folder / f"{name}.json", text.encode())
             if name not in self._listed:
                 self._listed.append(name)
-                replace_file(self._folder / INDEX, frame_line(encode(self._listed))[0])
+                replace_file(self.folder / INDEX, frame_line(encode(self._listed))[0])
         except OSError as fault:
-            end_process(why_not_written(fault, self._folder) or f"the state of {name} cannot be written: {fault}")
+            end_process(why_not_written(fault, self.folder) or f"the state of {name} cannot be written: {fault}")
         self._known[name] = text
 
 

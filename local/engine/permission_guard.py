@@ -112,43 +112,36 @@ def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
     return (line["role"], line["action"], line["grant"] or f"none: {line['resource']}")
 
 
+@dataclass
 class PermissionGuard:
     """An ASGI application around the engine's application. *owner* is the access key with all permissions.
 
     `full` returns whether no further execution may start. *own_paths* are the engine's own paths, for the owner only.
     """
 
-    def __init__(
-        self,
-        engine: Application,
-        permissions: Permissions,
-        owner: str,
-        full: Callable[[], bool] = lambda: False,
-        own_paths: Mapping[str, Callable[[Any], None]] | None = None,
-    ) -> None:
-        self._engine = engine
-        self._full = full
-        self._permissions = permissions
-        self._owner = owner
-        self._own_paths = own_paths or {ROLES_PATH: permissions.put}
+    engine: Application
+    permissions: Permissions
+    owner: str
+    full: Callable[[], bool]
+    own_paths: Mapping[str, Callable[[Any], None]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
         if scope["type"] != "http":
-            await self._engine(scope, receive, send)
+            await self.engine(scope, receive, send)
             return
         headers = headers_of(scope)
         key, service = signer_of(headers.get("authorization") or unquote(scope["query_string"].decode("latin-1")))
-        role = self._permissions.roles.get(key)
-        if role is None and key != self._owner:
+        role = self.permissions.roles.get(key)
+        if role is None and key != self.owner:
             await _answer(send, unknown_key(service))
             return
-        if role is None and (act := self._own_paths.get(scope["path"])) is not None:
+        if role is None and (act := self.own_paths.get(scope["path"])) is not None:
             act(json.loads(await read_body(receive) or b"{}"))
             await _answer(send, Refusal(204, (), b""))
             return
         if role is None and not _is_measured(service, headers):
-            await self._engine(scope, receive, send)
+            await self.engine(scope, receive, send)
             return
         body = await read_body(receive)
         if body is None:
@@ -160,31 +153,31 @@ class PermissionGuard:
             await _answer(send, refused)
             return
         told = send if role is None else self._hiding(role, call, send)
-        await self._engine(scope, receive_body(body, receive), _cutting(call, told))
+        await self.engine(scope, receive_body(body, receive), _cutting(call, told))
 
     def _refused(self, role: Role | None, call: Call) -> Refusal | None:
-        denied = None if role is None else self._permissions.first_denied(role, call)
+        denied = None if role is None else self.permissions.first_denied(role, call)
         if role is not None and denied is not None:
             return self._denial(role, call.service, denied)
-        if call.operation == "StartExecution" and self._full():
+        if call.operation == "StartExecution" and self.full():
             return refusal("states", "ExecutionLimitExceeded", "as many executions run as the local stack bears")
         return None
 
     def _denial(self, role: Role, service: str, need: Need) -> Refusal:
-        return access_denied(service, self._permissions.principal(role), need.action, need.resource)
+        return access_denied(service, self.permissions.principal(role), need.action, need.resource)
 
     def _hiding(self, role: Role, call: Call, send: Send) -> Send:
         """Replace S3's "not found" with "access denied" for callers who may not list the bucket."""
         if call.operation not in ("GetObject", "HeadObject"):
             return send
-        bucket = f"arn:{self._permissions.account.partition}:s3:::{call.parameters['Bucket']}"
+        bucket = f"arn:{self.permissions.account.partition}:s3:::{call.parameters['Bucket']}"
         listing = Need("s3:ListBucket", bucket)
         hidden = False
 
         async def told(message: Message) -> None:
             nonlocal hidden
             if message["type"] == "http.response.start" and message["status"] == 404:
-                hidden = not self._permissions.allowed(role, listing)
+                hidden = not self.permissions.allowed(role, listing)
                 if hidden:
                     await _answer(send, self._denial(role, "s3", listing))
             if not hidden:

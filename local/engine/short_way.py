@@ -4,8 +4,9 @@ The engine's router checks hosts, paths, presigned queries, browsers and hundred
 streams, queues and Firehose names its service in `x-amz-target`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any
 
@@ -15,31 +16,29 @@ Service = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[
 """A service of the engine: takes method, path, headers, body and query; returns status, headers and body."""
 
 
+@dataclass
 class ShortWay:
     """An ASGI application in front of the engine. The keys of *services* are prefixes of `x-amz-target`.
 
     *enter* sets the engine's context of a request: account and region, from the request's headers.
     """
 
-    def __init__(
-        self, engine: Application, services: Mapping[str, Service], enter: Callable[[dict[str, str]], None]
-    ) -> None:
-        self._engine = engine
-        self._services = services
-        self._enter = enter
-        self._numbers = count(1)
+    engine: Application
+    services: Mapping[str, Service]
+    enter: Callable[[dict[str, str]], None]
+    _numbers: Iterator[int] = field(default_factory=partial(count, 1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the call, or pass it to the engine."""
         headers = headers_of(scope) if scope["type"] == "http" else {}
-        service = self._services.get(headers.get("x-amz-target", "").partition(".")[0])
+        service = self.services.get(headers.get("x-amz-target", "").partition(".")[0])
         if service is None or "content-encoding" in headers:
-            await self._engine(scope, receive, send)
+            await self.engine(scope, receive, send)
             return
         body = await read_body(receive)
         if body is None:
             return
-        self._enter(headers)
+        self.enter(headers)
         status, answered, content = await service(scope["method"], scope["path"], headers, body, {})
         content = content if isinstance(content, bytes) else content.encode()
         shown = {**answered, "x-amzn-requestid": f"{next(self._numbers):032x}", "content-length": str(len(content))}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -39,6 +40,7 @@ class PortInUseError(OSError):
     """The port is in use."""
 
 
+@dataclass
 class Front:
     """Serves the routes of the template; `functions` maps logical ids to physical functions.
 
@@ -47,29 +49,17 @@ class Front:
     the user's functions for filters and endpoints. `host` is a further allowed host name.
     """
 
-    def __init__(
-        self,
-        routes: Routes,
-        functions: Mapping[str, str],
-        invoke: AsyncInvoke,
-        may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True,
-        authorize: Authorize = anybody,
-        metrics: Callable[[], bytes] = bytes,
-        host: str = "",
-        folder: str = "",
-        user_functions: Sequence[str] = (),
-    ) -> None:
-        self._routes = routes
-        self._functions = functions
-        self._invoke = invoke
-        self._may_invoke = may_invoke
-        self._authorize = authorize
-        self._metrics = metrics
-        self._host = host
-        self._folder = folder
-        self._user_functions = list(user_functions)
-        self._port = 0
-        self._runner: web.ServerRunner | None = None
+    routes: Routes
+    functions: Mapping[str, str]
+    invoke: AsyncInvoke
+    may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True
+    authorize: Authorize = anybody
+    metrics: Callable[[], bytes] = bytes
+    host: str = ""
+    folder: str = ""
+    user_functions: Sequence[str] = ()
+    _port: int = field(default=0, init=False)
+    _runner: web.ServerRunner | None = field(default=None, init=False)
 
     async def listen(self, port: int) -> int:
         """Serve on 127.0.0.1 and return the port. Port 0 selects a free port."""
@@ -91,18 +81,18 @@ class Front:
 
     async def answer(self, request: HttpRequest) -> Response:
         """Find the route, check the caller, invoke the function, and translate its result into a response."""
-        found = self._routes.find(request.method, request.path)
+        found = self.routes.find(request.method, request.path)
         if found is None:
             return problem(404, "Not Found", f"there is nothing at {request.path}")
-        if not self._may_invoke(request.method, found.route.path, found.route.function):
+        if not self.may_invoke(request.method, found.route.path, found.route.function):
             return problem(500, "Internal Server Error", "the API may not invoke the function of this route")
-        caller = await self._authorize(found.route.method, found.route.path, request.header("authorization"))
+        caller = await self.authorize(found.route.method, found.route.path, request.header("authorization"))
         if isinstance(caller, Response):
             return caller
         event = self._event(found, request, caller)
         if len(event) > LAMBDA_PAYLOAD_BYTES_MAX:
             return problem(413, "Content Too Large", f"a function takes {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
-        running = self._invoke(self._functions[found.route.function], event)
+        running = self.invoke(self.functions[found.route.function], event)
         try:
             # Shielded: on AWS, too, a function continues after its client has disconnected.
             invocation = await asyncio.wait_for(asyncio.shield(running), HTTP_API_TIMEOUT_S)
@@ -114,7 +104,7 @@ class Front:
 
     async def _refuse_metrics(self, authorization: str | None) -> Response | None:
         """Return the error for callers who may not list all topics, if the API needs tokens; else None."""
-        caller = await self._authorize(*ALL_TOPICS, authorization)
+        caller = await self.authorize(*ALL_TOPICS, authorization)
         if isinstance(caller, Response):
             return caller
         rights = rights_of({"headers": {"authorization": authorization}, "requestContext": {"authorizer": caller}})
@@ -133,15 +123,15 @@ class Front:
         return encode(event)
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        refused = why_refused({name.lower(): value for name, value in incoming.headers.items()}, self._port, self._host)
+        refused = why_refused({name.lower(): value for name, value in incoming.headers.items()}, self._port, self.host)
         if refused:
             return as_aiohttp(problem(403, "Forbidden", refused))
         raw_path, _, query = incoming.raw_path.partition("?")
         if (incoming.method, raw_path) == ("GET", METRICS):
             refusal = await self._refuse_metrics(incoming.headers.get("authorization"))
-            return as_aiohttp(refusal or Response(200, (("content-type", EXPOSITION_TYPE),), self._metrics()))
-        if (incoming.method, raw_path) == ("GET", FOLDER) and self._folder:
-            return web.json_response({"folder": self._folder, "functions": self._user_functions})
+            return as_aiohttp(refusal or Response(200, (("content-type", EXPOSITION_TYPE),), self.metrics()))
+        if (incoming.method, raw_path) == ("GET", FOLDER) and self.folder:
+            return web.json_response({"folder": self.folder, "functions": self.user_functions})
         try:
             body = await incoming.read()
         except web.HTTPRequestEntityTooLarge:

@@ -98,7 +98,11 @@ def gate(tmp_path: Path) -> Gate:
     engine = Engine()
     permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
     permissions.put({"R": asdict(READER), "L": asdict(LISTER)})
-    return Gate(PermissionGuard(engine, permissions, OWNER), engine, tmp_path / "uses.jsonl")
+    return Gate(
+        PermissionGuard(engine, permissions, OWNER, lambda: False, {ROLES_PATH: permissions.put}),
+        engine,
+        tmp_path / "uses.jsonl",
+    )
 
 
 def test_what_a_role_may_do_reaches_the_engine_with_its_whole_body(gate: Gate) -> None:
@@ -129,7 +133,7 @@ def test_what_a_role_may_not_do_is_access_denied(gate: Gate, target: str, body: 
 
 
 def test_a_batch_of_messages_needs_what_one_message_needs(gate: Gate) -> None:
-    gate.guard._permissions.put({"R": asdict(Role("S", (Grant("sqs:SendMessage", "*"),)))})
+    gate.guard.permissions.put({"R": asdict(Role("S", (Grant("sqs:SendMessage", "*"),)))})
     body = {"QueueUrl": "http://127.0.0.1/123456789012/q"}
     assert gate.call("R", "sqs", "AmazonSQS.SendMessageBatch", body)[0] == 200
     assert gate.call("R", "sqs", "AmazonSQS.DeleteMessageBatch", body)[0] == 403
@@ -150,7 +154,7 @@ def test_the_owner_of_the_account_may_do_everything(gate: Gate) -> None:
     ],
 )
 def test_a_key_that_the_stack_did_not_issue_is_refused(gate: Gate, key: str, service: str, code: bytes) -> None:
-    gate.guard._permissions.put({"states.amazonaws.com": asdict(Role("W", (Grant("*", "*"),)))})
+    gate.guard.permissions.put({"states.amazonaws.com": asdict(Role("W", (Grant("*", "*"),)))})
     status, answer = gate.call(key, service, "", {})
     assert (status, code in answer) == (403, True)
     assert gate.engine.bodies == []
@@ -158,7 +162,7 @@ def test_a_key_that_the_stack_did_not_issue_is_refused(gate: Gate, key: str, ser
 
 @pytest.mark.parametrize(("key", "status"), [("R", 403), ("L", 200), (OWNER, 200), ("local", 403)])
 def test_a_presigned_address_may_do_what_its_signer_may(gate: Gate, key: str, status: int) -> None:
-    gate.guard._permissions.put({"R": asdict(Role("None", ())), "L": asdict(LISTER)})
+    gate.guard.permissions.put({"R": asdict(Role("None", ())), "L": asdict(LISTER)})
     query = f"X-Amz-Credential={key}%2F20260101%2Fus-east-1%2Fs3%2Faws4_request".encode()
     assert gate.send([], b"", "/b/k", "GET", query)[0] == status
 
@@ -222,7 +226,7 @@ def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
 
 def test_no_more_executions_are_started_than_the_stack_bears(gate: Gate) -> None:
     running = Running(most=1)
-    gate.guard._full = lambda: running.full
+    gate.guard.full = lambda: running.full
     started = threading.Event()
     ended = threading.Event()
 
