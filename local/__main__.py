@@ -20,7 +20,7 @@ from local.engine.garbage import look_seldom
 from local.engine.last_words import why_not_written
 from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
-from local.stack.stack import TEMPLATE, Stack, StackOptions
+from local.stack.stack import Stack, StackOptions
 from local.stack.user_functions import FunctionsFileError
 from local.template.parameters import ParameterError
 
@@ -40,40 +40,27 @@ def port(text: str) -> int:
 
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
     """Parse the command line: the options of the stack, and the console's port."""
-    parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
-    parser.add_argument("--port", type=port, default=8080, help="port of the HTTP API on 127.0.0.1 (8080)")
-    parser.add_argument("--host", default="", metavar="NAME", help="a name besides 127.0.0.1 by which it may be called")
-    parser.add_argument("--console-port", type=port, help="serve the console, too, on this port of 127.0.0.1")
-    parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the state (.tagcast)")
-    parser.add_argument("--fresh", action="store_true", help="forget the state of earlier runs")
-    parser.add_argument("--time-scale", type=float, default=1.0, help="make waits N times shorter (1)")
-    parser.add_argument("--functions", type=Path, metavar="FILE", help="a .py file whose functions filters may name")
-    parser.add_argument("--uses", type=Path, metavar="FILE", help="where uses of permissions are kept (in the folder)")
-    parser.add_argument(
-        "--parameter",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a parameter of template.yaml (repeatable)",
-    )
-    parser.add_argument("--handlers", type=Path, default=None, help=argparse.SUPPRESS)
-    parser.add_argument("--template", type=Path, default=TEMPLATE, help=argparse.SUPPRESS)
-    found = parser.parse_args(arguments)
-    if not (found.time_scale > 0 and math.isfinite(found.time_scale)):
+    unsaid = argparse.SUPPRESS  # Then the default of StackOptions holds.
+    parser = argparse.ArgumentParser(prog="python -m local", description=__doc__, argument_default=unsaid)
+    add = parser.add_argument
+    add("--port", type=port, help="port of the HTTP API on 127.0.0.1 (8080)")
+    add("--host", metavar="NAME", help="a name besides 127.0.0.1 by which it may be called")
+    add("--console-port", type=port, help="serve the console, too, on this port of 127.0.0.1")
+    add("--data", dest="folder", metavar="DATA", type=Path, help="folder of the state (.tagcast)")
+    add("--fresh", action="store_true", help="forget the state of earlier runs")
+    add("--time-scale", type=float, help="make waits N times shorter (1)")
+    functions = "a .py file whose functions filters may name"
+    add("--functions", dest="user_functions", type=Path, metavar="FILE", help=functions)
+    add("--uses", type=Path, metavar="FILE", help="where uses of permissions are kept (in the folder)")
+    add("--parameter", action="append", metavar="NAME=VALUE", help="a parameter of template.yaml (repeatable)")
+    add("--handlers", dest="functions_root", type=Path, help=argparse.SUPPRESS)
+    add("--template", type=Path, help=argparse.SUPPRESS)
+    found = vars(parser.parse_args(arguments))
+    console_port, given = found.pop("console_port", None), found.pop("parameter", ())
+    options = StackOptions(**found, parameters=dict(each.partition("=")[::2] for each in given))
+    if not (options.time_scale > 0 and math.isfinite(options.time_scale)):
         parser.error("--time-scale must be a number above 0")
-    options = StackOptions(
-        port=found.port,
-        folder=found.data,
-        fresh=found.fresh,
-        time_scale=found.time_scale,
-        template=found.template,
-        functions_root=found.handlers,
-        uses=found.uses,
-        host=found.host,
-        user_functions=found.functions,
-        parameters=dict(each.partition("=")[::2] for each in found.parameter),
-    )
-    return options, found.console_port
+    return options, console_port
 
 
 def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:

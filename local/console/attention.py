@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 from tagcast_client import AsyncClient, TagcastError
 from tagcast_client.models import UrgentLane
 
+from local.console.kept import together
 from local.console.rendering import expires_soon
 
 COUNTED_MAX = 100
 COUNTED_FRESH_S, PATIENCE_S = 20.0, 0.15
 GROUPS_SHOWN = 8
-AT_ONCE = 8
 BY_HAND = ("suspended", "unverified")
 NO_HOST = "pulled by its members"
 NO_ATTEMPT = "no attempt yet"
@@ -201,15 +201,12 @@ class BacklogCounts:
             await asyncio.wait({self._task})
 
     async def _count(self, names: Sequence[Name]) -> None:
-        places = asyncio.Semaphore(AT_ONCE)
-
         async def counted(name: Name) -> None:
-            async with places:
-                try:
-                    page = await self._api.list_backlog(*name, limit=COUNTED_MAX).page()
-                except TagcastError:  # The lane is gone, or the next page shows that the API is down.
-                    return
+            try:
+                page = await self._api.list_backlog(*name, limit=COUNTED_MAX).page()
+            except TagcastError:  # The lane is gone, or the next page shows that the API is down.
+                return
             more = "" if page.next_cursor is None else "+"
             self._known[name] = time.monotonic(), f"{len(page.items)}{more}"
 
-        await asyncio.gather(*map(counted, names))
+        await together(map(counted, names))

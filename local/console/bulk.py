@@ -20,7 +20,7 @@ from tagcast_client.settings import NamedLane
 
 from local.console.attention import NO_ATTEMPT, NO_HOST, Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
-from local.console.kept import PAGE
+from local.console.kept import PAGE, together
 from local.console.lanes import ACTS, ASLEEP
 
 LANES_MAX = 1_000
@@ -70,25 +70,23 @@ class Bulk:
 
     async def carry_out(self, desk: Desk) -> None:
         """Change all lanes, a few at a time, until stopped. Record failures; then expire the caches of the pages."""
-        places = asyncio.Semaphore(AT_ONCE)
 
         async def done(lane: Name) -> None:
-            async with places:
-                if self.is_stopped:
-                    return
-                try:
-                    why_left = await self._did(desk.api, lane)
-                    if why_left:
-                        self.left.append((lane, why_left))
-                    else:
-                        self.done.append(lane)
-                except (ConflictError, NotFoundError) as refused:
-                    self.left.append((lane, refused.detail or refused.title))
-                except TagcastError as fault:
-                    self.left.append((lane, str(fault)))
+            if self.is_stopped:
+                return
+            try:
+                why_left = await self._did(desk.api, lane)
+                if why_left:
+                    self.left.append((lane, why_left))
+                else:
+                    self.done.append(lane)
+            except (ConflictError, NotFoundError) as refused:
+                self.left.append((lane, refused.detail or refused.title))
+            except TagcastError as fault:
+                self.left.append((lane, str(fault)))
 
         try:
-            await asyncio.gather(*map(done, self.lanes))
+            await together(map(done, self.lanes), AT_ONCE)
         finally:
             desk.forget()
 

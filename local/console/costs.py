@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from aiohttp import web
 from tagcast_client import NotFoundError
 
-from local.console.desk import Desk, desk_of, together
+from local.console.desk import Desk, desk_of
+from local.console.kept import together
 from local.console.tail import Rates, rates_of
 from local.rules.costs import usd_a_month, usd_of_a_million_messages
 

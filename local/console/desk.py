@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 from jinja2 import Environment
@@ -22,11 +21,8 @@ from local.console.minutes import MinuteFile
 from local.console.rendering import environment
 from local.console.samples import Charted, Samples
 
-T = TypeVar("T")
 MINUTES = "minutes.sqlite"
 """The file of sampled minutes, beside the reports."""
-SIDE_BY_SIDE_MAX = 8
-"""A page sends at most 8 concurrent requests to the API."""
 
 
 @dataclass
@@ -86,14 +82,3 @@ def desk_of(request: web.Request) -> Desk:
 async def form_fields(request: web.Request) -> dict[str, str]:
     """Return the fields of a form. Browsers send line ends as CR and LF; the CR is removed."""
     return {name: str(value).replace("\r\n", "\n") for name, value in (await request.post()).items()}
-
-
-async def together(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """Return the answers to *questions* in order, with a few requests at the same time."""
-    places = asyncio.Semaphore(SIDE_BY_SIDE_MAX)
-
-    async def asked(question: Awaitable[T]) -> T:
-        async with places:
-            return await question
-
-    return list(await asyncio.gather(*map(asked, questions)))

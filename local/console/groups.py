@@ -10,7 +10,8 @@ from aiohttp import web
 from tagcast_client import NotFoundError
 from tagcast_client.models import Lane, Member, Subscription
 
-from local.console.desk import Desk, desk_of, together
+from local.console.desk import Desk, desk_of
+from local.console.kept import together
 
 TOPICS_SHOWN, SUBSCRIPTIONS_READ = 25, 100
 

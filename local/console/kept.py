@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,6 +14,8 @@ from typing import Generic, TypeVar
 from tagcast_client import AsyncPages, TagcastError
 
 T = TypeVar("T")
+SIDE_BY_SIDE_MAX = 8
+"""A page sends at most 8 concurrent requests to the API."""
 PAGE = 100
 FRESH_S = 3.0
 PATIENCE_S, PATIENCE_WITH_LAST_S, PATIENCE_WITH_OUTDATED_S = 0.2, 0.05, 2.0
@@ -127,3 +129,14 @@ class CachedList(Generic[T]):
                 self._last = ListReading(self._last.items, self._last.read_at, self._last.is_whole, str(fault))
         finally:
             self._read_s, self._task = began_s, None
+
+
+async def together(questions: Iterable[Awaitable[T]], most: int = SIDE_BY_SIDE_MAX) -> list[T]:
+    """Return the answers to *questions* in order, with a few requests at the same time."""
+    places = asyncio.Semaphore(most)
+
+    async def asked(question: Awaitable[T]) -> T:
+        async with places:
+            return await question
+
+    return list(await asyncio.gather(*map(asked, questions)))

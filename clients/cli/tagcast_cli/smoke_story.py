@@ -165,17 +165,16 @@ class Story:
         doomed = ", and one message that every receiver refuses" if self._doomed else ""
         return f"{MESSAGES} messages are accepted and matched {len(wanted)} subscriptions each{doomed}."
 
-    def see_queue(self) -> str:
-        """Check that the messages arrived in the queue."""
-        return self._see(QUEUE, lambda: self._queued)
-
-    def see_function(self) -> str:
-        """Check that the function was invoked with the messages."""
-        return self._see(FUNCTION, lambda: self._taken(FUNCTION))
-
-    def see_endpoint(self) -> str:
-        """Check that the endpoint got the messages."""
-        return self._see(ENDPOINT, lambda: self._taken(ENDPOINT))
+    def see(self, name: str) -> str:
+        """Check that the messages arrived at a subscription, in order."""
+        self._need_published(name)
+        is_there = self._wait(lambda: len(set(self._arrived(name))) == MESSAGES, DELIVERED_S)
+        took_s, arrived = self.now_s() - self._published_s, self._arrived(name)
+        if not is_there:
+            raise BrokenPromiseError(f"{len(set(arrived))} of {MESSAGES} messages arrived within {DELIVERED_S:.0f} s.")
+        self._check_order(name, arrived)
+        again = f", {len(arrived) - MESSAGES} of them twice" if len(arrived) > MESSAGES else ""
+        return f"{MESSAGES} messages arrived in order, within {took_s:.1f} s{again}."
 
     def see_retry(self) -> str:
         """Check that the failed push was retried on time."""
@@ -328,18 +327,8 @@ class Story:
             raise BrokenPromiseError(f"A message matched {accepted['matched']} subscriptions; {matches} were created.")
         return accepted
 
-    def _see(self, name: str, arrived: Callable[[], list[str]]) -> str:
-        self._need_published(name)
-        is_there = self._wait(lambda: len(set(arrived())) == MESSAGES, DELIVERED_S)
-        took_s = self.now_s() - self._published_s
-        if not is_there:
-            came = len(set(arrived()))
-            raise BrokenPromiseError(f"{came} of {MESSAGES} messages arrived within {DELIVERED_S:.0f} s.")
-        self._check_order(name, arrived())
-        again = len(arrived()) - MESSAGES
-        return (
-            f"{MESSAGES} messages arrived in order, within {took_s:.1f} s{f', {again} of them twice' if again else ''}."
-        )
+    def _arrived(self, name: str) -> list[str]:
+        return self._queued if name == QUEUE else self._taken(name)
 
     def _check_order(self, name: str, arrived: list[str]) -> None:
         """Compare each message's first push with the order of acceptance: a message may be pushed twice."""
@@ -389,9 +378,9 @@ STEPS: tuple[tuple[str, Callable[[Story], str], tuple[str, ...]], ...] = (
     ("make function", Story.make_function, ("iam-role-lag",)),
     ("make endpoint", Story.make_endpoint, ("lambda-public-url",)),
     ("publish", Story.publish, ("ddb-strong-read",)),
-    ("queue", Story.see_queue, ("esm-sqs", "iam-resource-policy")),
-    ("function", Story.see_function, ("lambda-invoke",)),
-    ("endpoint", Story.see_endpoint, ("kms-context",)),
+    ("queue", partial(Story.see, name=QUEUE), ("esm-sqs", "iam-resource-policy")),
+    ("function", partial(Story.see, name=FUNCTION), ("lambda-invoke",)),
+    ("endpoint", partial(Story.see, name=ENDPOINT), ("kms-context",)),
     ("retry", Story.see_retry, ("sfn-name",)),
     ("order", Story.see_order, ("sqs-fifo-order",)),
     ("receipts", Story.see_receipts, ("ddb-transaction", "ddb-partiql-removes")),
