@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aiohttp import web
-from tagcast_client import NotFoundError
 
 from local.console.desk import Desk, desk_of
-from local.console.kept import together
+from local.console.kept import together, unless_gone
 from local.console.tail import Rates, rates_of
 from local.rules.costs import usd_a_month, usd_of_a_million_messages
 
@@ -35,10 +34,8 @@ def cost_of(topic: str, rates: Rates | None) -> Cost:
 
 
 async def _cost(desk: Desk, topic: str) -> Cost | None:
-    try:
-        return cost_of(topic, rates_of((await desk.api.tail(topic, max_events=0)).counts))
-    except NotFoundError:
-        return None
+    told = await unless_gone(desk.api.tail(topic, max_events=0))
+    return None if told is None else cost_of(topic, rates_of(told.counts))
 
 
 async def costs(request: web.Request) -> web.Response:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from aiohttp import web
-from tagcast_client import NotFoundError
 from tagcast_client.models import Lane, Member, Subscription
 
 from local.console.desk import Desk, desk_of
-from local.console.kept import together
+from local.console.kept import together, unless_gone
 
 TOPICS_SHOWN, SUBSCRIPTIONS_READ = 25, 100
 
@@ -38,22 +37,19 @@ class GroupView:
 
 async def groups_of(desk: Desk, topic: str) -> list[Subscription]:
     """Return the groups among a topic's first subscriptions."""
-    try:
-        found = await desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_READ).page()
-    except NotFoundError:
-        return []
-    return [each for each in found.items if each.endpoint["protocol"] == "pull"]
+    found = await unless_gone(desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_READ).page())
+    return [each for each in found.items if each.endpoint["protocol"] == "pull"] if found else []
 
 
 async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
     """Return the view of one group; None if the group was deleted."""
-    try:
-        found, members = await asyncio.gather(
-            desk.api.get_subscription(group.topic, group.name), desk.api.list_members(group.topic, group.name)
-        )
-    except NotFoundError:
+    found, members = await asyncio.gather(
+        unless_gone(desk.api.get_subscription(group.topic, group.name)),
+        unless_gone(desk.api.list_members(group.topic, group.name)),
+    )
+    if found is None or found.lane is None or members is None:
         return None
-    return None if found.lane is None else GroupView(group.topic, group.name, found.lane, members)
+    return GroupView(group.topic, group.name, found.lane, members)
 
 
 async def groups(request: web.Request) -> web.Response:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from tagcast_client import AsyncPages, TagcastError
+from tagcast_client import AsyncPages, NotFoundError, TagcastError
 
 T = TypeVar("T")
 SIDE_BY_SIDE_MAX = 8
@@ -140,3 +140,11 @@ async def together(questions: Iterable[Awaitable[T]], most: int = SIDE_BY_SIDE_M
             return await question
 
     return list(await asyncio.gather(*map(asked, questions)))
+
+
+async def unless_gone(question: Awaitable[T]) -> T | None:
+    """Return the answer to a question, or None if the API does not find what it is about."""
+    try:
+        return await question
+    except NotFoundError:
+        return None

@@ -14,11 +14,11 @@ from tagcast.model import RetryPolicy, Strategy
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
 from tagcast.settings import DECAY_INTERVAL_S_MAX, RETRIES_FOR_LIFE
 from tagcast_cli.push_options import LIFE
-from tagcast_client import NotFoundError
 from tagcast_client.decoding import decode
 from tagcast_client.models import Attempt, Delivery, Subscription
 
 from local.console.desk import Desk, desk_of
+from local.console.kept import unless_gone
 from local.console.rendering import lane_path
 
 PLANNED_SHOWN = 60
@@ -148,7 +148,8 @@ async def lane(request: web.Request) -> web.Response:
     )
     members = await desk.api.list_members(topic, name) if subscription.endpoint["protocol"] == "pull" else None
     head = backlog.items[0] if backlog.items and cursor is None else None
-    history = [] if head is None else await _history(desk, topic, name, head.message_id)
+    why = None if head is None else await unless_gone(desk.api.explain(topic, head.message_id, name))
+    history = history_in(why or {})
     return desk.page(
         "lane.html",
         subscription=subscription,
@@ -176,14 +177,6 @@ def instant_of(said: str) -> datetime:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-async def _history(desk: Desk, topic: str, name: str, message_id: str) -> list[Attempt]:
-    """Return the remembered attempts of the head, or no attempts if the head is gone."""
-    try:
-        return history_in(await desk.api.explain(topic, message_id, name))
-    except NotFoundError:
-        return []
 
 
 def history_in(why: Mapping[str, Any]) -> list[Attempt]:

@@ -9,11 +9,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import web
-from tagcast_client import NotFoundError
 from tagcast_client.models import Entry, Message
 
 from local.console.desk import Desk, desk_of
-from local.console.kept import part_of
+from local.console.kept import part_of, unless_gone
 from local.console.lanes import history_in
 from local.console.rendering import word
 from local.console.verdicts import lines
@@ -79,7 +78,7 @@ async def message(request: web.Request) -> web.Response:
     found, names, lanes = await asyncio.gather(
         _message(desk, topic, message_id, state, cursor), _names(desk, topic), desk.lanes.look()
     )
-    why = await _why(desk, topic, message_id, name) if name else None
+    why = await unless_gone(desk.api.explain(topic, message_id, name)) if name else None
     told = fates(found, names, {lane.subscription: lane.state for lane in lanes.items if lane.topic == topic})
     others = sum(fate.entry is None for fate in told)
     counts = {**found.counts, **({NOT_FOR_IT: others} if others else {})}
@@ -135,18 +134,8 @@ def answer_of(why: Mapping[str, Any]) -> str:
 
 
 async def _names(desk: Desk, topic: str) -> list[str]:
-    try:
-        page = await desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_SHOWN).page()
-    except NotFoundError:
-        return []
-    return [each.name for each in page.items]
-
-
-async def _why(desk: Desk, topic: str, message_id: str, name: str) -> Mapping[str, Any] | None:
-    try:
-        return await desk.api.explain(topic, message_id, name)
-    except NotFoundError:
-        return None
+    page = await unless_gone(desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_SHOWN).page())
+    return [each.name for each in page.items] if page else []
 
 
 def body_text(message: Message) -> str | None:

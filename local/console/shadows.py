@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from aiohttp import web
-from tagcast_client import NotFoundError
 from tagcast_client.models import Shadow
 
 from local.console.acts import Preview
 from local.console.desk import desk_of, form_fields
 from local.console.forms import read_field, whole_number
+from local.console.kept import unless_gone
 from local.console.lanes import lane_page
 from local.console.rendering import lane_path
 
@@ -19,10 +19,7 @@ async def shadow(request: web.Request) -> web.Response:
     """Show a shadow's comparison with the active filter, or that there is no shadow."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     subscription = await desk.api.get_subscription(topic, name)
-    try:
-        found = await desk.api.get_shadow(topic, name)
-    except NotFoundError:
-        found = None
+    found = await unless_gone(desk.api.get_shadow(topic, name))
     samples = {way: [each for each in found.samples if each.way == way] for way in WAYS} if found else {}
     return desk.page("shadow.html", subscription=subscription, shadow=found, ways=WAYS, samples=samples)
 
