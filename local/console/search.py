@@ -185,14 +185,8 @@ def _asked(said: dict[str, str]) -> dict[str, Any]:
     >>> _asked({"tag": "a", "property": "customer=42"})
     {'tag': 'a', 'property': 'customer=42'}
     """
-    asked: dict[str, Any] = {field: said[field] for field in ("tag", "subscription", "state") if field in said}
-    if "property" in said:
-        if said["property"].find("=") < 1:
-            raise ValueError("a property is name=value")
-        asked["property"] = said["property"]
-    if "within" in said:
-        asked["since"] = since_of(said["within"])
-    return asked
+    asked = {field: said[field] for field in ("tag", "property", "subscription", "state") if field in said}
+    return asked | ({"since": since_of(said["within"])} if "within" in said else {})
 
 
 ROUTES = (

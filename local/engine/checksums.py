@@ -1,4 +1,7 @@
-"""Distinguishes damaged files from files whose last write was interrupted by a kill."""
+"""Distinguishes damaged files from files whose last write was interrupted by a kill.
+
+Each reader of a stream stores its position in such a file. The engine reads these files before it drops a record.
+"""
 
 import re
 from pathlib import Path
@@ -61,3 +64,17 @@ def is_torn(line: bytes) -> bool:
     """
     found = TORN.fullmatch(line)
     return found is not None and (found[1] is None or (len(found[2]) <= int(found[1]) and b"\n" not in found[2]))
+
+
+def read_position(path: Path) -> str:
+    """Return the sequence number of a reader's last record; empty if it has read none. Raises DamageError."""
+    written = path.read_bytes()
+    found = unframe_line(written) if written else (b"", 0)
+    if found is None:
+        raise DamageError(path, CHANGED.format(len(written)))
+    return found[0].decode()
+
+
+def store_position(path: Path, number: str) -> None:
+    """Store a reader's position."""
+    replace_file(path, frame_line(number.encode())[0])

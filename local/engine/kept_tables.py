@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from local.engine.checksums import read_position
 from local.engine.journal import Journal
 from local.engine.packed_rows import Packing, as_json, rows_with
-from local.engine.positions import read_position
 
 BESIDE_TABLES = (
     *("tags", "ttl_settings", "pitr_settings", "kinesis_destinations", "contributor_insights"),

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from local.engine.checksums import read_position, store_position
 from local.engine.engine_calls import EngineCallError
-from local.engine.positions import read_position, store_position
 from local.functions.quick_json import encode
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from local.sources.batch_result import Invoke, failed_items

@@ -28,7 +28,6 @@ from tagcast_cli.job_run import (
     SAMPLES,
     Archive,
     Days,
-    Link,
     Result,
     audit_arguments,
     backtest_arguments,
@@ -153,7 +152,7 @@ def report(
         + option("--topic", topic)
         + option("--subscription", subscription)
         + option("--by", None if by is None else by.value),
-        first=_compacting(archive, days.first, as_is),
+        since=None if as_is else days.first,
         show=show,
     )
 
@@ -184,7 +183,7 @@ def audit(
     now = rfc3339(round(time.time() * 1000))
     archive, days = place.archive(ctx), period.days()
     arguments = audit_arguments(archive, days, topic, as_of or (now if archive.is_local else None), property)
-    _run(ctx, "audit", archive, arguments, first=_compacting(archive, days.first, as_is), show=show)
+    _run(ctx, "audit", archive, arguments, since=None if as_is else days.first, show=show)
 
 
 @with_options
@@ -209,7 +208,7 @@ def backtest(
         "backtest",
         archive,
         backtest_arguments(days, topic, candidate, samples) + option("--subscription", subscription),
-        first=_compacting(archive, days.first, as_is),
+        since=None if as_is else days.first,
         show=show,
     )
 
@@ -246,7 +245,7 @@ def replay(
     arguments += ["--api", api.url, *option("--run-id", run_id)]
     if is_aws(api.url):
         arguments += ["--sign", "true", *option("--region", session.region)]
-    _run(ctx, "replay", archive, arguments, first=_compacting(archive, days.first, as_is))
+    _run(ctx, "replay", archive, arguments, since=None if as_is else days.first)
 
 
 @with_options
@@ -282,7 +281,7 @@ def erase(
     arguments = option("--message", ",".join(message or ()) or None) + option("--topic", topic)
     arguments += option("--property", property) + option("--before", before) + option("--by", by)
     arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "erase", _owned(archive), arguments, first=_compacting(archive, EVER, as_is))
+    _run(ctx, "erase", _owned(archive), arguments, since=None if as_is else EVER)
 
 
 @with_options
@@ -305,7 +304,7 @@ def retain(
     archive = place.archive(ctx)
     arguments = ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
     arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "retain", _owned(archive), arguments, first=_compacting(archive, EVER, as_is))
+    _run(ctx, "retain", _owned(archive), arguments, since=None if as_is else EVER)
 
 
 def _owned(place: Archive) -> Archive:
@@ -320,8 +319,10 @@ def _is_given(ctx: Any, name: str) -> bool:
 
 
 def _run(
-    ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, first: Link = (), show: bool = False
+    ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, since: date | None = None, show: bool = False
 ) -> None:
+    """Run a job, after compacting the archive from the day *since* on (None: as it is). Print its result."""
+    first = () if since is None else compacting(place, since)
     result = run_job(job, place, arguments, console(to_errors=True), first=first)
     if session_of(ctx).as_json:
         typer.echo(json.dumps(result.summary))
@@ -346,10 +347,6 @@ def _period_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
         *counts,
         None if p95_ms is None else round(p95_ms),
     )
-
-
-def _compacting(place: Archive, first: date, as_is: bool) -> Link:
-    return () if as_is else compacting(place, first)
 
 
 def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:

@@ -81,7 +81,7 @@ def test_a_history_is_narrowed_by_its_form_and_says_what_it_cannot_read(visitor:
     assert "<option selected>blocked</option>" in blocked.text
     assert "No messages." in visitor.get(f"{page}?tag=absent").text
     for query, said in (
-        ("property=x", "a property is name=value"),
+        ("property=x", "must be name=value"),
         ("subscription=nobody", "nobody"),
         ("within=x", "x"),
     ):

@@ -16,12 +16,11 @@ import pytest
 from ministack.services import dynamodb, sqs
 
 from local.engine.asgi import Receive, Scope, Send, answer
-from local.engine.checksums import DamageError
+from local.engine.checksums import DamageError, store_position
 from local.engine.journal import Journal
 from local.engine.kept import PersistentState
 from local.engine.kept_services import KeptServices, as_persisted, keeping
 from local.engine.packed_rows import PackedRows, Packing
-from local.engine.positions import store_position
 
 CHANGED = ("_set_item", "_remove_item", "_emit_stream_event", "_items_replaced")
 CHANGED_OF_QUEUES = ("_act_send_message", "_collect_msgs", "_dlq_sweep", "_HANDLERS")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from local.engine.checksums import read_position, store_position
 from local.engine.engine_calls import EngineCallError
-from local.engine.positions import read_position, store_position
 from local.functions.lambda_api import Invocation
 from local.sources.stream_source import StreamRules, StreamSource
 
