@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from tagcast.delivery.lease import LEASE_GRACE_S
+from tagcast_cli.api_client import pages
 from tagcast_cli.receiver import Push, Receiver, Reply
-from tagcast_cli.session import pages
 from tagcast_client import Client
 from tagcast_client.operation import path_of
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from tagcast_client import BearerToken, Client, ProblemError, Retries, SigV4, UnexpectedAnswerError, UnreachableError
-from tagcast_client.operation import checked_url
+from tagcast_client.operation import Answer, checked_url
 from tagcast_client.signing import is_aws
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -15,6 +18,22 @@ def client_for(url: str, profile: str | None, region: str | None, token: str | N
     signed = SigV4(profile, region) if is_aws(url) else None
     auth = BearerToken(token) if token else signed
     return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
+
+
+def pages(
+    api: Client,
+    path: str,
+    limit: int | None = None,
+    cursor: str | None = None,
+    query: Mapping[str, Any] | None = None,
+) -> Iterator[Answer]:
+    """Yield the pages of a list, starting at *cursor*."""
+    while True:
+        answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, **(query or {})})
+        yield answer
+        cursor = answer.json.get("next_cursor")
+        if not cursor:
+            return
 
 
 def url_fault(url: str) -> str | None:

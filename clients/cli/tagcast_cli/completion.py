@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from tagcast_client import TagcastError
 from tagcast_client.operation import path_of
 
-from tagcast_cli.api_client import DEFAULT_URL, client_for, url_fault
+from tagcast_cli.api_client import DEFAULT_URL, client_for, pages, url_fault
 
 PAGES_MAX = 10
 """The most list pages to read, each of a hundred names, while the user waits."""
@@ -38,10 +39,5 @@ def _names(ctx: Any, key: str, path: str) -> Iterator[str]:
     if url_fault(url) is not None:
         return
     with client_for(url, given.get("profile"), given.get("region"), given.get("token")) as api:
-        cursor = None
-        for _ in range(PAGES_MAX):
-            page = api.request("GET", path, query={"limit": 100, "cursor": cursor}).json
-            yield from (str(each["name"]) for each in page.get(key, ()))
-            cursor = page.get("next_cursor")
-            if not cursor:
-                return
+        for answer in islice(pages(api, path, 100), PAGES_MAX):
+            yield from (str(each["name"]) for each in answer.json.get(key, ()))

@@ -11,11 +11,12 @@ from tagcast_client import ConflictError
 from tagcast_client.operation import Json, path_of
 
 from tagcast_cli import completion
+from tagcast_cli.api_client import pages
 from tagcast_cli.filters import filter_text
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.push_options import protocol_of
 from tagcast_cli.screen import rows_table, state_text
-from tagcast_cli.session import Session, TopicName, pages, session_of
+from tagcast_cli.session import Session, TopicName, session_of
 from tagcast_cli.subscriptions import subscription_fields
 
 group = typer.Typer(no_args_is_help=True, help="List and show consumer groups, whose members pull.")

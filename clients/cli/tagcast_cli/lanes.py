@@ -17,6 +17,7 @@ from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
 from tagcast_cli import completion
+from tagcast_cli.api_client import pages
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import fields_table, outcome_text, rows_table, state_text
@@ -29,7 +30,6 @@ from tagcast_cli.session import (
     Session,
     SubscriptionName,
     TopicName,
-    pages,
     session_of,
 )
 from tagcast_cli.subscriptions import pending_note, subscription_fields

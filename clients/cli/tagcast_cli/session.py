@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from inspect import isclass
@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 from tagcast_cli import completion
 from tagcast_cli.absent import sentence_of
-from tagcast_cli.api_client import explain_refusal, explain_unexpected, explain_unreachable
+from tagcast_cli.api_client import explain_refusal, explain_unexpected, explain_unreachable, pages
 from tagcast_cli.cmq_key_store import KeyStoreError
 from tagcast_cli.job_run import JobError
 from tagcast_cli.screen import console, fault_lines, rows_table
@@ -154,22 +154,6 @@ class Session:
         if cursor := answer.get("next_cursor"):
             options = ", or ".join((f"--cursor {cursor}", *other_options))
             self.out.print(Text(f"There is more: {options}", style="dim"), soft_wrap=True)
-
-
-def pages(
-    api: Client,
-    path: str,
-    limit: int | None = None,
-    cursor: str | None = None,
-    query: Mapping[str, Any] | None = None,
-) -> Iterator[Answer]:
-    """Yield the pages of a list, starting at *cursor*."""
-    while True:
-        answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, **(query or {})})
-        yield answer
-        cursor = answer.json.get("next_cursor")
-        if not cursor:
-            return
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -75,6 +74,7 @@ class SigV4(httpx.Auth):
     def __init__(self, profile: str | None = None, region: str | None = None) -> None:
         self._profile = profile
         self._region = region
+        self._session: Any = None
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the signature. Raises SigningError."""
@@ -82,40 +82,26 @@ class SigV4(httpx.Auth):
         yield request
 
     def _signature(self, request: httpx.Request) -> dict[str, str]:
-        auth, aws_request, fault_class = self._botocore
-        url = str(request.url)
-        session = self._session
-        try:
-            credentials = session.get_credentials()
-            region = self._region or region_of(url) or session.get_config_variable("region")
-            if credentials is None:
-                raise SigningError("no AWS credentials found; give a profile or set AWS_PROFILE")
-            if not region:
-                raise SigningError("no AWS region found; give one or set AWS_DEFAULT_REGION")
-            headers = {name: request.headers[name] for name in _SIGNED if name in request.headers}
-            signed = aws_request(request.method, url, headers=headers, data=request.content)
-            auth(credentials, service_of(url), str(region)).add_auth(signed)
-        except fault_class as fault:
-            raise SigningError(str(fault)) from fault
-        return {str(name): str(value) for name, value in signed.headers.items()}
-
-    @cached_property
-    def _botocore(self) -> tuple[Any, Any, type[Exception]]:
         # Imported here: it takes longer to load than a request to a local stack takes.
         try:
             from botocore.auth import SigV4Auth
             from botocore.awsrequest import AWSRequest
             from botocore.exceptions import BotoCoreError
+            from botocore.session import Session
         except ImportError as fault:
             raise SigningError("requests to AWS need botocore: pip install 'tagcast-client[aws]'") from fault
-        return SigV4Auth, AWSRequest, BotoCoreError
-
-    @cached_property
-    def _session(self) -> Any:
-        from botocore.exceptions import BotoCoreError
-        from botocore.session import Session
-
+        url = str(request.url)
         try:
-            return Session(profile=self._profile)
+            self._session = self._session or Session(profile=self._profile)
+            credentials = self._session.get_credentials()
+            region = self._region or region_of(url) or self._session.get_config_variable("region")
+            if credentials is None:
+                raise SigningError("no AWS credentials found; give a profile or set AWS_PROFILE")
+            if not region:
+                raise SigningError("no AWS region found; give one or set AWS_DEFAULT_REGION")
+            headers = {name: request.headers[name] for name in _SIGNED if name in request.headers}
+            signed = AWSRequest(request.method, url, headers=headers, data=request.content)
+            SigV4Auth(credentials, service_of(url), str(region)).add_auth(signed)
         except BotoCoreError as fault:
             raise SigningError(str(fault)) from fault
+        return {str(name): str(value) for name, value in signed.headers.items()}
