@@ -32,7 +32,7 @@ from local.engine.aws_request import Call, Refusal, access_denied, call_of, refu
 from local.engine.last_words import end_process, why_not_written
 from local.rules import limits
 from local.rules.needs import Account, needs_of
-from local.rules.permissions import Grant, Need, Role
+from local.rules.permissions import Grant, Need, Role, decide
 
 ROLES_PATH = "/_tagcast/roles"
 SHOW_PATH = "/_tagcast/show"
@@ -76,7 +76,7 @@ class Permissions:
         if place not in self._decided:
             if len(self._decided) >= DECISIONS_KEPT:
                 self._decided.clear()
-            grant = role.grant_for(need)
+            grant = decide(role.grants, need)
             self._decided[place] = grant is not None
             self._keep(role, need, grant)
         return self._decided[place]

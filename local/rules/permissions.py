@@ -57,17 +57,9 @@ class Role:
     name: str
     grants: tuple[Grant, ...]
 
-    def grant_for(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> Grant | None:
-        """Return the grant that allows the need; None if nothing allows it, or something denies it."""
-        return decide(self.grants, need, context)
-
     def allows(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> bool:
         """Return whether the role allows the need."""
-        return self.grant_for(need, context) is not None
-
-    def without(self, grant: Grant) -> "Role":
-        """Return the same role without one grant."""
-        return Role(self.name, tuple(each for each in self.grants if each != grant))
+        return decide(self.grants, need, context) is not None
 
 
 def decide(grants: Iterable[Grant], need: Need, context: Mapping[str, str] = NO_CONTEXT) -> Grant | None:

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from local.engine.callers import roles_of
 from local.rules.needs import Account
-from local.rules.permissions import Grant, Need, Role
+from local.rules.permissions import Grant, Need, Role, decide
 from local.template.intrinsics import Resolver
 from local.template.parameters import LOCAL
 from local.template.translated import read_template
@@ -130,8 +130,8 @@ def removals(roles: dict[str, Role], uses: Sequence[Use]) -> list[Removal]:
     for role in roles.values():
         mine = [use for use in uses if use.role == role.name and use.grant is not None]
         for grant in dict.fromkeys(grant for grant in role.grants if grant.allows):
-            less = role.without(grant)
-            noticed = next((use for use in mine if not less.allows(Need(use.action, use.resource))), None)
+            less = [each for each in role.grants if each != grant]
+            noticed = next((use for use in mine if decide(less, Need(use.action, use.resource)) is None), None)
             found.append(Removal(role.name, grant, noticed, excuse(role.name, grant)))
     return found
 
