@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from tagcast_client import TagcastError
 from tagcast_client.models import Subscription
-from tagcast_client.operation import Json, path_of
+from tagcast_client.operation import Json, drop_none, path_of
 from tagcast_client.setting import Setting
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
@@ -50,8 +50,11 @@ async def topic(request: web.Request) -> web.Response:
         desk.forget()
         raise web.HTTPSeeOther(path_of("topics", name))
 
+    def read() -> Json:
+        return drop_none(**forms.values_of(TOPIC_SETTINGS, said))
+
     words = ["topic", "create", name or "NAME"]
-    form = Form("topic_form.html", said, partial(forms.new_topic, said), send, words, TOPIC_SETTINGS)
+    form = Form("topic_form.html", said, read, send, words, TOPIC_SETTINGS)
     return await _page(desk, form, name=name, is_new=True, title="New topic", back="/topics")
 
 

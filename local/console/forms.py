@@ -164,11 +164,6 @@ def _reader(setting: Setting) -> Callable[[str], object]:
     return seconds_of if setting.name.endswith("_seconds") else _READERS[setting.type]
 
 
-def new_topic(said: Said) -> Json:
-    """Return the settings of a new topic from the form. Raises UnreadableFieldError."""
-    return drop_none(**values_of(TOPIC_SETTINGS, said))
-
-
 def topic_changes(before: Said, said: Said) -> Json:
     """Return the merge patch from the fields *before* to the submitted fields *said*. Raises UnreadableFieldError."""
     return _differing(values_of(TOPIC_SETTINGS, before), values_of(TOPIC_SETTINGS, said))

@@ -58,7 +58,10 @@ async def _refusal(request: web.Request) -> web.Response | None:
         return web.Response(status=403, text="Forbidden origin. Only pages of this console may send requests to it.\n")
     if (entry := _entry(request)) is not None:
         return entry
-    if request.method not in ("GET", "HEAD") and not await _has_token(request):
+    if request.method not in ("GET", "HEAD"):
+        token = str((await request.post()).get("token", ""))
+        if _same(token, desk_of(request).token):
+            return None
         return web.Response(status=403, text="The form is outdated or from another console. Reload its page.\n")
     return None
 
@@ -79,11 +82,6 @@ def _entry(request: web.Request) -> web.Response | None:
 
 def _port(request: web.Request) -> int:
     return int(request.get_extra_info("sockname")[1])
-
-
-async def _has_token(request: web.Request) -> bool:
-    form = await request.post()
-    return _same(str(form.get("token", "")), desk_of(request).token)
 
 
 def _same(given: str, wanted: str) -> bool:

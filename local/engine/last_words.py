@@ -46,7 +46,9 @@ def why_not_written(fault: OSError, folder: Path) -> str | None:
     disk = f"the disk at {disk_of(folder)}"
     match fault.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            where = f"{disk} is full ({free_mib(folder)} MiB free), and {folder} lies on it"
+            where = (
+                f"{disk} is full ({shutil.disk_usage(disk_of(folder)).free // MIB} MiB free), and {folder} lies on it"
+            )
             return f"{where}: free some space, or choose another folder with --data"
         case errno.EROFS:
             return f"{disk} is read-only, and {folder} lies on it: choose another folder with --data"
@@ -72,8 +74,3 @@ def disk_of(folder: Path) -> Path:
     """
     place = folder.absolute()
     return next(each for each in (place, *place.parents) if each.is_mount())
-
-
-def free_mib(folder: Path) -> int:
-    """Return the free space of the disk of *folder*, in MiB."""
-    return shutil.disk_usage(disk_of(folder)).free // MIB

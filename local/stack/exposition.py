@@ -88,7 +88,7 @@ class Exposition:
         match family.labels(**labels) if labels else family:
             case Histogram() as histogram:
                 for value in values:
-                    histogram.observe(_in_base_units(metric, value))
+                    histogram.observe(value / 1000 if metric.endswith("Ms") else value)
             case Gauge() as gauge:
                 gauge.set(values[-1])
             case Counter() as counter:
@@ -105,7 +105,3 @@ class Exposition:
         for family in self._families.values():
             if isinstance(family, Gauge):
                 family.clear()
-
-
-def _in_base_units(metric: str, value: float) -> float:
-    return value / 1000 if metric.endswith("Ms") else value

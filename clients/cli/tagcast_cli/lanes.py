@@ -255,7 +255,9 @@ def list_lanes(
         session.out.print(rows_table(map(_urgent_row, found), *LISTING.headings))
         _say_what_helps(session, found)
     else:
-        session.out.print(rows_table(map(_group_row, groups), *groups[0]))
+        # A cell with several frequent values has a number behind each value.
+        rows = [[_told(value, is_state=of in ("state", "states")) for of, value in group.items()] for group in groups]
+        session.out.print(rows_table(rows, *groups[0]))
 
 
 def _say_what_helps(session: Session, lanes: Iterable[Json]) -> None:
@@ -263,11 +265,6 @@ def _say_what_helps(session: Session, lanes: Iterable[Json]) -> None:
     for state in dict.fromkeys(str(lane.get("state")) for lane in lanes):
         if (step := next_step({"state": state}, "TOPIC", "SUBSCRIPTION")) is not None:
             session.out.print(state_text(state) + Text(": ") + step)
-
-
-def _group_row(group: dict[str, Any]) -> list[Any]:
-    """Return the cells of a group. A cell with several frequent values has a number behind each value."""
-    return [_told(value, is_state=of in ("state", "states")) for of, value in group.items()]
 
 
 def _told(value: Any, *, is_state: bool) -> str:

@@ -224,7 +224,7 @@ def _tell_refusal(ctx: Any, refused: ProblemError | RefusedError) -> None:
     errors = console(to_errors=True)
     problem = refused.problem if isinstance(refused, RefusedError) else refused
     if _as_json(ctx):
-        typer.echo(_problem_json(problem), err=True)
+        typer.echo(visible_json(problem.text.rstrip("\n")) or json.dumps(problem.problem), err=True)
     elif isinstance(refused, RefusedError):
         errors.print(Text.assemble(("error: ", "bold red"), str(refused)))
     else:
@@ -254,10 +254,6 @@ def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
 
 def _as_json(ctx: Any) -> bool:
     return isinstance(ctx.params, dict) and bool(ctx.params.get("as_json"))
-
-
-def _problem_json(refused: ProblemError) -> str:
-    return visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem)
 
 
 def unwrap(text: str) -> str:

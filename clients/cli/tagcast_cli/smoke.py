@@ -9,7 +9,6 @@ import signal
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,7 +56,7 @@ def smoke(
         if not session.as_json:
             session.out.print(_shown(step), soft_wrap=True)
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     story = _local_story(session, data, tell) if stack is None else _aws_story(session, stack, tell)
     story.wait_archive, story.start_job = wait_archive, start_job
     began_s = story.now_s()
@@ -109,10 +108,6 @@ def _local_story(session: Session, folder: Path, tell: Callable[[Step], object])
 
 def _new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _shown(step: Step) -> Text:

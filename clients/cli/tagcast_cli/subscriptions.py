@@ -64,14 +64,6 @@ def _retry_text(retry: Any) -> str:
     return f"{retry.get('strategy', '—')} ({bounds})" if bounds else str(retry.get("strategy", "—"))
 
 
-def _batch_text(batch: Json) -> str:
-    return f"{batch.get('max_messages')} messages, {batch.get('max_bytes')} bytes"
-
-
-def _certificate_text(certificate: Json) -> str:
-    return f"{certificate.get('subject')}, until {certificate.get('expires_at')}, {certificate.get('fingerprint')}"
-
-
 _SIGNED = {"v1": "v1 (with the secret)", "v1a": "v1a (with a key of the service: tagcast keys)"}
 
 
@@ -95,8 +87,9 @@ def subscription_fields(answer: Json) -> Table:
     if is_group and isinstance(retry, dict):
         shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
     readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text}
-    readable |= {"batch": _batch_text, "client_certificate": _certificate_text, "public_keys": "\n".join}
-    readable["signatures"] = _signatures_text
+    readable |= {"signatures": _signatures_text, "public_keys": "\n".join}
+    readable["batch"] = "{max_messages} messages, {max_bytes} bytes".format_map
+    readable["client_certificate"] = "{subject}, until {expires_at}, {fingerprint}".format_map
     for name in readable.keys() & shown.keys():
         shown[name] = readable[name](shown[name])
     if protocol_of(answer.get("endpoint")) not in ("http", "https"):
