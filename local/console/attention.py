@@ -143,20 +143,19 @@ def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list
     groups: dict[str, list[UrgentLane]] = {}
     for lane in lanes:
         groups.setdefault(by(lane), []).append(lane)
-    found = [_cause(name, each) for name, each in groups.items()]
+    found = [
+        Cause(
+            name,
+            len(group),
+            len({each.topic for each in group}),
+            min((each.head.accepted_at for each in group if each.head), default=None),
+            tuple(Counter(each.state for each in group).most_common()),
+            tuple(Counter(map(outcome_of, group)).most_common(2)),
+            min(map(need_of, group), key=list(LaneNeed).index),
+        )
+        for name, group in groups.items()
+    ]
     return sorted(found, key=lambda cause: (-cause.lanes, cause.name))
-
-
-def _cause(name: str, lanes: Sequence[UrgentLane]) -> Cause:
-    return Cause(
-        name,
-        len(lanes),
-        len({each.topic for each in lanes}),
-        min((each.head.accepted_at for each in lanes if each.head), default=None),
-        tuple(Counter(each.state for each in lanes).most_common()),
-        tuple(Counter(map(outcome_of, lanes)).most_common(2)),
-        min((need_of(each) for each in lanes), key=list(LaneNeed).index),
-    )
 
 
 def by_need(lanes: Iterable[UrgentLane]) -> dict[LaneNeed, Counter[str]]:

@@ -5,9 +5,7 @@ The engine's own server is pure Python and takes longer per request than most ca
 
 import asyncio
 import signal
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -129,14 +127,6 @@ LINE_MAX = 64 * 1024
 """The maximal first line of a request: S3's presigned URLs and keys are long."""
 
 
-ASGI_LIMITS: Mapping[str, Any] = {
-    "keepalive_timeout": KEEP_ALIVE_S,
-    "max_line_size": LINE_MAX,
-    "auto_decompress": False,
-}
-"""Settings with which aiohttp's server leaves a request unchanged."""
-
-
 async def serve(
     application: Application, kept: PersistentState, host: str, port: int, frames_port: int, known_as: str = ""
 ) -> None:
@@ -183,7 +173,8 @@ def guard_browsers(application: Application, port: int, host: str = "") -> Appli
 
 def asgi_server(application: Application) -> web.Server:
     """Return a server of the application without a body limit, because the engine itself refuses large bodies."""
-    return plain_server(partial(_answer, application), 0, **ASGI_LIMITS)
+    unchanged = {"keepalive_timeout": KEEP_ALIVE_S, "max_line_size": LINE_MAX, "auto_decompress": False}
+    return plain_server(partial(_answer, application), 0, **unchanged)
 
 
 async def _answer(application: Application, request: web.BaseRequest) -> web.Response:

@@ -141,18 +141,8 @@ class Front:
         except ConnectionResetError:
             # The client disconnected during its request: no response and no traceback are needed.
             return web.Response(status=HTTPStatus.BAD_REQUEST)
-        return as_aiohttp(
-            await self.answer(
-                HttpRequest(
-                    method=incoming.method,
-                    path=raw_path,
-                    query=query,
-                    headers=tuple((name, value) for name, value in incoming.headers.items()),
-                    body=body,
-                    source_ip=incoming.remote or "127.0.0.1",
-                )
-            )
-        )
+        headers, source_ip = tuple(incoming.headers.items()), incoming.remote or "127.0.0.1"
+        return as_aiohttp(await self.answer(HttpRequest(incoming.method, raw_path, query, headers, body, source_ip)))
 
 
 def as_aiohttp(answer: Response) -> web.Response:
