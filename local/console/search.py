@@ -58,14 +58,9 @@ class MessageCriteria:
 
 def parse_criteria(query: Mapping[str, str]) -> MessageCriteria:
     """Parse the fields of the form. Raises UnreadableFieldError."""
-    return MessageCriteria(
-        query.get("tag", "").strip(),
-        query.get("routing_key", "").strip(),
-        read_field(query, "property", pairs_of),
-        query.get("subscription", "").strip(),
-        query.get("state", "").strip(),
-        read_field(query, "within", since_of),
-    )
+    texts = {name: query.get(name, "").strip() for name in ("tag", "routing_key", "subscription", "state")}
+    properties, since = read_field(query, "property", pairs_of), read_field(query, "within", since_of)
+    return MessageCriteria(**texts, properties=properties, since=since)
 
 
 def since_of(within: str) -> datetime:

@@ -1,7 +1,8 @@
 """ASGI types and helpers for the engine's applications."""
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -33,34 +34,20 @@ async def answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], bo
     await send({"type": "http.response.body", "body": body})
 
 
+@dataclass
 class ResponseCollector:
     """Collects the messages of a response."""
 
-    def __init__(self) -> None:
-        self._start: Message = {"status": 500, "headers": ()}
-        self._parts: list[bytes] = []
+    status: int = 500
+    headers: Iterable[tuple[bytes, bytes]] = ()
+    body: bytes = b""
 
     async def send(self, message: Message) -> None:
         """Add an ASGI message."""
         if message["type"] == "http.response.start":
-            self._start = message
-        elif part := message.get("body", b""):
-            self._parts.append(part)
-
-    @property
-    def status(self) -> int:
-        """The status of the response."""
-        return int(self._start["status"])
-
-    @property
-    def headers(self) -> Iterable[tuple[bytes, bytes]]:
-        """The headers of the response."""
-        return cast("Iterable[tuple[bytes, bytes]]", self._start["headers"])
-
-    @property
-    def body(self) -> bytes:
-        """The whole body."""
-        return b"".join(self._parts)
+            self.status, self.headers = message["status"], message["headers"]
+        else:
+            self.body += message.get("body", b"")
 
 
 def receive_body(body: bytes, then: Receive) -> Receive:

@@ -265,58 +265,31 @@ def check_spark() -> None:
 def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
     """Run a job with the runner of its archive, and show the stages of the job on *errors*. Raises JobError."""
     check_spark()
-    stages = Stages((SPARK_STARTS, *first[:1], job))
-    with _progress(errors) as progress:
-        task = progress.add_task(stages.shown, said="")
+    stages, at = (SPARK_STARTS, *first[:1], job), 0
+    stage, last_line = TextColumn("{task.description}"), TextColumn("{task.fields[said]}")
+    with Progress(SpinnerColumn(), stage, TimeElapsedColumn(), last_line, console=errors) as progress:
+        task = progress.add_task(stage_text(stages, at), said="")
 
         def told(said: str) -> None:
-            stages.advance(said)
-            progress.update(task, description=stages.shown, said="" if stages.is_stage(said) else said)
+            nonlocal at
+            is_stage = said in stages
+            at = stages.index(said) if is_stage else at
+            progress.update(task, description=stage_text(stages, at), said="" if is_stage else said)
 
         result = jobs_of(archive).run(job, archive, arguments, told, first=first)
         progress.update(task, said="done" if result.code == 0 else f"ended with {result.code}")
     return result
 
 
-@dataclass
-class Stages:
-    """The stages of a job, and the current one.
+def stage_text(stages: Sequence[str], at: int) -> str:
+    """Return the current stage of a job, and the remaining ones.
 
-    >>> stages = Stages((SPARK_STARTS, "compact", "audit"))
-    >>> stages.advance("compact"); stages.advance("messages: 3 records"); stages.shown
-    'compact (2 of 3, then audit)'
-    >>> stages.advance("audit"); stages.shown
-    'audit (3 of 3)'
+    >>> stage_text((SPARK_STARTS, "compact", "audit"), 1), stage_text((SPARK_STARTS, "audit"), 1)
+    ('compact (2 of 3, then audit)', 'audit (2 of 2)')
     """
-
-    names: tuple[str, ...]
-    at: int = 0
-
-    def is_stage(self, said: str) -> bool:
-        """Return whether a progress line begins a stage."""
-        return said in self.names
-
-    def advance(self, said: str) -> None:
-        """Advance to the stage that a progress line begins, if any."""
-        if self.is_stage(said):
-            self.at = self.names.index(said)
-
-    @property
-    def shown(self) -> str:
-        """The current stage and the remaining ones, as text."""
-        left = self.names[self.at + 1 :]
-        then = f", then {', '.join(left)}" if left else ""
-        return f"{self.names[self.at]} ({self.at + 1} of {len(self.names)}{then})"
-
-
-def _progress(errors: Console) -> Progress:
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[said]}"),
-    )
-    return Progress(*columns, console=errors)
+    left = stages[at + 1 :]
+    then = f", then {', '.join(left)}" if left else ""
+    return f"{stages[at]} ({at + 1} of {len(stages)}{then})"
 
 
 def _summary(printed: Sequence[str]) -> dict[str, Any] | None:
