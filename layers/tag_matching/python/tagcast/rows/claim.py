@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tagcast.rows.codec import Codec, coded
 from tagcast.rows.keys import claim_key, nonce_key
 from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.tables import ABSENT, Expectation, Put, Value
@@ -65,11 +66,7 @@ class Nonce:
     ttl: int
 
 
-NONCE_ROWS = RowFormat[Nonce](
-    nonce_key,
-    lambda nonce: {"taken_by": nonce.taken_by, "ttl": nonce.ttl},
-    lambda row: Nonce(row["taken_by"], row["ttl"]),
-)
+NONCE_ROWS = coded(nonce_key, Codec(Nonce))
 
 
 def nonce_put(nonce: Nonce, *named: str) -> Put:

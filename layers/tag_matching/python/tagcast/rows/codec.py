@@ -1,4 +1,4 @@
-"""The codec between a dataclass of settings and the attributes of its row.
+"""The codec between a dataclass and the attributes of its row.
 
 An attribute has the name of its field. None and False are left out. Fields with objects have codecs of their own.
 """
@@ -12,11 +12,13 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Generic, TypeVar, get_type_hints
 
-from tagcast.rows.kind import Attributes
+from tagcast.rows.kind import Attributes, RowFormat
+from tagcast.rows.values import dense
 from tagcast.setting import without_none
+from tagcast.tables import Key, Value
 
 _T = TypeVar("_T")
-_Value = str | int | list[str] | Mapping[str, str]
+_PLAIN = {str, int}
 Read = Callable[[Any], Any]
 
 
@@ -25,8 +27,26 @@ class RowPart:
     """The attributes of an object in a row. *read* returns None if they are missing."""
 
     names: tuple[str, ...]
-    write: Callable[[Any], tuple[_Value | None, ...]]
+    write: Callable[[Any], tuple[Value, ...]]
     read: Callable[[Attributes], Any]
+
+
+def unwritten(read: Callable[[Attributes], Any]) -> RowPart:
+    """Return the part for a field that has no attribute of its own, such as a field in the key."""
+    return RowPart((), lambda value: (), read)
+
+
+def renamed(name: str) -> RowPart:
+    """Return the part for a field with the attribute *name*."""
+    return RowPart((name,), lambda value: (value,), lambda row: row[name])
+
+
+def texts_part(name: str) -> RowPart:
+    """Return the part for a tuple of texts. An empty tuple has no attribute."""
+    return RowPart((name,), lambda texts: (list(texts) or None,), lambda row: tuple(row.get(name, ())))
+
+
+IN_SORT_KEY = unwritten(lambda row: row["sk"])
 
 
 def json_part(
@@ -64,7 +84,7 @@ class Codec(Generic[_T]):
             type_, is_optional = without_none(hints[each.name])
             if (is_optional and each.default is not None) or (type_ is bool and each.default is not False):
                 raise TypeError(f"{each.name}: a missing attribute means None or False, so that has to be its default")
-            found[each.name] = _reader(type_)
+            found[each.name] = type_
         return found
 
     @property
@@ -72,14 +92,14 @@ class Codec(Generic[_T]):
         """The names of all attributes."""
         return (*(name for part in self._parts.values() for name in part.names), *self._readers)
 
-    def attributes(self, value: _T) -> dict[str, _Value | None]:
+    def attributes(self, value: _T) -> dict[str, Any]:
         """Return all attributes of *value*. A missing attribute is None."""
-        found: dict[str, _Value | None] = {}
+        found: dict[str, Any] = {}
         for name, part in self._parts.items():
             found.update(zip(part.names, part.write(getattr(value, name)), strict=True))
         for name in self._readers:
             one = getattr(value, name)
-            found[name] = one if one is None or one.__class__ is str else _written(one)
+            found[name] = one if one is None or one.__class__ in _PLAIN else _written(one)
         return found
 
     def value(self, row: Attributes) -> _T:
@@ -94,7 +114,7 @@ class Codec(Generic[_T]):
         return given
 
 
-def _written(value: Any) -> _Value | None:
+def _written(value: Any) -> Value:
     if isinstance(value, bool):
         return 1 if value else None
     if isinstance(value, StrEnum):
@@ -102,5 +122,8 @@ def _written(value: Any) -> _Value | None:
     return str(value) if isinstance(value, float) else value
 
 
-def _reader(type_: Any) -> Read:
-    return bool if type_ is bool else type_
+def coded(
+    key: Callable[..., Key], codec: Codec[_T], also: Callable[[_T], Mapping[str, Value]] = lambda value: {}
+) -> RowFormat[_T]:
+    """Return the format of rows with the attributes of *codec*, and those that *also* derives, such as ``ttl``."""
+    return RowFormat(key, lambda value: dense({**codec.attributes(value), **also(value)}), codec.value)

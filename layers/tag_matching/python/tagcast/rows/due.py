@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
+from tagcast.rows.codec import Codec, coded
 from tagcast.rows.ended_entries import bound_outcome
 from tagcast.rows.keys import due_key, pulled_key
 from tagcast.rows.kind import Attributes, RowFormat
@@ -232,15 +233,7 @@ class FailedPulls:
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
 
 
-PULLED = RowFormat[FailedPulls](
-    pulled_key,
-    lambda pulled: {
-        "attempts": pulled.attempts,
-        "last_attempt_at": pulled.last_attempt_at,
-        "last_outcome": pulled.last_outcome,
-    },
-    lambda row: FailedPulls(row["attempts"], row["last_attempt_at"], row["last_outcome"]),
-)
+PULLED = coded(pulled_key, Codec(FailedPulls))
 
 
 def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:

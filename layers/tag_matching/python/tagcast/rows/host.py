@@ -8,11 +8,10 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from tagcast.ports import Store
+from tagcast.rows.codec import Codec, RowPart, coded, renamed
 from tagcast.rows.keys import host_key
-from tagcast.rows.kind import Attributes, RowFormat
-from tagcast.rows.values import dense
 from tagcast.settings import Endpoint, Protocol
-from tagcast.tables import ABSENT, Put, Row, Table, Value
+from tagcast.tables import ABSENT, Put, Row, Table
 
 
 @lru_cache(maxsize=4096)
@@ -49,33 +48,21 @@ class Host:
         return self.probe_at is not None and now < self.kept_until
 
 
-def _host_row(host: Host) -> dict[str, Value]:
-    return dense(
+HOSTS = coded(
+    host_key,
+    Codec(
+        Host,
         {
-            "host": host.name,
-            "version": host.version,
-            "failures": {lane: str(at) for lane, at in host.failures.items()},
-            "ttl": host.kept_until // 1000,
-            "opened_at": host.opened_at,
-            "closed_at": host.closed_at,
-            "probe_at": host.probe_at,
-        }
-    )
-
-
-def _host_in(row: Attributes) -> Host:
-    return Host(
-        name=row["host"],
-        version=row["version"],
-        failures={lane: int(at) for lane, at in row["failures"].items()},
-        kept_until=row["ttl"] * 1000,
-        opened_at=row.get("opened_at"),
-        closed_at=row.get("closed_at"),
-        probe_at=row.get("probe_at"),
-    )
-
-
-HOSTS = RowFormat(host_key, _host_row, _host_in)
+            "name": renamed("host"),
+            "failures": RowPart(
+                ("failures",),
+                lambda failures: ({lane: str(at) for lane, at in failures.items()},),
+                lambda row: {lane: int(at) for lane, at in row["failures"].items()},
+            ),
+            "kept_until": RowPart(("ttl",), lambda until: (until // 1000,), lambda row: row["ttl"] * 1000),
+        },
+    ),
+)
 
 
 def host_put(known: Host | None, changed: Host) -> Put:

@@ -2,76 +2,43 @@
 
 from __future__ import annotations
 
-from tagcast.membership import Client, Member, Mode, Registration
+from tagcast.membership import Client, Member, Registration
+from tagcast.rows.codec import Codec, RowPart, coded, renamed
 from tagcast.rows.keys import member_key, registration_key
-from tagcast.rows.kind import Attributes, RowFormat
-from tagcast.rows.values import dense
-from tagcast.tables import ABSENT, Delete, Key, Put, Update, Value
+from tagcast.tables import ABSENT, Delete, Key, Put, Update
 
 TTL_GRACE_S = 86_400
 """A member's row outlives its group by a day, so that the group's silence is measured from its last heartbeat."""
 
 
-def _member_row(member: Member) -> dict[str, Value]:
-    return dense(
+MEMBERS = coded(
+    member_key,
+    Codec(
+        Member,
         {
-            "member_version": member.client.version,
-            "digest": member.digest,
-            "joined_at": member.joined_at,
-            "seen_at": member.seen_at,
-            "silence_s": member.silence_s,
-            "is_gone": 1 if member.is_gone else None,
-            "is_ordered": 1 if member.is_ordered else None,
-            "is_refused": 1 if member.is_refused else None,
-            "ttl": member.seen_at // 1000 + member.silence_s + TTL_GRACE_S,
-        }
-    )
-
-
-def _member_in(row: Attributes) -> Member:
-    return Member(
-        client=Client(row["sk"], row["member_version"]),
-        digest=row["digest"],
-        joined_at=row["joined_at"],
-        seen_at=row["seen_at"],
-        silence_s=row["silence_s"],
-        is_gone="is_gone" in row,
-        is_ordered="is_ordered" in row,
-        is_refused="is_refused" in row,
-    )
-
-
-MEMBERS = RowFormat(member_key, _member_row, _member_in)
-
-
-def _registration_row(registration: Registration) -> dict[str, Value]:
-    return {
-        "topic": registration.topic,
-        "name": registration.group,
-        "subscription": registration.subscription,
-        "mode": registration.mode.value,
-        "member_id": registration.client.member_id,
-        "member_version": registration.client.version,
-        "version": registration.version,
-        "silence_s": registration.silence_s,
-        "renewed_at": registration.renewed_at,
-    }
-
-
-def _registration_in(row: Attributes) -> Registration:
-    return Registration(
-        topic=row["topic"],
-        group=row["name"],
-        subscription=row["subscription"],
-        mode=Mode(row["mode"]),
-        client=Client(row["member_id"], row["member_version"]),
-        version=row["version"],
-        silence_s=row["silence_s"],
-        renewed_at=row["renewed_at"],
-    )
-
-
-REGISTRATIONS = RowFormat(registration_key, _registration_row, _registration_in)
+            "client": RowPart(
+                ("member_version",),
+                lambda client: (client.version,),
+                lambda row: Client(row["sk"], row["member_version"]),
+            )
+        },
+    ),
+    lambda member: {"ttl": member.seen_at // 1000 + member.silence_s + TTL_GRACE_S},
+)
+REGISTRATIONS = coded(
+    registration_key,
+    Codec(
+        Registration,
+        {
+            "group": renamed("name"),
+            "client": RowPart(
+                ("member_id", "member_version"),
+                lambda client: (client.member_id, client.version),
+                lambda row: Client(row["member_id"], row["member_version"]),
+            ),
+        },
+    ),
+)
 
 
 def member_gone(topic: str, group: str, member: Member) -> Update:

@@ -17,12 +17,12 @@ from typing import Any, cast
 from tagcast.model import BODY_BYTES_MAX, Draft, Message, Topic
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.codec import Codec, RowPart
+from tagcast.rows.codec import Codec, RowPart, texts_part
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
 from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.state_map import Round, RoundPart, StateMap
-from tagcast.rows.values import row_bytes
+from tagcast.rows.values import dense, row_bytes
 from tagcast.tables import Value
 from tagcast.trace_context import parse_trace
 
@@ -205,10 +205,6 @@ def _unpacked(row: Attributes, name: str) -> frozenset[int]:
     return ordinals.unpack(row[name]) if name in row else frozenset()
 
 
-def _present(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: value for name, value in attributes.items() if value is not None}
-
-
 def prefix_of(audience: Audience) -> str:
     """Return the prefix of the attributes of an audience's round. A split message has two rounds in its row."""
     return "apart_" if audience is Audience.APART else ""
@@ -223,19 +219,17 @@ def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Va
     True
     """
     finishes = done.finishes
-    return {
-        f"{prefix}{name}": value
-        for name, value in (
-            ("round", DONE),
-            ("round_at", done.at),
-            ("delivered", _packed(finishes)),
-            ("offsets", struct.pack(f">{len(finishes)}H", *(finishes[o] for o in sorted(finishes))) or None),
-            ("ended", _packed(done.ended)),
-            ("ends", to_bytes(done.ended, accepted_at) if done.ended else None),
-            ("enqueued", _packed(done.enqueued)),
-        )
-        if value is not None
-    }
+    return dense(
+        {
+            f"{prefix}round": DONE,
+            f"{prefix}round_at": done.at,
+            f"{prefix}delivered": _packed(finishes),
+            f"{prefix}offsets": struct.pack(f">{len(finishes)}H", *(finishes[o] for o in sorted(finishes))) or None,
+            f"{prefix}ended": _packed(done.ended),
+            f"{prefix}ends": to_bytes(done.ended, accepted_at) if done.ended else None,
+            f"{prefix}enqueued": _packed(done.enqueued),
+        }
+    )
 
 
 def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
@@ -259,7 +253,7 @@ def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
 _DRAFTS = Codec(
     Draft,
     {
-        "tags": RowPart(("tags",), lambda tags: (list(tags) or None,), lambda row: tuple(row.get("tags", ()))),
+        "tags": texts_part("tags"),
         "properties": RowPart(
             ("properties",), lambda properties: (dict(properties) or None,), lambda row: row.get("properties", {})
         ),
@@ -278,7 +272,7 @@ def _message_row(value: MessageRow) -> dict[str, Value]:
     message, draft, matched = value.message, value.message.draft, value.map.matched
     # A row says of all and of none in fewer bytes.
     some_in_order = value.in_order if value.in_order != matched else frozenset()
-    return _present(
+    return dense(
         {
             "topic": message.topic,
             "message_id": message.message_id,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tagcast.rows.codec import Codec, coded
 from tagcast.rows.keys import rate_key
-from tagcast.rows.kind import RowFormat
-from tagcast.tables import ABSENT, Update, Value
+from tagcast.tables import ABSENT, Update
 
 KEPT_S = 3_600
 """Seconds that a row stays after the time of the next free permit. The time to live deletes the row later."""
@@ -19,11 +19,7 @@ class Rate:
     free_us: int
 
 
-def _rate_row(rate: Rate) -> dict[str, Value]:
-    return {"free_us": rate.free_us, "ttl": rate.free_us // 1_000_000 + KEPT_S}
-
-
-RATE_ROWS = RowFormat(rate_key, _rate_row, lambda row: Rate(row["free_us"]))
+RATE_ROWS = coded(rate_key, Codec(Rate), lambda rate: {"ttl": rate.free_us // 1_000_000 + KEPT_S})
 
 
 def free_update(subscription_id: str, known: int | None, free_us: int) -> Update:

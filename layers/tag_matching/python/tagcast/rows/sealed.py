@@ -7,11 +7,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tagcast.model import SubscriptionSettings
+from tagcast.rows.codec import Codec, coded
 from tagcast.rows.keys import exchange_key, secrets_key
-from tagcast.rows.kind import Attributes, RowFormat
-from tagcast.rows.values import dense
 from tagcast.settings import FormerSecret
-from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Value, Write
+from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +27,7 @@ class Sealed:
     formers_until: int | None = None
 
 
-def _sealed_row(sealed: Sealed) -> dict[str, Value]:
-    return dense(
-        {
-            "token": sealed.token,
-            "content": sealed.content,
-            "formers": sealed.formers,
-            "formers_until": sealed.formers_until,
-        }
-    )
-
-
-def _sealed_in(row: Attributes) -> Sealed:
-    return Sealed(row["token"], row["content"], row.get("formers"), row.get("formers_until"))
-
-
-SECRETS = RowFormat(secrets_key, _sealed_row, _sealed_in)
+SECRETS = coded(secrets_key, Codec(Sealed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +40,7 @@ class Exchange:
     until: int
 
 
-EXCHANGE_ROWS = RowFormat[Exchange](
-    exchange_key,
-    lambda listed: {"topic": listed.topic, "name": listed.name, "token": listed.token, "until": listed.until},
-    lambda row: Exchange(row["topic"], row["name"], row["token"], row["until"]),
-)
+EXCHANGE_ROWS = coded(exchange_key, Codec(Exchange))
 
 
 def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]:

@@ -12,10 +12,10 @@ from zlib import crc32
 
 from tagcast.model import Message
 from tagcast.ports import World
+from tagcast.rows.codec import Codec, RowPart, coded
 from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
-from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.message import ttl_after
-from tagcast.tables import Delete, Key, Put, Table, Update, Value
+from tagcast.tables import Delete, Key, Put, Table, Update
 
 COUNT_SHARDS = 4
 COUNTS_LIFE_S = 30 * 86_400
@@ -63,29 +63,19 @@ class Shadow:
         return f"SHADOW#{self.topic}#{self.name}#{self.shadow_version}#{against}"
 
 
-def _shadow_row(shadow: Shadow) -> dict[str, Value]:
-    return {
-        "topic": shadow.topic,
-        "name": shadow.name,
-        "ordinal": shadow.ordinal,
-        "filter": json.dumps(shadow.filter, sort_keys=True),
-        "shadow_version": shadow.shadow_version,
-        "since": shadow.since,
-    }
-
-
-def _shadow_in(row: Attributes) -> Shadow:
-    return Shadow(
-        topic=row["topic"],
-        name=row["name"],
-        ordinal=row["ordinal"],
-        filter=json.loads(row["filter"]),
-        shadow_version=row["shadow_version"],
-        since=row["since"],
-    )
-
-
-SHADOWS = RowFormat(shadow_key, _shadow_row, _shadow_in)
+SHADOWS = coded(
+    shadow_key,
+    Codec(
+        Shadow,
+        {
+            "filter": RowPart(
+                ("filter",),
+                lambda filter: (json.dumps(filter, sort_keys=True),),  # None is stored as null.
+                lambda row: json.loads(row["filter"]),
+            )
+        },
+    ),
+)
 
 
 def shadow_delete(shadow: Shadow) -> Delete:

@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, cast
 
 from tagcast.model import Subscription
-from tagcast.rows.codec import Codec, RowPart, json_part
+from tagcast.rows.codec import Codec, RowPart, coded, json_part, unwritten
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
-from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.lane import Lane
-from tagcast.rows.values import dense, number, optional_text, text
+from tagcast.rows.values import number, optional_text, text
 from tagcast.settings import (
     Batching,
     ClientCertificate,
@@ -56,36 +55,12 @@ SETTINGS = Codec(
 """The settings in the row of a subscription. A subscriber's secrets are in a separate row (`rows/sealed.py`)."""
 
 
-def _subscription_row(subscription: Subscription) -> dict[str, Value]:
-    return dense(
-        {
-            "topic": subscription.topic,
-            "name": subscription.name,
-            "topic_id": subscription.topic_id,
-            "ordinal": subscription.ordinal,
-            **SETTINGS.attributes(subscription.settings),
-            "version": subscription.version,
-            "created_at": subscription.created_at,
-            "updated_at": subscription.updated_at,
-        }
-    )
-
-
-def _subscription_in(row: Attributes) -> Subscription:
-    """Return the subscription in a row, without the secrets of the separate row."""
-    return Subscription(
-        topic=row["topic"],
-        name=row["name"],
-        topic_id=row["topic_id"],
-        ordinal=row["ordinal"],
-        settings=SETTINGS.value(row),
-        version=row["version"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
-
-
-SUBSCRIPTIONS = RowFormat(subscription_key, _subscription_row, _subscription_in)
+SUBSCRIPTIONS = coded(
+    subscription_key,
+    Codec(Subscription, {"settings": unwritten(SETTINGS.value)}),
+    lambda subscription: SETTINGS.attributes(subscription.settings),
+)
+"""The rows of subscriptions, without the secrets of the separate rows."""
 
 
 def filter_of(row: Row) -> Mapping[str, object] | None:
@@ -128,21 +103,7 @@ class Removal:
         return self.until <= subscriptions_version
 
 
-def _removal_row(removal: Removal) -> dict[str, Value]:
-    return {
-        "name": removal.name,
-        "ordinal": removal.ordinal,
-        "removed_at": removal.removed_at,
-        "until": removal.until,
-        "ttl": removal.ttl,
-    }
-
-
-def _removal_in(row: Attributes) -> Removal:
-    return Removal(row["name"], row["ordinal"], row["removed_at"], row["until"], row["ttl"])
-
-
-REMOVALS = RowFormat(name_key, _removal_row, _removal_in)
+REMOVALS = coded(name_key, Codec(Removal))
 
 
 def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:
@@ -211,33 +172,7 @@ class FilterVersion:
     topic_id: str
 
 
-def _version_row(version: FilterVersion) -> dict[str, Value]:
-    return dense(
-        {
-            "version": version.version,
-            "filter": None if version.filter is None else json.dumps(version.filter, sort_keys=True),
-            "changed_at": version.changed_at,
-            "since": version.since,
-            "ordinal": version.ordinal,
-            "name": version.name,
-            "topic_id": version.topic_id,
-        }
-    )
-
-
-def _version_in(row: Attributes) -> FilterVersion:
-    return FilterVersion(
-        version=row["version"],
-        filter=filter_of(row),
-        changed_at=row["changed_at"],
-        since=row["since"],
-        ordinal=row["ordinal"],
-        name=row["name"],
-        topic_id=row["topic_id"],
-    )
-
-
-FILTER_VERSIONS = RowFormat(version_key, _version_row, _version_in)
+FILTER_VERSIONS = coded(version_key, Codec(FilterVersion, {"filter": json_part("filter")}))
 
 
 def version_put(subscription: Subscription, since: int) -> Put:

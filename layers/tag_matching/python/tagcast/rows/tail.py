@@ -8,6 +8,7 @@ from typing import cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
+from tagcast.rows.codec import IN_SORT_KEY, Codec, coded
 from tagcast.rows.keys import tail_key, tail_place, watch_key
 from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import deflate_json, inflate_json
@@ -84,20 +85,11 @@ class TopicWatch:
     until: int
 
 
-def _watch_row(watch: TopicWatch) -> dict[str, Value]:
-    return {
-        "topic_id": watch.topic_id,
-        "since": watch.since,
-        "until": watch.until,
-        "ttl": watch.until // 1000 + TAIL_S,
-    }
-
-
-def _watch_in(row: Attributes) -> TopicWatch:
-    return TopicWatch(row["sk"], row["topic_id"], row["since"], row["until"])
-
-
-WATCHES = RowFormat(watch_key, _watch_row, _watch_in)
+WATCHES = coded(
+    watch_key,
+    Codec(TopicWatch, {"topic": IN_SORT_KEY}),
+    lambda watch: {"ttl": watch.until // 1000 + TAIL_S},
+)
 
 
 def _batch_row(batch: TailBatch) -> dict[str, Value]:

@@ -5,50 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tagcast.model import FilterType, Topic, TopicSettings
-from tagcast.rows.codec import Codec
+from tagcast.model import Topic, TopicSettings
+from tagcast.rows.codec import Codec, coded, renamed, texts_part, unwritten
 from tagcast.rows.keys import counters_key, directory_key, topic_key
-from tagcast.rows.kind import Attributes, RowFormat
-from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10
 SETTINGS = Codec(TopicSettings)
 
 
-def _topic_row(topic: Topic) -> dict[str, Value]:
-    return dense(
-        {
-            "topic": topic.name,
-            "topic_id": topic.topic_id,
-            **SETTINGS.attributes(topic.settings),
-            "created_at": topic.created_at,
-            "updated_at": topic.updated_at,
-            "subscriptions_version": topic.subscriptions_version,
-            "subscription_count": topic.subscription_count,
-            "next_ordinal": topic.next_ordinal,
-            "recent": list(topic.recent) or None,
-            "filter_type": None if topic.filter_type is None else topic.filter_type.value,
-        }
-    )
-
-
-def _topic_in(row: Attributes) -> Topic:
-    return Topic(
-        name=row["topic"],
-        topic_id=row["topic_id"],
-        settings=SETTINGS.value(row),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        subscriptions_version=row["subscriptions_version"],
-        subscription_count=row["subscription_count"],
-        next_ordinal=row["next_ordinal"],
-        recent=tuple(row.get("recent", ())),
-        filter_type=FilterType(row["filter_type"]) if "filter_type" in row else None,
-    )
-
-
-TOPICS = RowFormat(topic_key, _topic_row, _topic_in)
+TOPICS = coded(
+    topic_key,
+    Codec(Topic, {"name": renamed("topic"), "settings": unwritten(SETTINGS.value), "recent": texts_part("recent")}),
+    lambda topic: SETTINGS.attributes(topic.settings),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +28,7 @@ class Listed:
     topic_id: str
 
 
-DIRECTORY = RowFormat[Listed](
-    directory_key, lambda listed: {"topic_id": listed.topic_id}, lambda row: Listed(row["topic_id"])
-)
+DIRECTORY = coded(directory_key, Codec(Listed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +40,7 @@ class Counters:
     ttl: int = 0
 
 
-COUNTERS = RowFormat[Counters](
-    counters_key,
-    lambda counters: {
-        "subscriptions_version": counters.subscriptions_version,
-        "next_ordinal": counters.next_ordinal,
-        "ttl": counters.ttl,
-    },
-    lambda row: Counters(row["subscriptions_version"], row["next_ordinal"], row["ttl"]),
-)
+COUNTERS = coded(counters_key, Codec(Counters))
 
 
 def topic_puts(topic: Topic) -> tuple[Write, ...]:
