@@ -96,8 +96,7 @@ def _put(told: Told, archive: FirehoseArchive) -> int | None:
 @wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml. Operators send ``{"archive": "kept"}``."""
+    here = wiring.process()
     if event.get("archive") == "kept":
-        return archive_kept(
-            wiring.kept_changes(), wiring.archive(), wiring.events(), context.get_remaining_time_in_millis
-        )
-    return handle(event, wiring.archive(), wiring.tail(), wiring.events(), wiring.kept_changes())
+        return archive_kept(here.kept_changes, here.archive, here.events, context.get_remaining_time_in_millis)
+    return handle(event, here.archive, here.tail, here.events, here.kept_changes)

@@ -31,4 +31,5 @@ def handle(event: dict[str, Any], world: World, keys: Secret, home: Home) -> dic
 @wiring.logger().inject_lambda_context(correlation_id_path="requestContext.requestId")
 def lambda_handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Handle one Lambda event with this process's connections and settings."""
-    return handle(event, wiring.world(), wiring.cmq_keys(), wiring.home())
+    here = wiring.process()
+    return handle(event, here.world, here.cmq_keys, here.home)

@@ -149,6 +149,6 @@ def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEnt
 @wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
-    world = wiring.world()
+    world = wiring.process().world
     budget_s = max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)
     return wiring.run(world, handle(event, world, budget_s))

@@ -21,4 +21,4 @@ def handle(event: dict[str, Any], world: World) -> dict[str, Any]:
 @wiring.logger().inject_lambda_context(correlation_id_path="requestContext.requestId")
 def lambda_handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Handle one Lambda event with this process's connections and settings."""
-    return handle(event, wiring.world())
+    return handle(event, wiring.process().world)

@@ -36,4 +36,4 @@ def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
 @wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
-    return handle(event, wiring.world())
+    return handle(event, wiring.process().world)

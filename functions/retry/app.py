@@ -47,5 +47,5 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dic
 @wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
-    world = wiring.world()
+    world = wiring.process().world
     return wiring.run(world, handle(event, world, budget_s_of(context.get_remaining_time_in_millis())))

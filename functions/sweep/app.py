@@ -32,7 +32,7 @@ async def handle(world: World, budget_s: float) -> dict[str, Any]:
 @wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
-    world = wiring.world()
+    world = wiring.process().world
     swept = wiring.run(world, handle(world, max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)))
     metrics = wiring.metrics()
     metrics.add_metric(name="OldestBlockedHeadSeconds", unit="Seconds", value=swept["oldest_blocked_head_seconds"])

@@ -54,7 +54,7 @@ class Stage:
 
 def test_an_environment_is_cold_once_and_keeps_its_own_wiring() -> None:
     def handler(stage: Stage, event: Any, context: Any) -> str:
-        stage.tell((stage.environment.name, id(wiring.world())))
+        stage.tell((stage.environment.name, id(wiring.process().world)))
         return "done"
 
     stage = Stage(handler)
@@ -73,7 +73,7 @@ def test_an_environment_is_cold_once_and_keeps_its_own_wiring() -> None:
 def test_two_events_at_once_run_in_two_environments() -> None:
     def handler(stage: Stage, event: Any, context: Any) -> None:
         stage.timeline.spend(1_000)
-        stage.tell((stage.environment.name, wiring.world()))
+        stage.tell((stage.environment.name, wiring.process().world))
 
     stage = Stage(handler)
     stage.invoke_at(0)

@@ -76,35 +76,57 @@ class Process:
     @cached_property
     def archive(self) -> FirehoseArchive:
         """The archive of this deployment."""
-        return compose_archive(self._ground)
+        from tagcast.archive.record import RecordKind
+
+        from tagcast_aws.dispatch.firehose import FirehoseArchive
+
+        settings, ground = self._settings, self._ground
+        streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
+        client = client_factory(ground.make_client, ONCE)
+        return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
 
     @cached_property
     def kept_changes(self) -> KeptChanges:
-        """The changes of this deployment that could not be archived."""
-        return compose_kept_changes(self._ground)
+        """The changes of this deployment that could not be archived. Its clients are created on first use."""
+        from tagcast_aws.dispatch.kept_changes import KeptChanges
+
+        settings, client = self._settings, client_factory(self._ground.make_client)
+        return KeptChanges(client, settings.kept_changes, settings.archive_failures_url, logger())
 
     @cached_property
     def tail(self) -> TailWriter:
-        """The tail writer of this deployment."""
-        return compose_tail(self._ground)
+        """The tail writer of this deployment, with short timeouts, because the archive waits for it."""
+        from tagcast.archive.tail import TailWriter
+
+        from tagcast_aws.store.dynamodb import DynamoStore
+
+        ground, client = self._ground, client_factory(self._ground.make_client, SOON)
+        store = DynamoStore(client("dynamodb"), self._settings.tables, ground.clock.sleep)
+        return TailWriter(store, ground.clock, ground.dice, telemetry(ground.clock))
 
     @cached_property
     def events(self) -> EventPublisher:
         """The event publisher of this deployment. It creates its ``World`` when it publishes the first event."""
         from tagcast.archive.events import EventPublisher
 
-        settings = Settings.from_environment(self._ground.environ)
-        return EventPublisher(self.tail.store, self._ground.clock, lambda: self.world, settings.events_to_bus)
+        return EventPublisher(self.tail.store, self._ground.clock, lambda: self.world, self._settings.events_to_bus)
 
     @cached_property
     def cmq_keys(self) -> CachedSecret:
         """The secret with the keys of the CMQ endpoint."""
-        return compose_cmq_keys(self._ground)
+        from tagcast_aws.store.secret import CachedSecret
 
-    @cached_property
+        client = client_factory(self._ground.make_client)
+        return CachedSecret(client("secretsmanager"), self._settings.cmq_keys, self._ground.clock, logger())
+
+    @property
     def home(self) -> Home:
         """The partition, region and account of this deployment."""
-        return Settings.from_environment(self._ground.environ).home
+        return self._settings.home
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return Settings.from_environment(self._ground.environ)
 
 
 PROCESS: ContextVar[Process] = ContextVar("PROCESS")
@@ -113,39 +135,9 @@ PROCESS: ContextVar[Process] = ContextVar("PROCESS")
 _THIS = Process(Dependencies())
 
 
-def world() -> World:
-    """Return all ports of this process."""
-    return PROCESS.get(_THIS).world
-
-
-def archive() -> FirehoseArchive:
-    """Return this process's archive."""
-    return PROCESS.get(_THIS).archive
-
-
-def kept_changes() -> KeptChanges:
-    """Return this process's changes that could not be archived."""
-    return PROCESS.get(_THIS).kept_changes
-
-
-def tail() -> TailWriter:
-    """Return this process's tail writer."""
-    return PROCESS.get(_THIS).tail
-
-
-def events() -> EventPublisher:
-    """Return this process's event publisher."""
-    return PROCESS.get(_THIS).events
-
-
-def cmq_keys() -> CachedSecret:
-    """Return this process's cache of the CMQ endpoint's keys."""
-    return PROCESS.get(_THIS).cmq_keys
-
-
-def home() -> Home:
-    """Return the partition, region and account of this process's deployment."""
-    return PROCESS.get(_THIS).home
+def process() -> Process:
+    """Return the objects of this process."""
+    return PROCESS.get(_THIS)
 
 
 def compose(ground: Dependencies) -> World:
@@ -229,45 +221,6 @@ def _group_queues(ground: Dependencies, settings: Settings) -> GroupQueues:
     quick = client_factory(ground.make_client)("sqs")
     patient = partial(client_factory(ground.make_client, WAITING), "sqs")
     return SqsGroupQueues(quick, patient, settings.queue_url, settings.group_queues, logger())
-
-
-def compose_archive(ground: Dependencies) -> FirehoseArchive:
-    """Compose the archive."""
-    from tagcast.archive.record import RecordKind
-
-    from tagcast_aws.dispatch.firehose import FirehoseArchive
-
-    settings = Settings.from_environment(ground.environ)
-    streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
-    client = client_factory(ground.make_client, ONCE)
-    return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
-
-
-def compose_kept_changes(ground: Dependencies) -> KeptChanges:
-    """Compose the store of changes that could not be archived; its clients are created on first use."""
-    from tagcast_aws.dispatch.kept_changes import KeptChanges
-
-    settings, client = Settings.from_environment(ground.environ), client_factory(ground.make_client)
-    return KeptChanges(client, settings.kept_changes, settings.archive_failures_url, logger())
-
-
-def compose_tail(ground: Dependencies) -> TailWriter:
-    """Compose the tail writer, with short timeouts, because the archive waits for it."""
-    from tagcast.archive.tail import TailWriter
-
-    from tagcast_aws.store.dynamodb import DynamoStore
-
-    client = client_factory(ground.make_client, SOON)
-    store = DynamoStore(client("dynamodb"), Settings.from_environment(ground.environ).tables, ground.clock.sleep)
-    return TailWriter(store, ground.clock, ground.dice, telemetry(ground.clock))
-
-
-def compose_cmq_keys(ground: Dependencies) -> CachedSecret:
-    """Compose the reader of the CMQ endpoint's keys."""
-    from tagcast_aws.store.secret import CachedSecret
-
-    client, settings = client_factory(ground.make_client), Settings.from_environment(ground.environ)
-    return CachedSecret(client("secretsmanager"), settings.cmq_keys, ground.clock, logger())
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.literals import QueueAttributeFilterType, QueueAttributeNameType
     from mypy_boto3_sqs.type_defs import (
         ChangeMessageVisibilityBatchRequestEntryTypeDef,
-        DeleteMessageBatchRequestEntryTypeDef,
         MessageTypeDef,
     )
 
@@ -83,8 +82,7 @@ class SqsGroupQueues:
 
         No entry is accepted behind a refused entry of its group: a member would receive it first.
         """
-        own = SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered, strict=True)
-        return own.send(entries)
+        return self._queue(queue).send(entries)
 
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
@@ -108,13 +106,7 @@ class SqsGroupQueues:
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
         """Delete entries. An entry whose deletion fails is received again."""
         for part in _parts(receipts):
-            entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
-                {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(part)
-            ]
-            try:
-                self._client.delete_message_batch(QueueUrl=self._url(queue), Entries=entries)
-            except (ClientError, BotoCoreError) as error:
-                self._logger.warning("a group's queue kept entries", extra={"error": type(error).__name__})
+            self._queue(queue).delete(part)
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
         """Set visibility timeouts in seconds from now, by receipt; return the invalid receipts."""
@@ -146,6 +138,9 @@ class SqsGroupQueues:
             found = cast("Mapping[str, str]", answer["Attributes"])
         waiting, in_flight = (int(found.get(name, 0)) for name in names)
         return QueueCounts(waiting, in_flight)
+
+    def _queue(self, queue: GroupQueue) -> SqsQueue:
+        return SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered, strict=True)
 
     def _url(self, queue: GroupQueue) -> str:
         return f"{self._folder}/{queue_name(self._prefix, queue)}"

@@ -8,16 +8,13 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, wraps
 from logging import DEBUG
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from tagcast.model import EntryState, Message, Outcome, Push, Subscription
 from tagcast.ports import Clock
 
 from tagcast_aws.runtime.subscription_metrics import SubscriptionMetrics
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools import Logger, Metrics
 
 _METRIC_NAMES = {
     EntryState.DELIVERED: "Delivered",

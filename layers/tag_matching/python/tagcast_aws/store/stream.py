@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,11 +50,4 @@ def change_of(record: Mapping[str, Any]) -> RowChange:
 
 def _row(image: Mapping[str, Any]) -> Row:
     """Return the row in an image, without attributes that consumers of the stream may not see."""
-    return to_row({name: _attribute(attribute) for name, attribute in image.items() if name not in UNTOLD})
-
-
-def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an attribute with its bytes decoded from base64, as in Lambda events."""
-    if "B" in attribute and isinstance(attribute["B"], str):
-        return {"B": base64.b64decode(attribute["B"])}
-    return attribute
+    return to_row({name: attribute for name, attribute in image.items() if name not in UNTOLD})
