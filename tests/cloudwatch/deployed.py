@@ -90,6 +90,6 @@ def deployed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", STACK)
     wiring.metrics().clear_metrics()
     made = Deployed(capsys, watched=("test1",))
-    monkeypatch.setattr(wiring, "world", lambda: made.world)
+    monkeypatch.setattr(wiring, "process", lambda: made)
     monkeypatch.setattr(wiring, "run", lambda world, work: asyncio.run(work))
     return made

@@ -225,7 +225,7 @@ def test_the_entry_point_of_retry_answers_within_what_its_invocation_has_left(
 ) -> None:
     story.block()
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
-    monkeypatch.setattr(wiring, "world", lambda: story.fake.world)
+    monkeypatch.setattr(wiring, "process", lambda: story.fake)
     monkeypatch.setattr(wiring, "run", lambda world, work: asyncio.run(work))
     context = SimpleNamespace(function_name="retry", get_remaining_time_in_millis=lambda: 120_000)
 
@@ -242,7 +242,7 @@ def test_the_entry_point_of_fan_out_lets_the_deployed_world_run_what_it_handles(
         return asyncio.run(work)
 
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
-    monkeypatch.setattr(wiring, "world", lambda: story.fake.world)
+    monkeypatch.setattr(wiring, "process", lambda: story.fake)
     monkeypatch.setattr(wiring, "run", run)
     context = SimpleNamespace(function_name="fan_out", get_remaining_time_in_millis=lambda: 60_000)
 

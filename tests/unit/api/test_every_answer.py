@@ -98,7 +98,7 @@ def test_every_line_of_the_log_that_a_request_writes_has_its_id(
         wiring.logger().warning("a line of an adapter")
         return replace(api.fakes.world, store=broken) if fault == "unforeseen" else api.fakes.world
 
-    monkeypatch.setattr(wiring, "world", world)
+    monkeypatch.setattr(wiring, "process", lambda: SimpleNamespace(world=world()))
     context = SimpleNamespace(
         function_name="manage", memory_limit_in_mb=512, invoked_function_arn="arn", aws_request_id="r"
     )
