@@ -18,7 +18,7 @@ from tests.cloudwatch.deployed import Deployed, deployed
 __all__ = ["deployed"]
 
 NAMES = sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/app.py"))
-PARTS = ("cmq_keys", "home", "archive", "tail", "events", "kept_changes")
+PARTS = ("world", "cmq_keys", "home", "archive", "tail", "events", "kept_changes")
 """What functions are wired with besides the world; nobody looks at it here."""
 
 
