@@ -18,9 +18,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.rows import lane_transitions
 from tagcast.rows.lane import LANES, Lane
 from tagcast.tables import Update
-from tagcast_aws.runtime.dice import SystemDice
+from tagcast_aws.runtime.system import SystemDice
 from tagcast_aws.store.attributes import to_row
-from tagcast_aws.store.writes import write_request
+from tagcast_aws.store.dynamodb import write_request
 
 from local.engine.callers import Callers, InvocationRights
 from local.engine.deployment import Deployment

@@ -36,9 +36,8 @@ from tagcast.pulling.pull import PullRequest, pull
 from tagcast.pushing.circuit import LANES_MIN
 from tagcast.queues import Audience
 from tagcast.registry import shadows, subscriptions, topics
-from tagcast.registry.members import leave
-from tagcast.registry.registering import register
-from tagcast.registry.rotation import rotate_secret
+from tagcast.registry.members import leave, register
+from tagcast.registry.subscriptions import rotate_secret
 from tagcast.repairing.relay import relay
 from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.keys import end_key, message_key, round_key

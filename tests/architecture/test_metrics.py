@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tagcast_aws.runtime.subscription_metrics import METERED_MAX, UNITS
+from tagcast_aws.runtime.telemetry import METERED_MAX, UNITS
 
 from local.rules.limits import PRICES_USD
 from local.template.translated import read_template

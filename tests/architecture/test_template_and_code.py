@@ -21,7 +21,7 @@ from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
 from tagcast_aws.runtime.settings import Settings
-from tagcast_aws.runtime.subscription_metrics import UNITS
+from tagcast_aws.runtime.telemetry import UNITS
 
 from functions.retry.app import RESERVE_S
 from local.engine.callers import role_of, roles_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.ids import ID_SEQUENCE_BITS
 from tagcast.ports import World
 from tagcast_aws import wiring
-from tagcast_aws.runtime.executor import CALLS_MAX
+from tagcast_aws.runtime.system import CALLS_MAX
 
 from tests.aws.loop import StrandExecutor, VirtualLoop
 from tests.aws.network import Network

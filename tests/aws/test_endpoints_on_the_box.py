@@ -13,7 +13,7 @@ from tagcast.model import (
 )
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.sqs import QueueEndpoint
-from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.system import SystemClock
 
 from tests.aws.account import furnished
 from tests.aws.box import Box

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
-from tagcast_aws.runtime.executor import ThreadExecutor
+from tagcast_aws.runtime.system import ThreadExecutor
 
 from tests.aws.loop import StrandExecutor, VirtualLoop
 from tests.aws.network import Connection, Network, Request

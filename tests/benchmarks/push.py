@@ -21,7 +21,7 @@ from tagcast.pushing.engine import LastPushes
 from tagcast.registry.subscriptions import put_subscription
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
-from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.system import SystemClock
 
 from functions.fan_out.app import handle
 from tests.benchmarks.ratios import report

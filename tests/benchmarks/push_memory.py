@@ -21,8 +21,7 @@ from tagcast.registry import topics
 from tagcast.registry.subscriptions import put_subscription
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
-from tagcast_aws.runtime.clock import SystemClock
-from tagcast_aws.runtime.executor import ThreadExecutor
+from tagcast_aws.runtime.system import SystemClock, ThreadExecutor
 
 from functions.fan_out.app import handle
 from tests.fakes.queue_records import in_one_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tagcast.operating import lanes
-from tagcast_aws.runtime.subscription_metrics import METERED_MAX, OTHERS, UNITS
+from tagcast_aws.runtime.telemetry import METERED_MAX, OTHERS, UNITS
 
 from tests.cloudwatch.deployed import Deployed, deployed
 from tests.fakes.world import FAIL, OK

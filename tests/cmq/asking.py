@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tagcast.tables import Key, Row
+from tagcast_aws.cmq.authentication import signature, string_to_sign
 from tagcast_aws.cmq.form import Form
 from tagcast_aws.cmq.keys import CmqKey as CmqKey
 from tagcast_aws.cmq.keys import KeyRing
-from tagcast_aws.cmq.signature import signature, string_to_sign
 from tagcast_aws.runtime.home import Home
 
 from functions.cmq import app

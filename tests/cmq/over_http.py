@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from tagcast_aws.cmq.authentication import signature, string_to_sign
 from tagcast_aws.cmq.form import Form
 from tagcast_aws.cmq.keys import CmqKey
-from tagcast_aws.cmq.signature import signature, string_to_sign
 
 
 @dataclass

@@ -8,9 +8,9 @@ from itertools import count
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
+from tagcast_aws.cmq.authentication import string_to_sign
 from tagcast_aws.cmq.form import Form
 from tagcast_aws.cmq.keys import KeyRing
-from tagcast_aws.cmq.signature import string_to_sign
 
 from tests.cmq.asking import HOST, KEY, Asking, event_of, pair_of
 

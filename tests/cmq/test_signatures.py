@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
+from tagcast_aws.cmq.authentication import signature, string_to_sign
 from tagcast_aws.cmq.form import Form, parameters_in
 from tagcast_aws.cmq.keys import KeyRing
-from tagcast_aws.cmq.signature import signature, string_to_sign
 
 from tests.cmq.asking import KEY, Asking, event_of, pair_of
 from tests.fakes.world import FakeClock, FakeWorld

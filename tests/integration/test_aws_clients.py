@@ -59,7 +59,7 @@ def test_a_call_that_is_begun_with_nothing_but_the_reserve_left_ends_in_time(fun
 
 def test_every_client_of_the_wiring_has_one_of_these_patiences() -> None:
     source = Path(wiring.__file__).read_text()
-    given = re.findall(r"client_factory\(ground\.make_client(?:, (\w+))?\)", source)
+    given = re.findall(r"client_factory\((?:self\._)?ground\.make_client(?:, (\w+))?\)", source)
     assert set(given) == {"", "ONCE", "SOON", "WAITING"}
     assert source.count("client_factory(") == len(given)
 

@@ -11,7 +11,7 @@ from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ports import ABSENT, Delete, Key, Put, Table, Update, Write
 from tagcast.tables import Check
 from tagcast_aws.runtime.aws_clients import client_factory, with_plain_rows
-from tagcast_aws.runtime.executor import CALLS_MAX
+from tagcast_aws.runtime.system import CALLS_MAX
 from tagcast_aws.store.attributes import from_attribute, to_attribute
 from tagcast_aws.store.conflicts import CONFLICTS_MAX
 from tagcast_aws.store.dynamodb import DynamoStore

@@ -37,7 +37,7 @@ from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.http import outcome, read_answer, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id
-from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.system import SystemClock
 
 from tests.fakes import pushes
 from tests.fakes.pushes import NOW

@@ -24,7 +24,7 @@ from tagcast_aws.endpoints.function import FunctionEndpoint
 from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint
-from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.system import SystemClock
 
 from tests.integration.test_endpoint_words import push_to
 

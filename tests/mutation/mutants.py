@@ -56,12 +56,11 @@ CORE = (
 )
 ADAPTERS = (
     "store.dynamodb",
-    "store.writes",
     "store.conflicts",
     "store.stream",
     "dispatch.queue",
     "dispatch.workflow",
-    "runtime.executor",
+    "runtime.system",
     "runtime.telemetry",
     "endpoints.adapter",
     "endpoints.addresses",

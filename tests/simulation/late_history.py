@@ -22,7 +22,7 @@ from tagcast.pulling.answering import acknowledge, give_back
 from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.registry import subscriptions
 from tagcast.registry.groups import PUBLISHED_S
-from tagcast.registry.registering import register
+from tagcast.registry.members import register
 from tagcast.rows import stored
 from tagcast.rows.due import LATE_POSITION
 from tagcast.rows.keys import message_key

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from tagcast_aws.runtime.executor import CALLS_MAX, ThreadExecutor
+from tagcast_aws.runtime.system import CALLS_MAX, ThreadExecutor
 
 
 def test_a_call_runs_beside_the_loop_and_its_result_comes_back() -> None:

@@ -21,7 +21,7 @@ from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.registry import subscriptions
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterFunctions
-from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.system import SystemClock
 
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld, Judgement
 from tests.unit.worlds import entry, lane, lane_if_any

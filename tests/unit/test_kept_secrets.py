@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tagcast.registry import rotation, subscriptions
+from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import OpenedSecrets, open_secrets
 from tagcast.settings import SubscriptionSettings
@@ -81,7 +81,7 @@ def test_what_a_put_names_is_replaced_and_null_removes(fake: FakeWorld, given: A
 
 def test_a_former_secret_goes_on_signing_until_its_end_whatever_is_put_besides(fake: FakeWorld) -> None:
     put(fake, secret=SECRET)
-    rotation.rotate_secret(fake.world, "test1", "A", OTHER, 3_600)
+    subscriptions.rotate_secret(fake.world, "test1", "A", OTHER, 3_600)
 
     put(fake, headers=HEADERS)
 

@@ -15,8 +15,7 @@ from tagcast.filters.compiled import FilterValue
 from tagcast.membership import LIVENESS_S, MEMBERS_MAX, SILENCE_S, Client, Heartbeat, MemberChange, Mode
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import Write
-from tagcast.registry.members import check_filter, leave, membership
-from tagcast.registry.registering import Group, register
+from tagcast.registry.members import Group, check_filter, leave, membership, register
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.repairing.removals import remove_silent
 from tagcast.rows import stored

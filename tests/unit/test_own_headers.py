@@ -14,7 +14,7 @@ from tagcast.model import ContentFormat, Draft, Message, Outcome, Push, PushBatc
 from tagcast.pushing.batch_form import batch_request, shared_item
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX, REDACTED, response_text
-from tagcast.registry import rotation, subscriptions
+from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import open_secrets
 from tagcast.settings import FormerSecret, Signature, SubscriptionSettings
@@ -132,7 +132,7 @@ def test_headers_of_a_subscription_are_never_shown_and_stored_encrypted(fake: Fa
 
 def test_headers_are_put_with_the_settings_and_stay_when_the_secret_is_exchanged(fake: FakeWorld) -> None:
     put(fake, headers=HEADERS, secret=SECRET)
-    rotation.rotate_secret(fake.world, "test1", "A", rotation.generated_secret(fake.world), 60)
+    subscriptions.rotate_secret(fake.world, "test1", "A", subscriptions.generated_secret(fake.world), 60)
     assert known(fake).headers == CHOSEN
 
     put(fake, headers={"x-tenant": "b"}, secret=None)

@@ -10,8 +10,7 @@ import pytest
 from standardwebhooks import Webhook
 from tagcast.ports import Table
 from tagcast.pushing.envelope import http_request
-from tagcast.registry.rotation import FORMERS_MAX
-from tagcast.registry.subscriptions import get_subscription
+from tagcast.registry.subscriptions import FORMERS_MAX, get_subscription
 from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import open_secrets
 

@@ -14,7 +14,6 @@ from tagcast.operating import lanes
 from tagcast.operating.verification import put_all_verified
 from tagcast.ports import Put, Write
 from tagcast.registry import directory, subscriptions
-from tagcast.registry.rotation import rotate_secret
 from tagcast.registry.subscribing import (
     PUT_TOGETHER,
     SUBSCRIPTIONS_MAX,
@@ -22,6 +21,7 @@ from tagcast.registry.subscribing import (
     StoredSubscription,
     SubscriptionRequest,
 )
+from tagcast.registry.subscriptions import rotate_secret
 from tagcast.rows.keys import topic_key
 from tagcast.verification import VerificationResult
 

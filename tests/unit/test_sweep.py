@@ -25,7 +25,7 @@ from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.message import MESSAGES
 from tagcast.rows.stored import ROWS_AT_ONCE
-from tagcast_aws.runtime.executor import ThreadExecutor
+from tagcast_aws.runtime.system import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message

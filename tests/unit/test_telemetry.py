@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Metrics
 from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Push
-from tagcast_aws.runtime.subscription_metrics import SubscriptionMetrics
-from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
+from tagcast_aws.runtime.telemetry import PowertoolsTelemetry, SubscriptionMetrics
 
 from tests.fakes.log import Log
 from tests.fakes.world import FakeClock, FakeWorld

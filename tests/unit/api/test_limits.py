@@ -15,7 +15,7 @@ import pytest
 from tagcast import topic_settings
 from tagcast.filters import function_filter, routing_key_filter, tag_filters
 from tagcast.filters.sql92 import dialect
-from tagcast.registry import rotation
+from tagcast.registry import subscriptions
 from tagcast.rows import tail
 from tagcast.strict_json import MalformedError, parse
 from tagcast_aws.api import limits
@@ -290,7 +290,7 @@ def of(*modules: ModuleType) -> dict[str, float]:
     return {name: value for each in modules for name, value in vars(each).items() if name.endswith(named)}
 
 
-NATIVE = of(limits, topic_settings, tag_filters, routing_key_filter, function_filter, dialect, rotation, tail)
+NATIVE = of(limits, topic_settings, tag_filters, routing_key_filter, function_filter, dialect, subscriptions, tail)
 CMQ = of(of_cmq)
 EACH = [pytest.param(name, NATIVE[name], taken, id=name) for name, taken in OF_REQUESTS.items()]
 EACH += [pytest.param(name, CMQ[name], taken, id=f"CMQ {name}") for name, taken in OF_CMQ.items()]

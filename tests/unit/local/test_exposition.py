@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tagcast_aws.runtime.subscription_metrics import UNITS
+from tagcast_aws.runtime.telemetry import UNITS
 
 from local.stack.exposition import LABELS, Exposition, describe_metric
 from local.stack.stack import Stack, StackOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tagcast.rows.codec import Codec, coded
+from tagcast.rows.codec import Codec, row_format
 from tagcast.rows.keys import claim_key, nonce_key
 from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.tables import ABSENT, Expectation, Put, Value
@@ -66,7 +66,7 @@ class Nonce:
     ttl: int
 
 
-NONCE_ROWS = coded(nonce_key, Codec(Nonce))
+NONCE_ROWS = row_format(nonce_key, Codec(Nonce))
 
 
 def nonce_put(nonce: Nonce, *named: str) -> Put:

@@ -31,22 +31,22 @@ class RowPart:
     read: Callable[[Attributes], Any]
 
 
-def unwritten(read: Callable[[Attributes], Any]) -> RowPart:
+def read_part(read: Callable[[Attributes], Any]) -> RowPart:
     """Return the part for a field that has no attribute of its own, such as a field in the key."""
     return RowPart((), lambda value: (), read)
 
 
-def renamed(name: str) -> RowPart:
+def named_part(name: str) -> RowPart:
     """Return the part for a field with the attribute *name*."""
     return RowPart((name,), lambda value: (value,), lambda row: row[name])
 
 
-def texts_part(name: str) -> RowPart:
+def list_part(name: str) -> RowPart:
     """Return the part for a tuple of texts. An empty tuple has no attribute."""
     return RowPart((name,), lambda texts: (list(texts) or None,), lambda row: tuple(row.get(name, ())))
 
 
-IN_SORT_KEY = unwritten(lambda row: row["sk"])
+FROM_KEY = read_part(lambda row: row["sk"])
 
 
 def json_part(
@@ -122,7 +122,7 @@ def _written(value: Any) -> Value:
     return str(value) if isinstance(value, float) else value
 
 
-def coded(
+def row_format(
     key: Callable[..., Key], codec: Codec[_T], also: Callable[[_T], Mapping[str, Value]] = lambda value: {}
 ) -> RowFormat[_T]:
     """Return the format of rows with the attributes of *codec*, and those that *also* derives, such as ``ttl``."""

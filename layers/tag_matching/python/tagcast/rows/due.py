@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
-from tagcast.rows.codec import Codec, coded
+from tagcast.rows.codec import Codec, row_format
 from tagcast.rows.ended_entries import bound_outcome
 from tagcast.rows.keys import due_key, pulled_key
 from tagcast.rows.kind import Attributes, RowFormat
@@ -233,7 +233,7 @@ class FailedPulls:
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
 
 
-PULLED = coded(pulled_key, Codec(FailedPulls))
+PULLED = row_format(pulled_key, Codec(FailedPulls))
 
 
 def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:

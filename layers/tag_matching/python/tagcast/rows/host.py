@@ -8,7 +8,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from tagcast.ports import Store
-from tagcast.rows.codec import Codec, RowPart, coded, renamed
+from tagcast.rows.codec import Codec, RowPart, named_part, row_format
 from tagcast.rows.keys import host_key
 from tagcast.settings import Endpoint, Protocol
 from tagcast.tables import ABSENT, Put, Row, Table
@@ -48,12 +48,12 @@ class Host:
         return self.probe_at is not None and now < self.kept_until
 
 
-HOSTS = coded(
+HOSTS = row_format(
     host_key,
     Codec(
         Host,
         {
-            "name": renamed("host"),
+            "name": named_part("host"),
             "failures": RowPart(
                 ("failures",),
                 lambda failures: ({lane: str(at) for lane, at in failures.items()},),

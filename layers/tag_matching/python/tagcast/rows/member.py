@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tagcast.membership import Client, Member, Registration
-from tagcast.rows.codec import Codec, RowPart, coded, renamed
+from tagcast.rows.codec import Codec, RowPart, named_part, row_format
 from tagcast.rows.keys import member_key, registration_key
 from tagcast.tables import ABSENT, Delete, Key, Put, Update
 
@@ -11,7 +11,7 @@ TTL_GRACE_S = 86_400
 """A member's row outlives its group by a day, so that the group's silence is measured from its last heartbeat."""
 
 
-MEMBERS = coded(
+MEMBERS = row_format(
     member_key,
     Codec(
         Member,
@@ -25,12 +25,12 @@ MEMBERS = coded(
     ),
     lambda member: {"ttl": member.seen_at // 1000 + member.silence_s + TTL_GRACE_S},
 )
-REGISTRATIONS = coded(
+REGISTRATIONS = row_format(
     registration_key,
     Codec(
         Registration,
         {
-            "group": renamed("name"),
+            "group": named_part("name"),
             "client": RowPart(
                 ("member_id", "member_version"),
                 lambda client: (client.member_id, client.version),

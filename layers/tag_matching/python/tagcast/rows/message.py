@@ -17,7 +17,7 @@ from typing import Any, cast
 from tagcast.model import BODY_BYTES_MAX, Draft, Message, Topic
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.codec import Codec, RowPart, texts_part
+from tagcast.rows.codec import Codec, RowPart, list_part
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
 from tagcast.rows.kind import Attributes, RowFormat
@@ -253,7 +253,7 @@ def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
 _DRAFTS = Codec(
     Draft,
     {
-        "tags": texts_part("tags"),
+        "tags": list_part("tags"),
         "properties": RowPart(
             ("properties",), lambda properties: (dict(properties) or None,), lambda row: row.get("properties", {})
         ),

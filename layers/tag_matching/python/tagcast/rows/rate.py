@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tagcast.rows.codec import Codec, coded
+from tagcast.rows.codec import Codec, row_format
 from tagcast.rows.keys import rate_key
 from tagcast.tables import ABSENT, Update
 
@@ -19,7 +19,7 @@ class Rate:
     free_us: int
 
 
-RATE_ROWS = coded(rate_key, Codec(Rate), lambda rate: {"ttl": rate.free_us // 1_000_000 + KEPT_S})
+RATE_ROWS = row_format(rate_key, Codec(Rate), lambda rate: {"ttl": rate.free_us // 1_000_000 + KEPT_S})
 
 
 def free_update(subscription_id: str, known: int | None, free_us: int) -> Update:

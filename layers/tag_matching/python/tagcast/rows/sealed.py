@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tagcast.model import SubscriptionSettings
-from tagcast.rows.codec import Codec, coded
+from tagcast.rows.codec import Codec, row_format
 from tagcast.rows.keys import exchange_key, secrets_key
 from tagcast.settings import FormerSecret
 from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Write
@@ -27,7 +27,7 @@ class Sealed:
     formers_until: int | None = None
 
 
-SECRETS = coded(secrets_key, Codec(Sealed))
+SECRETS = row_format(secrets_key, Codec(Sealed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Exchange:
     until: int
 
 
-EXCHANGE_ROWS = coded(exchange_key, Codec(Exchange))
+EXCHANGE_ROWS = row_format(exchange_key, Codec(Exchange))
 
 
 def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]:

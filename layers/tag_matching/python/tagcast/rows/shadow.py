@@ -12,7 +12,7 @@ from zlib import crc32
 
 from tagcast.model import Message
 from tagcast.ports import World
-from tagcast.rows.codec import Codec, RowPart, coded
+from tagcast.rows.codec import Codec, RowPart, row_format
 from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
 from tagcast.rows.message import ttl_after
 from tagcast.tables import Delete, Key, Put, Table, Update
@@ -63,7 +63,7 @@ class Shadow:
         return f"SHADOW#{self.topic}#{self.name}#{self.shadow_version}#{against}"
 
 
-SHADOWS = coded(
+SHADOWS = row_format(
     shadow_key,
     Codec(
         Shadow,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, cast
 
 from tagcast.model import Subscription
-from tagcast.rows.codec import Codec, RowPart, coded, json_part, unwritten
+from tagcast.rows.codec import Codec, RowPart, json_part, read_part, row_format
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
 from tagcast.rows.lane import Lane
 from tagcast.rows.values import number, optional_text, text
@@ -55,9 +55,9 @@ SETTINGS = Codec(
 """The settings in the row of a subscription. A subscriber's secrets are in a separate row (`rows/sealed.py`)."""
 
 
-SUBSCRIPTIONS = coded(
+SUBSCRIPTIONS = row_format(
     subscription_key,
-    Codec(Subscription, {"settings": unwritten(SETTINGS.value)}),
+    Codec(Subscription, {"settings": read_part(SETTINGS.value)}),
     lambda subscription: SETTINGS.attributes(subscription.settings),
 )
 """The rows of subscriptions, without the secrets of the separate rows."""
@@ -103,7 +103,7 @@ class Removal:
         return self.until <= subscriptions_version
 
 
-REMOVALS = coded(name_key, Codec(Removal))
+REMOVALS = row_format(name_key, Codec(Removal))
 
 
 def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:
@@ -172,7 +172,7 @@ class FilterVersion:
     topic_id: str
 
 
-FILTER_VERSIONS = coded(version_key, Codec(FilterVersion, {"filter": json_part("filter")}))
+FILTER_VERSIONS = row_format(version_key, Codec(FilterVersion, {"filter": json_part("filter")}))
 
 
 def version_put(subscription: Subscription, since: int) -> Put:

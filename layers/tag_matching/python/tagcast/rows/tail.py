@@ -8,7 +8,7 @@ from typing import cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
-from tagcast.rows.codec import IN_SORT_KEY, Codec, coded
+from tagcast.rows.codec import FROM_KEY, Codec, row_format
 from tagcast.rows.keys import tail_key, tail_place, watch_key
 from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import deflate_json, inflate_json
@@ -85,9 +85,9 @@ class TopicWatch:
     until: int
 
 
-WATCHES = coded(
+WATCHES = row_format(
     watch_key,
-    Codec(TopicWatch, {"topic": IN_SORT_KEY}),
+    Codec(TopicWatch, {"topic": FROM_KEY}),
     lambda watch: {"ttl": watch.until // 1000 + TAIL_S},
 )
 

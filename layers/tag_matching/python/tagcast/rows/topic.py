@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tagcast.model import Topic, TopicSettings
-from tagcast.rows.codec import Codec, coded, renamed, texts_part, unwritten
+from tagcast.rows.codec import Codec, list_part, named_part, read_part, row_format
 from tagcast.rows.keys import counters_key, directory_key, topic_key
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
@@ -14,9 +14,9 @@ RECENT_MAX = 10
 SETTINGS = Codec(TopicSettings)
 
 
-TOPICS = coded(
+TOPICS = row_format(
     topic_key,
-    Codec(Topic, {"name": renamed("topic"), "settings": unwritten(SETTINGS.value), "recent": texts_part("recent")}),
+    Codec(Topic, {"name": named_part("topic"), "settings": read_part(SETTINGS.value), "recent": list_part("recent")}),
     lambda topic: SETTINGS.attributes(topic.settings),
 )
 
@@ -28,7 +28,7 @@ class Listed:
     topic_id: str
 
 
-DIRECTORY = coded(directory_key, Codec(Listed))
+DIRECTORY = row_format(directory_key, Codec(Listed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Counters:
     ttl: int = 0
 
 
-COUNTERS = coded(counters_key, Codec(Counters))
+COUNTERS = row_format(counters_key, Codec(Counters))
 
 
 def topic_puts(topic: Topic) -> tuple[Write, ...]:

@@ -2,7 +2,7 @@
 
 - `limits`: the limits of requests and answers;
 - `http`: parts that all resources share, from the event of API Gateway to problem details;
-- `publishing`, `pulling`, `messages`, `history`, `tail`, `topics`, `filters`, `subscriptions`, `shadows`, `members`,
+- `publishing`, `pulling`, `messages`, `tail`, `topics`, `filters`, `subscriptions`, `shadows`, `members`,
   `hosts`, `service`: the resources;
 - `routes`: the route tables.
 """

@@ -10,8 +10,7 @@ from tagcast.errors import Fault
 from tagcast.instant import rfc3339
 from tagcast.membership import SILENCE_S, Client, Heartbeat, Mode
 from tagcast.ports import World
-from tagcast.registry.members import Membership, leave, membership
-from tagcast.registry.registering import register
+from tagcast.registry.members import Membership, leave, membership, register
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits

@@ -7,7 +7,7 @@ from typing import Any
 
 from tagcast.ports import World
 
-from tagcast_aws.api import filters, history, hosts, members, messages, pulling, shadows, tail, topics
+from tagcast_aws.api import filters, hosts, members, messages, pulling, shadows, tail, topics
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
@@ -29,7 +29,6 @@ PULL = (*pulling.ROUTES, *tail.ROUTES)
 MANAGE = (
     *topics.ROUTES,
     *messages.ROUTES,
-    *history.ROUTES,
     *filters.ROUTES,
     HEALTH,
     Route("GET", "/openapi.json", answer_document, "Describe this API", {200: dict[str, Any]}, is_public=True),

@@ -15,18 +15,26 @@ from tagcast.registry.subscribing import NO_VERSION, SubscriptionRequest
 from tagcast.rows import stored
 
 from tagcast_aws.api.limits import TIMEOUT_S_DEFAULT
-from tagcast_aws.cmq import endpoint
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_PAGE_MAX
 from tagcast_aws.cmq.request import Action, CmqRequest, seconds
-from tagcast_aws.cmq.settings import DEFAULT_STRATEGY, Filters, content_format, format_filter, format_word, retry_policy
+from tagcast_aws.cmq.settings import (
+    DEFAULT_STRATEGY,
+    Filters,
+    content_format,
+    endpoint_of,
+    format_endpoint,
+    format_filter,
+    format_word,
+    retry_policy,
+)
 
 
 def subscribe(request: CmqRequest) -> dict[str, object]:
     """Create a subscription."""
     given, world = request.given, request.world
     topic_name, name = given.topic(), given.subscription()
-    target = endpoint.endpoint_of(given, request.home)
+    target = endpoint_of(given, request.home)
     filters = Filters.of(given, CmqFault.TAGS_OF_SUBSCRIBE)
     settings = SubscriptionSettings(
         endpoint=target,
@@ -118,7 +126,7 @@ def get_attributes(request: CmqRequest) -> dict[str, object]:
         "topicOwner": request.home.account,
         "subscriptionId": format_id(found),
         "msgCount": lane_view(request.world, found).backlog,
-        **endpoint.format_endpoint(chosen.endpoint),
+        **format_endpoint(chosen.endpoint),
         "notifyStrategy": chosen.retry.strategy.value,
         "notifyContentFormat": format_word(chosen.content_format),
         "createTime": seconds(found.created_at),
@@ -141,7 +149,7 @@ def _listed(value: Subscription) -> dict[str, object]:
     return {
         "subscriptionId": format_id(value),
         "subscriptionName": value.name,
-        **endpoint.format_endpoint(value.settings.endpoint),
+        **format_endpoint(value.settings.endpoint),
     }
 
 

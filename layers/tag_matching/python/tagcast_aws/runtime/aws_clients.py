@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tagcast_aws.runtime.executor import CALLS_MAX
+from tagcast_aws.runtime.system import CALLS_MAX
 
 ROW_READS = ("BatchGetItem", "GetItem", "Query", "Scan")
 T = TypeVar("T")

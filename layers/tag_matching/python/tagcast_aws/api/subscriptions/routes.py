@@ -16,7 +16,6 @@ from tagcast.operating.urgency import urgent_lanes
 from tagcast.operating.verification import put_verified, verify
 from tagcast.ports import World
 from tagcast.pulling.group import queue_counts
-from tagcast.registry.rotation import rotate_secret
 from tagcast.registry.subscribing import SubscriptionRequest
 from tagcast.registry.subscriptions import (
     change_filter,
@@ -24,6 +23,7 @@ from tagcast.registry.subscriptions import (
     filter_versions,
     get_subscription,
     list_subscriptions,
+    rotate_secret,
 )
 from tagcast.tables import fitting
 

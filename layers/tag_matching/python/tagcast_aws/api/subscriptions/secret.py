@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from tagcast.errors import UnavailableError
 from tagcast.model import Subscription
 from tagcast.ports import World
-from tagcast.registry.rotation import GRACE_S_MAX, generated_secret
+from tagcast.registry.subscriptions import GRACE_S_MAX, generated_secret
 from tagcast.settings import Signature
 
 from tagcast_aws.api import limits
