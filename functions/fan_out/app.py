@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tagcast.concurrency.side_by_side import side_by_side
@@ -98,7 +97,7 @@ async def _put_off(world: World, records: Sequence[Mapping[str, Any]]) -> None:
         received = int(record["attributes"].get("ApproximateReceiveCount", "1"))
         by_pause.setdefault(put_off_s(received), []).append(record["receiptHandle"])
     for pause_s, receipts in by_pause.items():
-        await world.executor.run(partial(world.queue.give_back, receipts, pause_s))
+        await world.executor.run(world.queue.give_back, receipts, pause_s)
 
 
 def put_off_s(receive_count: int) -> int:
@@ -112,12 +111,12 @@ def put_off_s(receive_count: int) -> int:
 
 async def _take_out(world: World, receipts: Sequence[str]) -> None:
     if receipts:
-        await world.executor.run(partial(world.queue.delete, receipts))
+        await world.executor.run(world.queue.delete, receipts)
 
 
 async def _give_back(world: World, receipts: Sequence[str]) -> None:
     if receipts:
-        await world.executor.run(partial(world.queue.give_back, receipts))
+        await world.executor.run(world.queue.give_back, receipts)
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from tagcast.delivery.lease import Task
 from tagcast.delivery.redelivery import redeliver
@@ -38,6 +38,7 @@ UNITS_PER_S = 1_000.0
 SPREAD_S = 0.5
 """Within that all lanes wake."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -108,13 +109,13 @@ class HotExecutor:
 
     store: HotStore
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         for conflict in range(1, CONFLICTS_MAX + 1):
             await asyncio.sleep(self.store.chance.uniform(*READ_S))
             self.store.tail_s = 0.0
             self.store.beside_the_loop = True
             try:
-                result = call()
+                result = call(*args, **kwargs)
             except _ConflictError:
                 await asyncio.sleep(REFUSAL_S)
                 if conflict == CONFLICTS_MAX:

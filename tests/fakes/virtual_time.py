@@ -10,7 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from tagcast.model import (
     Batching,
@@ -36,6 +36,7 @@ from tests.fakes.settings import settings_for
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import OK, FakeWorld
 
+P = ParamSpec("P")
 T = TypeVar("T")
 EPOCH = 1_800_000_000_000
 
@@ -87,12 +88,12 @@ class VirtualExecutor:
     def __post_init__(self) -> None:
         self._places = asyncio.Semaphore(self.calls_max)
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         async with self._places:
             await asyncio.sleep(self.store.call_s)
             self.store.beside_the_loop = True
             try:
-                return call()
+                return call(*args, **kwargs)
             finally:
                 self.store.beside_the_loop = False
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from tagcast.archive.events import CONTENT_TYPE as EVENT_TYPE
 from tagcast.delivery import publishing
@@ -50,6 +50,7 @@ from tests.fakes.settings import settings_for
 
 OK = Outcome(True, "http 200")
 FAIL = Outcome(False, "http 500")
+P = ParamSpec("P")
 T = TypeVar("T")
 Behaviour = Callable[[Push], Outcome]
 BatchBehaviour = Callable[[PushBatch], Outcome]
@@ -94,8 +95,8 @@ TURNS = 200
 class InlineExecutor:
     """Carries out each call at once, where it is asked for."""
 
-    async def run(self, call: Callable[[], T]) -> T:
-        return call()
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return call(*args, **kwargs)
 
 
 class FakeDice:

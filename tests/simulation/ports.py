@@ -6,7 +6,7 @@ import asyncio
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from botocore.exceptions import ClientError
 from tagcast.errors import ConditionLostError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SEND_BATCH_MAX = 10
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -247,13 +248,13 @@ class SimExecutor:
     def __init__(self, history: History) -> None:
         self._history = history
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         history = self._history
         worker = cast("Worker", history.baton.current)
         await _later(history, worker, history.turns.choice((0, 0, 0, 2, 20)))
         if worker.doomed:
             raise Crashed
-        return call()
+        return call(*args, **kwargs)
 
 
 class SimDice:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import pytest
 from tagcast.errors import ConflictError, DisagreementError, InvalidFilterError, InvalidRequestError, NotFoundError
@@ -26,6 +26,7 @@ from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeClock, FakeWorld
 
+P = ParamSpec("P")
 T = TypeVar("T")
 A, B, C = Client("10.0.0.1@7#main", "1.4"), Client("10.0.0.2@9", "1.5"), Client("10.0.0.3@9", "1.5")
 TAG_A: FilterValue = {"kind": "tag_expression", "expression": "TagA"}
@@ -50,10 +51,10 @@ class OneAtATime:
     def __init__(self, clock: FakeClock) -> None:
         self._clock, self._place = clock, asyncio.Semaphore(1)
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         async with self._place:
             await self._clock.pause(3)
-            return call()
+            return call(*args, **kwargs)
 
 
 @pytest.fixture

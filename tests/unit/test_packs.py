@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import pytest
 from tagcast.delivery.publishing import Idempotency, publish
@@ -24,6 +23,7 @@ from tests.fakes.queue_records import batch_of
 from tests.fakes.world import OK, FakeWorld, InlineExecutor
 
 SQS_REQUEST_BYTES_MAX = 262_144
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -201,14 +201,14 @@ class HeldExecutor(InlineExecutor):
         self.is_met = False
         self.told: list[str] = []
 
-    async def run(self, call: Callable[[], T]) -> T:
-        name = call.func.__name__ if isinstance(call, partial) else ""
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        name = getattr(call, "__name__", "")
         turns = 0 if self.is_met or name != "update_each" else 1_000
         while turns and not self.is_met:
             await asyncio.sleep(0)
             turns -= 1
         self.told.append(name)
-        return call()
+        return call(*args, **kwargs)
 
 
 def test_what_came_of_a_part_is_written_while_the_next_one_is_pushed(fake: FakeWorld) -> None:

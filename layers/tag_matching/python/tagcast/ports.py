@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from tagcast.membership import MembershipChange
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
@@ -13,6 +13,7 @@ from tagcast.tables import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Tab
 from tagcast.verification import EndpointGuard, Verification
 
 K = TypeVar("K")
+P = ParamSpec("P")
 
 
 class Memory:
@@ -191,8 +192,8 @@ class Clock(Protocol):
 class Executor(Protocol):
     """Runs blocking calls beside the event loop, so that none delays a push."""
 
-    async def run(self, call: Callable[[], T]) -> T:
-        """Return or raise the result of *call*; the number of concurrent calls is bounded.
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return or raise the result of *call* with its arguments; the number of concurrent calls is bounded.
 
         Concurrent calls end in any order. Cancellation waits for a call that has begun, so that none outlives its
         invocation.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from tagcast.delivery.ending import end_alone, slices_of
 from tagcast.delivery.lease import ENDED_AT_ONCE, Drained, LaneLease
@@ -27,8 +26,7 @@ async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
     """Cancel deliveries of a deleted subscription, many in one transaction."""
     world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
     first = {due.message_id: due for due in reversed(dues)}
-    read = partial(stored.messages_with, world.store, lease.task.topic, tuple(first), ordinal)
-    rows = await world.executor.run(read)
+    rows = await world.executor.run(stored.messages_with, world.store, lease.task.topic, tuple(first), ordinal)
     pending = [(due, due.entry(EntryState.CANCELLED), rows[each]) for each, due in first.items()
             if each in rows and rows[each].map.is_with_lane(ordinal)]  # fmt: skip
     for some in slices_of(pending, ENDED_AT_ONCE):
@@ -45,17 +43,17 @@ async def empty_queue(lease: LaneLease, queue: GroupQueue) -> Drained:
     """Cancel some deliveries in the queue of a deleted group. Return DONE when the queue is empty and deleted."""
     world, run, queues = lease.world, lease.world.executor.run, lease.world.group_queues
     received = await run(
-        partial(queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, visibility_timeout_s=VISIBILITY_TIMEOUT_S)
+        queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, visibility_timeout_s=VISIBILITY_TIMEOUT_S
     )
     for each in received:
         await _cancel(lease, queue, each)
     if received:
-        await run(partial(queues.delete, queue, [each.receipt for each in received]))
+        await run(queues.delete, queue, [each.receipt for each in received])
         return Drained.GOING_ON
-    if (await run(partial(queues.counts, queue))).has_any:
+    if (await run(queues.counts, queue)).has_any:
         await lease.reschedule(world.clock.now() + round(HELD_S * 1000 / world.time_scale))
         return Drained.WAITING
-    await run(partial(queues.remove, queue))
+    await run(queues.remove, queue)
     return Drained.DONE
 
 
@@ -64,16 +62,14 @@ async def _cancel(lease: LaneLease, queue: GroupQueue, received: ReceivedEntry) 
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
     world, state, entry = lease.world, EntryState.CANCELLED, Entry(EntryState.CANCELLED)
     if pulls:
-        look = partial(stored.failed_pulls, world.store, lease.task.topic, received.message_id)
-        known = (await world.executor.run(look)).get(ordinal)
-        entry = last_pull(known, pulls, world.clock.now()).entry(state)
-    read = partial(stored.message_with, world.store, lease.task.topic, received.message_id, ordinal)
-    row = await world.executor.run(read)
+        known = await world.executor.run(stored.failed_pulls, world.store, lease.task.topic, received.message_id)
+        entry = last_pull(known.get(ordinal), pulls, world.clock.now()).entry(state)
+    row = await world.executor.run(stored.message_with, world.store, lease.task.topic, received.message_id, ordinal)
     lost = 0
     while row is not None and ordinal in row.map.pending:
-        if await world.executor.run(partial(end_alone, world.store, row, ordinal, entry)):
+        if await world.executor.run(end_alone, world.store, row, ordinal, entry):
             return
         lost += 1
         if not await lease.wait(lost):
             raise UnavailableError("a delivery of a deleted group could not be cancelled")
-        row = await world.executor.run(partial(stored.read_again, world.store, row))
+        row = await world.executor.run(stored.read_again, world.store, row)

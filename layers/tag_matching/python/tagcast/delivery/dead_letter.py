@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import partial
 
 from tagcast.errors import NotFoundError, TooLargeError
 from tagcast.model import Entry, EntryState, Message, Subscription, SubscriptionSettings
@@ -88,4 +87,4 @@ async def publish_dead_letter_after_run(
     for message in messages:
         entry = ended.get(message.message_id)
         if entry is not None and has_dead_letter(subscription.settings, entry.state):
-            await world.executor.run(partial(publish_dead_letter, world, subscription, message, entry))
+            await world.executor.run(publish_dead_letter, world, subscription, message, entry)

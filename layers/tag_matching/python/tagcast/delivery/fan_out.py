@@ -13,7 +13,6 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
@@ -161,24 +160,22 @@ class _SlicedBatch:
         world, topic, rows = self.world, self.topic, self.ahead
         run = world.executor.run
         if rows is None:
-            rows = await run(partial(stored.read_addressed, world.store, topic, tuple(audiences), section))
+            rows = await run(stored.read_addressed, world.store, topic, tuple(audiences), section)
         try:
-            directory = await run(partial(kept_directory_of, world, topic))
+            directory = await run(kept_directory_of, world, topic)
         except NotFoundError:
             directory = None
         addressed = {each: row.of(audiences[each]) for each, row in rows.items()}
         this = Slice(world, topic, self.slots, rows, addressed, directory, section, round_at)
         waiting = set[int]().union(*(row.map.pending & addressed[each] for each, row in rows.items()))
         ids = {each: subscription_id(this.topic_id, each) for each in waiting}
-        lanes = await run(partial(stored.lanes, world.store, topic, ids.values()))
+        lanes = await run(stored.lanes, world.store, topic, ids.values())
         this.begin({each: lanes.get(sid) for each, sid in ids.items()})
         return this
 
     async def _read_ahead(self, message_ids: Sequence[str]) -> None:
         world = self.world
-        self.ahead = await world.executor.run(
-            partial(stored.read_addressed, world.store, self.topic, message_ids, None)
-        )
+        self.ahead = await world.executor.run(stored.read_addressed, world.store, self.topic, message_ids, None)
 
     async def _write(self, before: Slice) -> None:
         self.faults += await before.write()
@@ -310,7 +307,7 @@ class Slice:
         writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now), held_until)
         assert lane is not None
         try:
-            await world.executor.run(partial(world.store.transact, writes))
+            await world.executor.run(world.store.transact, writes)
         except ConditionLostError:
             return None
         self.rounds[ordinal] = replace(this, is_served=True)
@@ -356,8 +353,8 @@ class Slice:
     async def _read_again(self, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
         """Read stale rows again for this subscription: messages first, then the lane."""
         run, store = self.world.executor.run, self.world.store
-        rows = await run(partial(stored.read_addressed, store, self.topic, tuple(self.rows), self.section))
-        lane = await run(partial(stored.lane, store, self.topic, subscription.subscription_id))
+        rows = await run(stored.read_addressed, store, self.topic, tuple(self.rows), self.section)
+        lane = await run(stored.lane, store, self.topic, subscription.subscription_id)
         # Share one copy of the content among all subscriptions that read again.
         known = {each: replace(row, message=self.rows[each].message) for each, row in rows.items()}
         return replace(this, rows=self._rows_for(this.ordinal, known), lane=lane)
@@ -377,7 +374,7 @@ class Slice:
             return await side_by_side([self._alone(self.rows[each]) for each in (*lone, *left)])
 
         async def write(some: Sequence[str]) -> None:
-            done = await world.executor.run(partial(store.update_each, [lone[each] for each in some]))
+            done = await world.executor.run(store.update_each, [lone[each] for each in some])
             left.extend(each for each, is_done in zip(some, done, strict=True) if not is_done)
 
         slices = fitting(list(lone), UPDATES_MAX, TOGETHER_BYTES_MAX, lambda each: self.rows[each].size)
@@ -391,15 +388,15 @@ class Slice:
             plan = self._plan(row)
             try:
                 for writes in plan.writes:
-                    await world.executor.run(partial(write_all, store, writes))
+                    await world.executor.run(write_all, store, writes)
                 if plan.may_complete:
-                    await world.executor.run(partial(complete, store, *row.names))
+                    await world.executor.run(complete, store, *row.names)
                 return
             except ConditionLostError:
                 if lost == TRIES_MAX:
                     raise
             await world.clock.pause(pause_s(world, lost))
-            found = await world.executor.run(partial(stored.read_again, store, row))
+            found = await world.executor.run(stored.read_again, store, row)
             if found is None:
                 return
             row = found
@@ -605,12 +602,11 @@ async def _append(world: World, subscription: Subscription, this: SubscriptionRo
         return True
     writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
     try:
-        await world.executor.run(partial(world.store.transact, writes))
+        await world.executor.run(world.store.transact, writes)
     except ConditionLostError:
         return False
     if lane is not None and not lane.state.is_asleep and lane.next_attempt_at != this.held_until:
-        start = partial(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
-        await world.executor.run(start)
+        await world.executor.run(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
     return True
 
 

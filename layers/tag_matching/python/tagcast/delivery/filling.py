@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError
 from tagcast.errors import ConditionLostError
@@ -34,7 +33,7 @@ async def fill(lease: LaneLease) -> Drained:
     if now < filling.begins_at:
         await lease.reschedule(filling.begins_at)
         return Drained.WAITING
-    read = partial(
+    found = await world.executor.run(
         world.store.kept,
         group.topic,
         accepted_from=filling.accepted_from,
@@ -42,7 +41,6 @@ async def fill(lease: LaneLease) -> Drained:
         alive_at=now,
         cursor=filling.cursor,
     )
-    found = await world.executor.run(read)
     ids = [kept_id(row) for row in found.rows]
     index = TopicIndex.build({group.ordinal: group.settings.filter})
     for start in range(0, len(ids), ADDED_AT_ONCE):
@@ -79,7 +77,7 @@ async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Se
 async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
     world, filling = lease.world, lease.lane.filling
     assert filling is not None
-    rows = await world.executor.run(partial(stored.messages_with, world.store, group.topic, ids, group.ordinal))
+    rows = await world.executor.run(stored.messages_with, world.store, group.topic, ids, group.ordinal)
     late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
     if not late:
         return
@@ -95,7 +93,7 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
             unjudged=is_judged_by_function(group),
         )
         writes += [*late_writes(row, group.ordinal, added), due_put(due)]
-    await world.executor.run(partial(world.store.transact, writes))
+    await world.executor.run(world.store.transact, writes)
     world.telemetry.count("LateEntries", len(late))
 
 

@@ -62,7 +62,7 @@ class Drained(Enum):
 
 async def look(world: World, task: Task) -> Lane | None:
     """Read the lane of a task; None while it is active."""
-    return await world.executor.run(partial(stored.lane, world.store, task.topic, task.subscription_id))
+    return await world.executor.run(stored.lane, world.store, task.topic, task.subscription_id)
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class LaneLease:
         lost = 0
         while True:  # It ends: with the budget, if nothing else ends it.
             try:
-                await self.world.executor.run(partial(write_all, self.world.store, writes))
+                await self.world.executor.run(write_all, self.world.store, writes)
             except ContendedError:
                 lost += 1
                 if not await self.wait(lost):
@@ -150,7 +150,7 @@ class LaneLease:
         now = self.world.clock.now()
         until = now + (attempt_s + LEASE_GRACE_S) * 1000
         claimed, write = lane_transitions.claim(self.lane, until)
-        await self.world.executor.run(partial(self.world.store.write, write))
+        await self.world.executor.run(self.world.store.write, write)
         self.lane, self.claimed_at, self.held_until, self.is_held = claimed, now, until, True
 
     async def finish(self, appended: int) -> None:
@@ -197,7 +197,7 @@ class LaneLease:
         world, topic, lost = self.world, self.task.topic, 0
         while True:  # It ends: with the budget, if nothing else ends it.
             try:
-                await world.executor.run(partial(end_due, world.store, topic, due, entry, self.check(), known=known))
+                await world.executor.run(end_due, world.store, topic, due, entry, self.check(), known=known)
             except ConditionLostError as error:
                 known, lost = None, lost + 1
                 if not isinstance(error, ContendedError):
@@ -219,7 +219,7 @@ class LaneLease:
         for due, entry, row in ends:
             writes += [due_delete_as_read(due), *end_writes(row, {ordinal: entry})]
         try:
-            await self.world.executor.run(partial(write_all, self.world.store, writes))
+            await self.world.executor.run(write_all, self.world.store, writes)
         except ConditionLostError:
             return False
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import takewhile
 
 from tagcast.delivery.cancelling import CANCELLED_AT_ONCE, cancel, empty_queue
@@ -48,7 +47,7 @@ async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots)
     if wait_until is None:
         return NextStep(task)
     if task.rounds >= ROUNDS_MAX:
-        await world.executor.run(partial(continue_as_new, world, task))
+        await world.executor.run(continue_as_new, world, task)
         return NextStep(task)
     return NextStep(replace(task, rounds=task.rounds + 1), wait_until)
 
@@ -165,8 +164,7 @@ async def _front(lease: LaneLease, subscription: Subscription | None, streak: St
         window = subscription.settings.drained_at_once(streak.got_through)
     if subscription is not None and lease.is_independent and (retried := await _retry_now(lease)):
         return retried[:window]
-    read = partial(stored.dues, lease.world.store, lease.task.subscription_id, limit=window)
-    dues = await lease.world.executor.run(read)
+    dues = await lease.world.executor.run(stored.dues, lease.world.store, lease.task.subscription_id, limit=window)
     if lease.is_independent:
         return _once_each(dues)
     return dues if subscription is None else front(dues, lease.world.clock.now())
@@ -180,8 +178,9 @@ async def _retry_now(lease: LaneLease) -> list[PendingDelivery]:
     world, sid = lease.world, lease.task.subscription_id
     while (retry_all_at := lease.lane.retry_all_at) is not None and lease.left_s() > 0:
         await lease.renew(lease.attempt_s)
-        read = partial(stored.dues, world.store, sid, after=lease.retry_now_after, limit=RETRY_NOW_PAGE)
-        page = await world.executor.run(read)
+        page = await world.executor.run(
+            stored.dues, world.store, sid, after=lease.retry_now_after, limit=RETRY_NOW_PAGE
+        )
         if retried := _once_each([due for due in page if is_retry_now(due, retry_all_at)]):
             return retried
         if page:

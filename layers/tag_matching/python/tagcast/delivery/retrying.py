@@ -133,8 +133,7 @@ async def _read_pending(lease: LaneLease, dues: Sequence[PendingDelivery]) -> di
 
     async def look(due: PendingDelivery) -> None:
         world, ordinal = lease.world, ordinal_of(due.subscription_id)
-        read = partial(stored.message_with, world.store, lease.task.topic, due.message_id, ordinal)
-        row = await world.executor.run(read)
+        row = await world.executor.run(stored.message_with, world.store, lease.task.topic, due.message_id, ordinal)
         if row is None or not row.map.is_with_lane(ordinal):
             await lease.write(due_delete(due))
         else:
@@ -305,7 +304,7 @@ async def write_late(
             await lease.write(_plan_behind(lease, subscription, dues, result))
     except (ConditionLostError, StaleWorkerError):
         return
-    await world.executor.run(partial(continue_as_new, world, lease.task))
+    await world.executor.run(continue_as_new, world, lease.task)
 
 
 def _plan_behind(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
@@ -157,10 +156,10 @@ class CircuitCheck:
 
     async def look(self) -> Host | None:
         """Return the row of the host, or None."""
-        return await self.world.executor.run(partial(read_host, self.world.store, self.host))
+        return await self.world.executor.run(read_host, self.world.store, self.host)
 
     async def _write(self, known: Host | None, changed: Host) -> None:
-        await self.world.executor.run(partial(self.world.store.write, host_put(known, changed)))
+        await self.world.executor.run(self.world.store.write, host_put(known, changed))
 
 
 def _wait_s(world: World, host: Host) -> float:

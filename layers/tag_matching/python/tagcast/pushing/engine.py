@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from heapq import nlargest
 
 from tagcast.concurrency.side_by_side import side_by_side
@@ -711,7 +710,7 @@ async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:
         is_prepared = settings.signature is not Signature.V1A or world.signer.is_ready
         ready = cached_secrets(world, run.subscription) if is_prepared else None
         if ready is None:
-            ready = await world.executor.run(partial(_with_keys, world, run.subscription))
+            ready = await world.executor.run(_with_keys, world, run.subscription)
     except UnavailableError as fault:
         if not isinstance(fault, ReplacedError):
             world.telemetry.failed("secrets of a subscription", fault)
@@ -738,13 +737,13 @@ async def _enqueue(world: World, run: Run) -> RunResult:
     waiting = drop_expired(world, group, run.deliveries, result, world.clock.now())
     if not waiting:
         return result
-    entries = await world.executor.run(partial(_entries, world, group, [message for message, _ in waiting]))
+    entries = await world.executor.run(_entries, world, group, [message for message, _ in waiting])
     for start in range(0, len(waiting), ENQUEUED_AT_ONCE):
         if result.failures or (start and world.clock.monotonic() >= until):
             break
         end = start + ENQUEUED_AT_ONCE
-        send = partial(world.group_queues.send, GroupQueue.of(group), entries[start:end])
-        lost = {entry.message_id for entry in await world.executor.run(send)}
+        refused = await world.executor.run(world.group_queues.send, GroupQueue.of(group), entries[start:end])
+        lost = {entry.message_id for entry in refused}
         for message, made in waiting[start:end]:
             if message.message_id not in lost:
                 result.enqueued.add(message.message_id)

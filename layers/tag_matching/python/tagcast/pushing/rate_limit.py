@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.errors import ConditionLostError, TableThrottledError
@@ -69,13 +68,13 @@ async def take_permit(world: World, subscription_id: str, per_second: float, wan
     """Take a permit for up to *wanted* attempts. After throttling or repeated conflicts it is empty."""
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
-        rate = await run(partial(RATE_ROWS.read, world.store, sid))
+        rate = await run(RATE_ROWS.read, world.store, sid)
         known = None if rate is None else rate.free_us
         permit = plan_permit(known, world.clock.now(), wanted, per_second * world.time_scale)
         if not permit.count:
             return permit
         try:
-            await run(partial(world.store.write, free_update(sid, known, permit.free_us)))
+            await run(world.store.write, free_update(sid, known, permit.free_us))
         except TableThrottledError:
             break
         except ConditionLostError:

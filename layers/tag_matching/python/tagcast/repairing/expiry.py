@@ -80,18 +80,17 @@ async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) ->
 async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     """Expire a page of a backlog. Return the number of expired deliveries, and whether the lane is finished."""
     lane, now = backlog.lane, world.clock.now()
-    read = partial(stored.due_rows, world.store, lane.subscription_id, after=backlog.after, limit=PAGE)
-    page = await world.executor.run(read)
+    page = await world.executor.run(stored.due_rows, world.store, lane.subscription_id, after=backlog.after, limit=PAGE)
     dues = await each(world, "a due row", page, at_once(DUES.value_of))
     over = [due for due in dues if due.expires_at <= now]
     ordinal = ordinal_of(lane.subscription_id)
     owners_of = partial(_subscriptions_with_letters, world, lane.topic)
-    owner = (await world.executor.run(partial(owners_of, (ordinal,)))).get(ordinal) if over else None
+    owner = (await world.executor.run(owners_of, (ordinal,))).get(ordinal) if over else None
     for due in dues:
         if due.expires_at > now:
             backlog.keeps(due.expires_at)
     expire = partial(expire_due, world, lane, owner)
-    expired = await each(world, "a due row", over, lambda due: world.executor.run(partial(expire, due)))
+    expired = await each(world, "a due row", over, lambda due: world.executor.run(expire, due))
     if not all(expired) or len(expired) < len(over):
         backlog.keeps(now)
     backlog.quiet = 0 if over else backlog.quiet + 1
@@ -158,7 +157,7 @@ async def expire_retained(world: World, after: str, ends: float) -> tuple[int, s
     """
     expired, begun_at, around = 0, after, False
     while world.clock.monotonic() < ends:
-        topics = await world.executor.run(partial(stored.topic_names, world.store, after=after, limit=TOPICS_AT_ONCE))
+        topics = await world.executor.run(stored.topic_names, world.store, after=after, limit=TOPICS_AT_ONCE)
         if around:
             topics = [topic for topic in topics if topic <= begun_at]
         expired += sum(await each(world, "a list of retained messages", topics, partial(_expire_list, world, ends)))
@@ -175,8 +174,7 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
     ends = min(ends, world.clock.monotonic() + TOPIC_S)
     over_at = world.clock.now() - round(LEFT_S * 1000 / min(world.time_scale, 5.0))
     while world.clock.monotonic() < ends and quiet < QUIET_PAGES_MAX:
-        read = partial(stored.retained_rows, world.store, topic, after=after, limit=RETAINED_PAGE)
-        page = await world.executor.run(read)
+        page = await world.executor.run(stored.retained_rows, world.store, topic, after=after, limit=RETAINED_PAGE)
         over = [(each.message_id, each.section) for each in map(RETAINED.value_of, page) if each.expires_at <= over_at]
         expired += await expire_messages(world, topic, over) if over else 0
         quiet = 0 if over else quiet + 1
@@ -193,7 +191,7 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     rounds are over. Then a pending delivery that is not handed over has a lane and a due row until it ends. If the lane
     or the due row is missing, no attempts can be lost.
     """
-    lanes = await world.executor.run(partial(_lanes, world, topic))
+    lanes = await world.executor.run(_lanes, world, topic)
     rows = await _messages(world, topic, messages)
     pending = set[int]().union(*(row.map.pending for row in rows)) & lanes.keys()
     dues: dict[tuple[int, str], PendingDelivery | None] = {}
@@ -201,9 +199,9 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     for part in await each(world, "a backlog", sorted(pending), reading):
         dues |= part
     ordinals = set[int]().union(*(row.map.pending for row in rows))
-    owners = await world.executor.run(partial(_subscriptions_with_letters, world, topic, ordinals))
+    owners = await world.executor.run(_subscriptions_with_letters, world, topic, ordinals)
     settle = partial(_expire_message, world, dues, lanes.keys(), owners)
-    return sum(await each(world, "a message", rows, lambda row: world.executor.run(partial(settle, row))))
+    return sum(await each(world, "a message", rows, lambda row: world.executor.run(settle, row)))
 
 
 def _lanes(world: World, topic: str) -> dict[int, str]:
@@ -215,7 +213,7 @@ async def _dues(
     world: World, lanes: Mapping[int, str], message_ids: Set[str], ordinal: int
 ) -> dict[tuple[int, str], PendingDelivery | None]:
     """Return the due rows of some messages in one backlog, or None for a missing row; rows far behind are left out."""
-    rows = await world.executor.run(partial(stored.due_rows, world.store, lanes[ordinal], limit=REACH))
+    rows = await world.executor.run(stored.due_rows, world.store, lanes[ordinal], limit=REACH)
     whole = len(rows) < REACH
     found: dict[tuple[int, str], PendingDelivery | None] = {(ordinal, each): None for each in message_ids if whole}
     for due in await each(world, "a due row", reversed(rows), at_once(DUES.value_of)):
@@ -261,8 +259,9 @@ def _expire_message(
 
 async def _messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> list[MessageRow]:
     """Return the existing rows of *messages* (at most 100). An unreadable row is reported and left out."""
-    read = partial(stored.message_rows, world.store, topic, list({message_id: None for message_id, _ in messages}))
-    rows = await each(world, "a message", await world.executor.run(read), at_once(MESSAGES.value_of))
+    ids = list({message_id: None for message_id, _ in messages})
+    read = await world.executor.run(stored.message_rows, world.store, topic, ids)
+    rows = await each(world, "a message", read, at_once(MESSAGES.value_of))
     found = {row.message.message_id: row for row in rows}
     reads = [
         partial(stored.with_ends, world.store, found[name], section) for name, section in messages if name in found

@@ -64,7 +64,7 @@ async def _shard(world: World, ends: float, shard: int) -> FoundLanes:
     """Read one shard of the index, page by page."""
     lanes, seen, last = FoundLanes(), 0, None
     while seen < LANES_MAX and world.clock.monotonic() < ends:
-        page = await world.executor.run(partial(world.store.lanes_to_wake, shard, ANY_TIME, LANES_PAGE, after=last))
+        page = await world.executor.run(world.store.lanes_to_wake, shard, ANY_TIME, LANES_PAGE, after=last)
         for found in await each(world, "a lane", page, partial(_look_at, world)):
             lanes.absorb(found)
         if len(page) < LANES_PAGE:
@@ -85,7 +85,7 @@ async def _look(world: World, indexed: Lane) -> FoundLanes:
     now = world.clock.now()
     if indexed.wake_at is not None and indexed.wake_at > now:
         return FoundLanes(blocked=_countable(indexed))
-    lane = await world.executor.run(partial(stored.lane, world.store, indexed.topic, indexed.subscription_id))
+    lane = await world.executor.run(stored.lane, world.store, indexed.topic, indexed.subscription_id)
     if lane is None or lane.wake_at is None:
         return FoundLanes()
     if lane.wake_at > now:
@@ -125,7 +125,7 @@ class BacklogSummary:
 
 async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
     """Return the combined backlog of *lanes*. Under INDEPENDENT_RETRY the head is not the oldest delivery."""
-    found = await each(world, "a backlog", lanes, lambda lane: world.executor.run(partial(_read_backlog, world, lane)))
+    found = await each(world, "a backlog", lanes, lambda lane: world.executor.run(_read_backlog, world, lane))
     return BacklogSummary(
         sum(one.backlog for one in found),
         sum(one.expiring for one in found),
@@ -148,7 +148,7 @@ async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
             }
             world.telemetry.gauge_backlog(lane.topic, ordinal, name, values)
 
-    await each(world, "a watched lane", lanes, lambda lane: world.executor.run(partial(tell, lane)))
+    await each(world, "a watched lane", lanes, lambda lane: world.executor.run(tell, lane))
 
 
 def _read_backlog(world: World, lane: Lane) -> BacklogSummary:

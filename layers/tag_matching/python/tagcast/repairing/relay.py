@@ -112,11 +112,11 @@ async def resend(world: World, sending: Sending, ends: float) -> int:
 async def _resend(world: World, sending: Sending, ends: float, shard: int) -> int:
     sent, after = 0, ""
     while world.clock.monotonic() < ends:
-        page = await world.executor.run(partial(stored.unsent_rows, world.store, shard, after=after, limit=PAGE))
+        page = await world.executor.run(stored.unsent_rows, world.store, shard, after=after, limit=PAGE)
         if not page:
             break
         listed = await each(world, "a listed message", page, at_once(lambda row: (UNSENT.value_of(row), row)))
-        lost = await world.executor.run(partial(sending.send, [entry for entry, _ in listed]))
+        lost = await world.executor.run(sending.send, [entry for entry, _ in listed])
         taken = [row for entry, row in listed if entry not in lost]
         removals = [partial(world.store.write, unsent_delete(row)) for row in taken]
         await each(world, "a listed message", removals, world.executor.run)

@@ -7,7 +7,6 @@ it is deleted. The sweep also announces the loss of a group's last member.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from tagcast.concurrency.isolation import at_once, each
 from tagcast.errors import ConditionLostError, ContendedError, NotFoundError, PreconditionFailedError
@@ -26,7 +25,7 @@ from tagcast.rows.sealed import EXCHANGE_ROWS, exchange_delete, exchange_rows, f
 async def remove_silent(world: World, ends: float) -> int:
     """Check every group created by heartbeats, until *ends*; return the number of deleted subscriptions."""
     run = world.executor.run
-    rows = await run(partial(stored.registration_rows, world.store))
+    rows = await run(stored.registration_rows, world.store)
     groups: dict[tuple[str, str], list[Registration]] = {}
     for one in await each(world, "a group", rows, at_once(REGISTRATIONS.value_of)):
         groups.setdefault((one.topic, one.group), []).append(one)
@@ -41,8 +40,8 @@ async def remove_silent(world: World, ends: float) -> int:
         return world.clock.monotonic() < ends and _is_silent(world, one, its) and _remove(world, one, its)
 
     async def of_group(name: tuple[str, str]) -> int:
-        members = await run(partial(members_of, name))
-        return sum(await each(world, "a group", groups[name], lambda one: run(partial(look_at, members, one))))
+        members = await run(members_of, name)
+        return sum(await each(world, "a group", groups[name], lambda one: run(look_at, members, one)))
 
     return sum(await each(world, "a group", groups, of_group))
 
@@ -77,13 +76,13 @@ async def remove_orphans(world: World) -> int:
     queues = await run(lambda: tuple(world.group_queues.every()))
     if not queues:
         return 0
-    topics = await run(partial(_topics, world))
+    topics = await run(_topics, world)
     by_topic: dict[str | None, list[GroupQueue]] = {}
     for queue in queues:
         by_topic.setdefault(topics.get(topic_id_of(queue.subscription_id)), []).append(queue)
-    gone = await each(world, "the queues of a topic", by_topic.items(), lambda its: run(partial(_orphans, world, *its)))
+    gone = await each(world, "the queues of a topic", by_topic.items(), lambda its: run(_orphans, world, *its))
     orphans = [queue for part in gone for queue in part]
-    await each(world, "a queue without a group", orphans, lambda queue: run(partial(world.group_queues.remove, queue)))
+    await each(world, "a queue without a group", orphans, lambda queue: run(world.group_queues.remove, queue))
     return len(orphans)
 
 
@@ -121,8 +120,8 @@ async def forget_exchanged(world: World, ends: float) -> None:
     """Delete expired previous secrets until *ends*, the earliest first."""
     run, now, after = world.executor.run, world.clock.now(), ""
     while world.clock.monotonic() < ends:
-        rows = await run(partial(exchange_rows, world.store, now, after, AT_ONCE))
-        await each(world, "exchanged secrets", rows, lambda row: run(partial(_forget, world, row)))
+        rows = await run(exchange_rows, world.store, now, after, AT_ONCE)
+        await each(world, "exchanged secrets", rows, lambda row: run(_forget, world, row))
         if len(rows) < AT_ONCE:
             break
         after = stored.place(rows[-1])

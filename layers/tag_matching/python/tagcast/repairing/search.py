@@ -72,19 +72,19 @@ async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
     """
     if not found.is_wide:
         return [found]
-    row = await world.executor.run(partial(stored.accepted, world.store, found.topic, found.message_id))
+    row = await world.executor.run(stored.accepted, world.store, found.topic, found.message_id)
     if row is None:
         return []
     over_at = world.clock.now() - round(OVER_S * 1000 / min(world.time_scale, 60.0))
     parts, is_pending = list[FoundMessage](), False
     for section in range(len(row.bounds)):
-        part = (await world.executor.run(partial(stored.with_ends, world.store, row, section))).map
+        part = (await world.executor.run(stored.with_ends, world.store, row, section)).map
         one, is_pending = replace(found, section=section, is_open=bool(part.waiting)), is_pending or bool(part.pending)
         if one.is_open or (part.pending and one.expires_at < over_at):
             parts.append(one)
     if is_pending:
         return parts
-    await world.executor.run(partial(complete, world.store, found.topic, found.message_id))
+    await world.executor.run(complete, world.store, found.topic, found.message_id)
     return [replace(found, section=0, is_open=False)] if found.expires_at < over_at else []
 
 
@@ -94,7 +94,7 @@ async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMe
 
     async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:
         topic, message_id = message.topic, message.message_id
-        ordering = await world.executor.run(partial(ordering_of, topic))
+        ordering = await world.executor.run(ordering_of, topic)
         group = queue_group(ordering, topic, message_id, message.ordering_key)
         if message.is_unordered or group == message_id:
             group = own_group(message_id, message.section)
@@ -103,7 +103,7 @@ async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMe
     entries = dict(await each(world, "a message found", sorted(messages), entry_of))
     if not entries:
         return 0
-    lost = await world.executor.run(partial(sending.send, tuple(entries)))
+    lost = await world.executor.run(sending.send, tuple(entries))
     listing = [partial(list_unsent, world, entry, entries[entry]) for entry in lost]
     await each(world, "a message found", listing, world.executor.run)
     return len(entries) - len(lost)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
@@ -52,7 +51,7 @@ async def sweep(world: World, budget_s: float) -> SweepResult:
     await each(world, "a part of the sweep", _parts(world, swept, lanes, ends), lambda part: part)
     if swept.expired:
         world.telemetry.count("Expired", swept.expired)
-    await world.executor.run(partial(world.store.write, SWEEP_ROWS.put(swept.progress)))
+    await world.executor.run(world.store.write, SWEEP_ROWS.put(swept.progress))
     return swept
 
 

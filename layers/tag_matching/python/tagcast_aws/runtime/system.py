@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from tagcast.ids import ID_SEQUENCE_BITS
 
@@ -58,6 +58,7 @@ class SystemDice:
 CALLS_MAX = 32
 """Concurrent calls: as many as the connections of the clients of the table and the workflow."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -67,11 +68,11 @@ class ThreadExecutor:
     def __init__(self, calls_max: int = CALLS_MAX, threads: Executor | None = None) -> None:
         self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of *call* in a thread. If cancelled, wait first for a call that has begun."""
         import asyncio  # Only pushing functions need it; others start faster without.
 
-        submitted = self._threads.submit(call)
+        submitted = self._threads.submit(call, *args, **kwargs)
         under_way = asyncio.wrap_future(submitted)
         try:
             return await asyncio.shield(under_way)
