@@ -269,7 +269,7 @@ def store() -> WatchedStore:
     store = WatchedStore(clock)
     fake = FakeWorld(store=store, clock=clock)
     fake.topic()
-    topics.create_topic(fake.world, "cmq", TopicSettings(body_bytes_max=1), FilterType.ROUTING_KEY)
+    topics.put_topic(fake.world, "cmq", TopicSettings(body_bytes_max=1), filter_type=FilterType.ROUTING_KEY)
     take_once(fake.world, "AKID", 0, "1")
     tail(fake.world, "test1", TailRequest(wait_s=1))
     stream = FakeStream(fake)

@@ -113,7 +113,9 @@ CHANGES: dict[str, Callable[[FakeWorld], object]] = {
     ),
     "refiltered": lambda fake: change_filter(fake.world, "test1", "A", PEAR),
     "settings": lambda fake: topics.put_topic(fake.world, "test1", TopicSettings(60, 1_024, keep=Keep.LIFE)),
-    "resized": lambda fake: topics.resize_topic(fake.world, "test1", 1_024),
+    "resized": lambda fake: topics.change_topic(
+        fake.world, "test1", lambda settings: replace(settings, body_bytes_max=1_024)
+    ),
 }
 
 

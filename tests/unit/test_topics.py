@@ -11,6 +11,7 @@ from tagcast.model import FilterType, Ordering, Topic, TopicSettings
 from tagcast.ports import GroupQueue, QueueEntry
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.directory import read_topic
+from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.stored import ROWS_AT_ONCE
 
@@ -46,7 +47,7 @@ def test_a_conditional_change_succeeds_although_the_sdk_repeats_its_write(
     "create",
     [
         lambda fake: topics.put_topic(fake.world, "test1", SETTINGS),
-        lambda fake: topics.create_topic(fake.world, "test1", SETTINGS, FilterType.TAGS),
+        lambda fake: topics.put_topic(fake.world, "test1", SETTINGS, NO_VERSION, FilterType.TAGS),
     ],
 )
 def test_a_topic_reuses_no_ordinal_of_one_that_lived_while_it_was_created(

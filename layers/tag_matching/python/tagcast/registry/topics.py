@@ -38,19 +38,21 @@ def put_topic(
     name: str,
     settings: TopicSettings,
     if_match: int | None = None,
+    filter_type: FilterType | None = None,
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings. Return it, and whether it is new.
 
-    *if_match* is the required version, NO_VERSION if the topic must not exist. Raises PreconditionFailedError for
-    another version. Raises ConflictError if the ordering would change while messages are retained, or if the events
-    topic is missing or has an events topic. Raises InvalidRequestError if a topic names itself as its events topic.
+    *if_match* is the required version, NO_VERSION if the topic must not exist; *filter_type* is that of a new topic.
+    Raises PreconditionFailedError for another version. Raises ConflictError if the ordering would change while messages
+    are retained, or if the events topic is missing or has an events topic. Raises InvalidRequestError if a topic names
+    itself as its events topic.
     """
 
     def attempt() -> tuple[Topic, bool]:
         known = stored.topic(world.store, name)
         _check_version(known, if_match)
         if known is None:
-            return _create(world, _new(world, name, settings)), True
+            return _create(world, name, settings, filter_type), True
         return _write_settings(world, known, settings), False
 
     topic, is_new = until_won(world, f"topic {name}", attempt)
@@ -122,34 +124,22 @@ def _events_check(world: World, topic: Topic) -> tuple[Write, ...]:
     return (events_check(found.name),)
 
 
-def create_topic(world: World, name: str, settings: TopicSettings, filter_type: FilterType) -> Topic:
-    """Create a topic with one filter type. Raises PreconditionFailedError if its name exists."""
-
-    def attempt() -> Topic:
-        if stored.topic(world.store, name) is not None:
-            raise PreconditionFailedError(f"topic {name} exists")
-        return _create(world, replace(_new(world, name, settings), filter_type=filter_type))
-
-    return until_won(world, f"topic {name}", attempt)
-
-
-def resize_topic(world: World, name: str, body_bytes_max: int) -> Topic:
-    """Update only the maximum body size. Raises NotFoundError if the topic does not exist."""
-    return change_topic(world, name, lambda settings: replace(settings, body_bytes_max=body_bytes_max))
-
-
-def _new(world: World, name: str, settings: TopicSettings) -> Topic:
-    now = world.clock.now()
-    return Topic(name, world.dice.unique_id(now), settings, created_at=now, updated_at=now)
-
-
-def _create(world: World, topic: Topic) -> Topic:
+def _create(world: World, name: str, settings: TopicSettings, filter_type: FilterType | None) -> Topic:
     """Store a new topic, with the counters of an earlier topic of the same name."""
-    known = COUNTERS.read(world.store, topic.name)
+    now, known = world.clock.now(), COUNTERS.read(world.store, name)
     counters = known or Counters()
-    counting = replace(topic, subscriptions_version=counters.subscriptions_version, next_ordinal=counters.next_ordinal)
-    world.store.transact((*topic_puts(counting), counters_delete(topic.name, known), *_events_check(world, counting)))
-    return counting
+    topic = Topic(
+        name,
+        world.dice.unique_id(now),
+        settings,
+        created_at=now,
+        updated_at=now,
+        subscriptions_version=counters.subscriptions_version,
+        next_ordinal=counters.next_ordinal,
+        filter_type=filter_type,
+    )
+    world.store.transact((*topic_puts(topic), counters_delete(name, known), *_events_check(world, topic)))
+    return topic
 
 
 def list_topics(world: World, limit: int, cursor: str | None) -> Page[Topic]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tagcast.errors import ConflictError, PreconditionFailedError
 from tagcast.model import FilterType, TopicSettings
 from tagcast.registry.directory import read_topic
-from tagcast.registry.topics import create_topic, delete_topic, resize_topic, retained_count, search_topics
+from tagcast.registry.subscribing import NO_VERSION
+from tagcast.registry.topics import change_topic, delete_topic, put_topic, retained_count, search_topics
 
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BODY_BYTES_ASKED_MAX, BODY_BYTES_MAX, BODY_BYTES_MIN, TOPICS_PAGE_MAX
@@ -21,13 +23,9 @@ def create(request: CmqRequest) -> dict[str, object]:
     given = request.given
     name, size = given.topic(), _size(request)
     filter_type = FILTER_TYPES[given.integer("filterType", min(FILTER_TYPES), max(FILTER_TYPES)) or 1]
+    settings = TopicSettings() if size is None else TopicSettings(body_bytes_max=size)
     try:
-        topic = create_topic(
-            request.world,
-            name,
-            TopicSettings() if size is None else TopicSettings(body_bytes_max=size),
-            filter_type,
-        )
+        topic, _ = put_topic(request.world, name, settings, NO_VERSION, filter_type)
     except PreconditionFailedError:
         raise CmqError(CmqFault.TOPIC_EXISTS) from None
     return {"topicId": format_id(topic.topic_id)}
@@ -40,7 +38,7 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
         return {}
     size = _size(request)
     if size is not None:
-        resize_topic(request.world, known.name, size)
+        change_topic(request.world, known.name, lambda settings: replace(settings, body_bytes_max=size))
     return {}
 
 
