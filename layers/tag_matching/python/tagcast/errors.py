@@ -133,10 +133,6 @@ class UnmatchedError(TagcastError):
 class ConflictError(TagcastError):
     """The current state of a resource forbids the request."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail)
-        self.detail = detail
-
 
 class DisagreementError(ConflictError):
     """A member and its group differ in their filter or order; *difference* lists the differences in sentences.
@@ -164,10 +160,6 @@ class PreconditionFailedError(ConflictError):
 class TooLargeError(TagcastError):
     """A body exceeds its topic's limit."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail)
-        self.detail = detail
-
 
 class UnavailableError(TagcastError):
     """A dependency of the request is unavailable; the same request may succeed *retry_after_s* later.
@@ -177,17 +169,11 @@ class UnavailableError(TagcastError):
 
     def __init__(self, detail: str, retry_after_s: int = 1) -> None:
         super().__init__(detail)
-        self.detail = detail
         self.retry_after_s = retry_after_s
 
 
 class ThrottledError(TagcastError):
-    """Too many simultaneous requests; nothing was done, and the same request may succeed *retry_after_s* later."""
-
-    def __init__(self, detail: str, retry_after_s: int = 1) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.retry_after_s = retry_after_s
+    """Too many simultaneous requests; nothing was done, and the same request may succeed a second later."""
 
 
 class ConditionLostError(TagcastError):

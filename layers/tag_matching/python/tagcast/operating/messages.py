@@ -24,6 +24,7 @@ from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow, section_with
 from tagcast.rows.subscription import FilterVersion
+from tagcast.rows.values import dense
 
 FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED))
 """States that need attention: pending after a failure, or given up."""
@@ -376,14 +377,13 @@ def attempt_json(past: PastAttempt) -> Mapping[str, object]:
     >>> attempt_json(PastAttempt(2, 1_500, 20, "timeout after 5 s"))
     {'attempt': 2, 'ended_at': '1970-01-01T00:00:01.500Z', 'took_ms': 20, 'outcome': 'timeout after 5 s'}
     """
-    shown: dict[str, object] = {
-        "attempt": past.number,
-        "ended_at": rfc3339(past.ended_at),
-        "took_ms": past.took_ms,
-        "outcome": past.outcome,
-    }
-    if past.status is not None:
-        shown["status"] = past.status
-    if past.response:
-        shown["response"] = past.response
-    return shown
+    return dense(
+        {
+            "attempt": past.number,
+            "ended_at": rfc3339(past.ended_at),
+            "took_ms": past.took_ms,
+            "outcome": past.outcome,
+            "status": past.status,
+            "response": past.response or None,
+        }
+    )

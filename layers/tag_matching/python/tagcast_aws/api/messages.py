@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, NotRequired
+from functools import partial
+from typing import Annotated, Any, NotRequired, cast
 
 from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.instant import parse, rfc3339, rfc3339_or_none
@@ -23,11 +24,12 @@ from tagcast.operating.messages import (
 )
 from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows.values import dense
 from tagcast.setting import declared_json
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import DELIVERY_STATES, AnyEntryState, Instant, one_of
-from tagcast_aws.api.http.authorization import covers
+from tagcast_aws.api.http.authorization import may_act_on
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, encoded_size, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -156,16 +158,15 @@ def _receipt(value: MessageView) -> MessageAnswer:
 
 
 def _entry(value: Entry) -> EntryAnswer:
-    answer: EntryAnswer = {"state": value.state.value, "attempts": value.attempts}
-    if value.last_attempt_at is not None:
-        answer["last_attempt_at"] = rfc3339(value.last_attempt_at)
-    if value.last_outcome is not None:
-        answer["last_outcome"] = value.last_outcome
-    if value.filter_version is not None:
-        answer["filter_version"] = value.filter_version
-    if value.added_at is not None:
-        answer["added_at"] = rfc3339(value.added_at)
-    return answer
+    answer = {
+        "state": value.state.value,
+        "attempts": value.attempts,
+        "last_attempt_at": rfc3339_or_none(value.last_attempt_at),
+        "last_outcome": value.last_outcome,
+        "filter_version": value.filter_version,
+        "added_at": rfc3339_or_none(value.added_at),
+    }
+    return cast("EntryAnswer", dense(answer))
 
 
 def answer_retained(world: World, request: Request[None]) -> Answer:
@@ -186,12 +187,8 @@ def answer_message(world: World, request: Request[None]) -> Answer:
 
 def find(world: World, request: Request[None]) -> Answer:
     """Answer with a message or its receipt, searched in all topics that the caller may read."""
-    rights = request.rights
-
-    def is_open(topic: str) -> bool:
-        return rights is None or covers(rights.topics, topic)
-
-    return _message(world, request, find_message(world, request.path["message_id"], is_open))
+    topic = find_message(world, request.path["message_id"], partial(may_act_on, request.rights))
+    return _message(world, request, topic)
 
 
 def _message(world: World, request: Request[None], topic: str) -> Answer:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, NotRequired
+from typing import Literal, NotRequired, cast
 
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.instant import rfc3339
 from tagcast.operating.tailing import TailPage, TailRequest, tail
 from tagcast.ports import World
 from tagcast.rows.tail import EVENTS_MAX, EventKind, TailEvent
+from tagcast.rows.values import dense
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import EVENT_STATES, AnyEventState, Instant
@@ -84,20 +85,16 @@ def show_events(value: TailPage) -> TailAnswer:
 
 
 def _event(event: TailEvent, name: str | None) -> TailEventAnswer:
-    answer: TailEventAnswer = {
+    answer = {
         "happened_at": rfc3339(event.happened_at),
         "kind": event.kind.value,
         "state": event.state,
+        "message_id": event.message_id,
+        "subscription": name,
+        "attempts": event.attempts,
+        "outcome": event.outcome,
     }
-    if event.message_id is not None:
-        answer["message_id"] = event.message_id
-    if name is not None:
-        answer["subscription"] = name
-    if event.attempts is not None:
-        answer["attempts"] = event.attempts
-    if event.outcome is not None:
-        answer["outcome"] = event.outcome
-    return answer
+    return cast("TailEventAnswer", dense(answer))
 
 
 ROUTES = (

@@ -73,6 +73,11 @@ def covers(patterns: Iterable[str], topic: str) -> bool:
     return any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
+def may_act_on(rights: Rights | None, topic: str) -> bool:
+    """Return whether the caller may use *topic*; rights of None come from IAM, which has checked them."""
+    return rights is None or covers(rights.topics, topic)
+
+
 def is_pattern(text: str) -> bool:
     """Return whether a text is a valid topic pattern.
 

@@ -166,27 +166,31 @@ def problem_of(error: Exception) -> Problem | None:
             return invalid_problem(error.faults)
         case InvalidFilterError():
             return invalid_problem(fault.under("/filter") for fault in error.faults)
-        case UnavailableError():
-            return _unavailable(error.detail, error.retry_after_s)
-        case ContendedError() if not _is_throttled(error):
-            return _unavailable("other requests are changing the same rows; try again", 1)
-    return _too_many(error)
+    return _temporary(error)
 
 
-def _unavailable(detail: str, retry_after_s: int) -> Problem:
-    retry_after = ("Retry-After", str(retry_after_s))
-    return Problem(ProblemCode.UNAVAILABLE, detail, headers=(retry_after,))
-
-
-def _too_many(error: Exception) -> Problem | None:
+def _temporary(error: Exception) -> Problem | None:
     match error:
+        case UnavailableError():
+            return _later(ProblemCode.UNAVAILABLE, str(error), error.retry_after_s)
         case ThrottledError():
-            detail, retry_after_s = error.detail, error.retry_after_s
+            return _later(ProblemCode.THROTTLED, str(error))
         case _ if _is_throttled(error):
-            detail, retry_after_s = "the tables are throttled at the moment; try again", 1
-        case _:
-            return None
-    return Problem(ProblemCode.THROTTLED, detail, headers=(("Retry-After", str(retry_after_s)),))
+            return _later(ProblemCode.THROTTLED, "the tables are throttled at the moment; try again")
+        case ContendedError():
+            return _later(ProblemCode.UNAVAILABLE, "other requests are changing the same rows; try again")
+    return None
+
+
+def _later(code: ProblemCode, detail: str, retry_after_s: int = 1) -> Problem:
+    return Problem(code, detail, headers=(("Retry-After", str(retry_after_s)),))
+
+
+def problem_json(error: Exception) -> dict[str, object]:
+    """Return the members of the problem of *error*, on which callers can act."""
+    problem = problem_of(error)
+    assert problem is not None
+    return problem.as_json()
 
 
 def _more(error: Exception) -> tuple[tuple[str, object], ...]:

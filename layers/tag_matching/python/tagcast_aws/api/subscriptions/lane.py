@@ -10,6 +10,7 @@ from tagcast.model import LaneState
 from tagcast.operating.lanes import DueDelivery, LaneView
 from tagcast.operating.urgency import UrgentLane
 from tagcast.ports import QueueCounts
+from tagcast.rows.values import dense
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import UNVERIFIED, AnyEntryState, AnyLaneState, Instant
@@ -163,14 +164,11 @@ def show_urgent_lane(value: UrgentLane) -> UrgentLaneAnswer:
     head: PendingHeadAnswer | None = None
     if value.head is not None and value.accepted_at is not None:
         head = {**show_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
-    answer: UrgentLaneAnswer = {
+    given = dense({"host": value.host, "state_reason": value.unverified})
+    return {
         "topic": value.topic,
         "subscription": value.subscription,
         "state": show_state(value.state, is_unverified=value.unverified is not None),
         "head": head,
+        **given,  # type: ignore[typeddict-item]
     }
-    if value.host is not None:
-        answer["host"] = value.host
-    if value.unverified is not None:
-        answer["state_reason"] = value.unverified
-    return answer

@@ -25,10 +25,10 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.answer_types import AnyLaneState
-from tagcast_aws.api.http.authorization import ForbiddenError, Rights, covers
+from tagcast_aws.api.http.authorization import ForbiddenError, may_act_on
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.paging import decode_cursor, encode_cursor
-from tagcast_aws.api.http.problems import problem_of
+from tagcast_aws.api.http.problems import problem_json
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.subscriptions.lane import show_state
@@ -149,18 +149,12 @@ def _act(change: LaneChange, world: World, request: Request[Any]) -> Answer:
     body, rights = request.body, request.rights
     order = LaneOrder(change, getattr(body, "reason", ""), body.dry_run)
     if (named := body.named) is not None:
-        mine = [each for each in named if _may(rights, each.topic)]
+        mine = [each for each in named if may_act_on(rights, each.topic)]
         done = LaneChangePage(change_named(world, order, mine, body.takes), None)
-        others = [_refused(each) for each in named if not _may(rights, each.topic)]
+        others = [_refused(each) for each in named if not may_act_on(rights, each.topic)]
     else:
-        done = change_listed(
-            world,
-            order,
-            partial(_may, rights),
-            body.takes,
-            body.limit,
-            _cursor(body.cursor),
-        )
+        may, cursor = partial(may_act_on, rights), _cursor(body.cursor)
+        done = change_listed(world, order, may, body.takes, body.limit, cursor)
         others = []
     lanes = [_shown(each, is_dry_run=order.is_plan) for each in done.lanes] + others
     results = Counter(each["result"] for each in lanes)
@@ -176,10 +170,6 @@ def _act(change: LaneChange, world: World, request: Request[Any]) -> Answer:
     return Answer(200, answer)
 
 
-def _may(rights: Rights | None, topic: str) -> bool:
-    return rights is None or covers(rights.topics, topic)
-
-
 def _cursor(text: str | None) -> str | None:
     if text is None:
         return None
@@ -189,13 +179,11 @@ def _cursor(text: str | None) -> str | None:
 
 
 def _refused(named: NamedLane) -> ActedLaneAnswer:
-    problem = problem_of(ForbiddenError("the token does not name this topic"))
-    assert problem is not None
     return {
         "topic": named.topic,
         "subscription": named.subscription,
         "result": "failed",
-        "error": problem.as_json(),
+        "error": problem_json(ForbiddenError("the token does not name this topic")),
     }
 
 
@@ -211,10 +199,8 @@ def _shown(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
         if value.found.head is not None:
             answer["message_id"] = value.found.head.message_id
     if value.error is not None:
-        problem = problem_of(value.error)
-        assert problem is not None
         answer["result"] = "unchanged" if isinstance(value.error, (ConflictError, NotFoundError)) else "failed"
-        answer["error"] = problem.as_json()
+        answer["error"] = problem_json(value.error)
     return answer
 
 

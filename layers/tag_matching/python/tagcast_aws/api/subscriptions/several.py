@@ -17,7 +17,7 @@ from tagcast_aws.api import limits
 from tagcast_aws.api.http.authorization import ForbiddenError, check_publishing
 from tagcast_aws.api.http.body import Body, one_by_one, read
 from tagcast_aws.api.http.paging import encoded_size
-from tagcast_aws.api.http.problems import invalid_problem, problem_of
+from tagcast_aws.api.http.problems import invalid_problem, problem_json
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.answer import RefusedAnswer
@@ -104,7 +104,7 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
         check_publishing(world, request.rights, request.topic, settings.dead_letter_topic, "dead_letter_topic")
         settings = add_certificate(settings, body.client_certificate)
     except (ForbiddenError, InvalidRequestError) as error:
-        return _problem(error)
+        return {"error": problem_json(error)}
     secret, untold = make_secret(world, settings.secret)
     if_match = None if request.body.replace else NO_VERSION
     settings = replace(settings, secret=secret)
@@ -127,13 +127,7 @@ def _result(
         return answer
     if isinstance(result, InvalidRequestError):
         return _refused([point_to_target(fault, asked.wanted.settings.endpoint) for fault in result.faults])
-    return _problem(result)
-
-
-def _problem(error: Exception) -> RefusedAnswer:
-    problem = problem_of(error)
-    assert problem is not None
-    return {"error": problem.as_json()}
+    return {"error": problem_json(result)}
 
 
 ROUTE = Route(
