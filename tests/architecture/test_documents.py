@@ -25,8 +25,7 @@ from tagcast.pushing.retry import (
     delay_s,
     probe_delay_s,
 )
-from tagcast.settings import RETRIES_FOR_LIFE
-from tagcast_aws.api.limits import TIMEOUT_S_DEFAULT
+from tagcast.settings import RETRIES_FOR_LIFE, TIMEOUT_S_DEFAULT
 
 from local.documents import documents
 

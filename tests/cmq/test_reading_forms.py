@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl, quote_plus
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tagcast_aws.api.limits import REQUEST_BYTES_MAX
 from tagcast_aws.cmq.errors import CmqError
 from tagcast_aws.cmq.form import parameters_in
-from tagcast_aws.cmq.limits import REQUEST_BYTES_MAX
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
 ANY_WAY = (lambda text: quote_plus(text), lambda text: "".join(f"%{byte:02x}" for byte in text.encode()))

@@ -19,7 +19,8 @@ from tagcast.filters.kinds import KINDS
 from tagcast.filters.routing_key_filter import FILTER_PATTERNS_MAX, KEY_BYTES_MAX
 from tagcast.filters.sql92.dialect import CHARACTERS_MAX, DEPTH_MAX, ELEMENTS_MAX, TERMS_MAX
 from tagcast.filters.tag_filters import EXPRESSION_CHARACTERS_MAX, EXPRESSION_TAGS_MAX, FILTER_TAGS_MAX
-from tagcast_aws.api.limits import FAULTS_MAX, JSON_VALUES_MAX, REQUEST_BYTES_MAX
+from tagcast.strict_json import JSON_VALUES_MAX
+from tagcast_aws.api.limits import FAULTS_MAX, REQUEST_BYTES_MAX
 from tagcast_aws.api.routes import description
 
 from tests.fakes.handlers import answered

@@ -11,57 +11,23 @@ from enum import StrEnum
 from typing import Annotated
 
 from tagcast.ids import subscription_id
-from tagcast.outcome import Outcome, PastAttempt
+from tagcast.outcome import Outcome as Outcome
+from tagcast.outcome import PastAttempt as PastAttempt
 from tagcast.setting import Setting
-from tagcast.settings import (
-    Batching,
-    ContentFormat,
-    Endpoint,
-    Protocol,
-    RetryPolicy,
-    Strategy,
-    SubscriptionSettings,
-)
-from tagcast.topic_settings import (
-    BODY_BYTES_DEFAULT,
-    BODY_BYTES_MAX,
-    RETENTION_S_MAX,
-    RETENTION_S_MIN,
-    FilterType,
-    Keep,
-    Ordering,
-    TopicSettings,
-)
+from tagcast.settings import Batching as Batching
+from tagcast.settings import ContentFormat as ContentFormat
+from tagcast.settings import Endpoint as Endpoint
+from tagcast.settings import Protocol as Protocol
+from tagcast.settings import RetryPolicy as RetryPolicy
+from tagcast.settings import Strategy as Strategy
+from tagcast.settings import SubscriptionSettings as SubscriptionSettings
+from tagcast.topic_settings import BODY_BYTES_MAX as BODY_BYTES_MAX
+from tagcast.topic_settings import RETENTION_S_MAX as RETENTION_S_MAX
+from tagcast.topic_settings import FilterType as FilterType
+from tagcast.topic_settings import Keep as Keep
+from tagcast.topic_settings import Ordering as Ordering
+from tagcast.topic_settings import TopicSettings as TopicSettings
 from tagcast.trace_context import TraceContext, make_trace
-
-__all__ = [
-    "BODY_BYTES_DEFAULT",
-    "BODY_BYTES_MAX",
-    "RETENTION_S_MAX",
-    "RETENTION_S_MIN",
-    "Batching",
-    "ContentFormat",
-    "Draft",
-    "Endpoint",
-    "Entry",
-    "EntryState",
-    "FilterType",
-    "Keep",
-    "LaneState",
-    "Message",
-    "Ordering",
-    "Outcome",
-    "PastAttempt",
-    "Protocol",
-    "Push",
-    "PushBatch",
-    "RetryPolicy",
-    "Strategy",
-    "Subscription",
-    "SubscriptionSettings",
-    "Topic",
-    "TopicSettings",
-]
 
 
 class EntryState(StrEnum):

@@ -8,9 +8,24 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from tagcast.membership import MembershipChange
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
-from tagcast.queues import PACK_MAX, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, ReceivedEntry
-from tagcast.tables import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Table, Update, Write
-from tagcast.verification import EndpointGuard, Verification
+from tagcast.queues import PACK_MAX, Queue
+from tagcast.queues import GroupQueue as GroupQueue
+from tagcast.queues import GroupQueues as GroupQueues
+from tagcast.queues import QueueCounts as QueueCounts
+from tagcast.queues import QueueEntry as QueueEntry
+from tagcast.queues import ReceivedEntry as ReceivedEntry
+from tagcast.tables import ABSENT as ABSENT
+from tagcast.tables import Delete as Delete
+from tagcast.tables import Key as Key
+from tagcast.tables import Put as Put
+from tagcast.tables import Row as Row
+from tagcast.tables import SearchPage as SearchPage
+from tagcast.tables import Store as Store
+from tagcast.tables import Table as Table
+from tagcast.tables import Update as Update
+from tagcast.tables import Write as Write
+from tagcast.verification import EndpointGuard as EndpointGuard
+from tagcast.verification import Verification as Verification
 
 K = TypeVar("K")
 P = ParamSpec("P")
@@ -71,39 +86,6 @@ class Signer(Protocol):
     def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
         """Return the subscription's public keys, 32 bytes each. Raises UnavailableError."""
 
-
-__all__ = [
-    "ABSENT",
-    "Clock",
-    "Delete",
-    "Dice",
-    "EndpointGuard",
-    "EventBus",
-    "Executor",
-    "FilterFunctions",
-    "GroupQueue",
-    "GroupQueues",
-    "IndexArchive",
-    "Key",
-    "Pusher",
-    "Put",
-    "Queue",
-    "QueueCounts",
-    "QueueEntry",
-    "ReceivedEntry",
-    "Row",
-    "SearchPage",
-    "Signer",
-    "Store",
-    "Table",
-    "Telemetry",
-    "Update",
-    "Vault",
-    "Verification",
-    "Workflow",
-    "World",
-    "Write",
-]
 
 T = TypeVar("T")
 

@@ -3,26 +3,7 @@
 from __future__ import annotations
 
 from tagcast.pulling.handles import HIDDEN_S_MAX
-from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX, DECAY_RETRIES_MAX
-from tagcast.setting import NAME
-from tagcast.settings import DECAY_INTERVAL_S_MAX, RATE_MAX, RATE_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX, TIMEOUT_S_MIN
-from tagcast.strict_json import JSON_DEPTH_MAX, JSON_VALUES_MAX
-
-__all__ = [
-    "BACKOFF_RETRIES_DEFAULT",
-    "BACKOFF_RETRIES_MAX",
-    "DECAY_INTERVAL_S_MAX",
-    "DECAY_RETRIES_MAX",
-    "ENTRY_NAME",
-    "JSON_DEPTH_MAX",
-    "JSON_VALUES_MAX",
-    "NAME",
-    "RATE_MAX",
-    "RATE_MIN",
-    "TIMEOUT_S_DEFAULT",
-    "TIMEOUT_S_MAX",
-    "TIMEOUT_S_MIN",
-]
+from tagcast.setting import NAME as NAME
 
 # Patterns of whole texts: what the API document says is what the code checks.
 MESSAGE_ID = r"^[0-9]{20}$"

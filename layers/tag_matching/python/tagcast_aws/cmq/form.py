@@ -11,8 +11,9 @@ from typing import Any
 from tagcast.strict_json import MalformedError
 
 from tagcast_aws.api.http.requests import octets_of
+from tagcast_aws.api.limits import REQUEST_BYTES_MAX
 from tagcast_aws.cmq.errors import CmqError, CmqFault
-from tagcast_aws.cmq.limits import FORM_FIELDS_MAX, REQUEST_BYTES_MAX
+from tagcast_aws.cmq.limits import FORM_FIELDS_MAX
 
 PATHS = ("/v2/index.php", "/")
 """Paths of CMQ's API. The Go client uses the second path unless its address names a path."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from tagcast_aws.api.limits import REQUEST_BYTES_MAX
-
-__all__ = ["REQUEST_BYTES_MAX"]
-
 FORM_BYTES_MAX = 1024 * 1024
 """The size of a request, except a batch, whose limit is counted before encoding."""
 FORM_FIELDS_MAX = 200

@@ -17,7 +17,8 @@ from pydantic import (
 from pydantic.config import JsonDict, JsonValue
 from tagcast.errors import Fault, FaultCode
 from tagcast.model import RetryPolicy, Strategy
-from tagcast.settings import RETRIES_FOR_LIFE
+from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX, DECAY_RETRIES_MAX
+from tagcast.settings import DECAY_INTERVAL_S_MAX, RETRIES_FOR_LIFE
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.answer_types import SchemaOf
@@ -32,11 +33,9 @@ def _retries(value: object, read: ValidatorFunctionWrapHandler) -> int:
 
 _Retries = Annotated[
     int,
-    Field(ge=0, le=limits.BACKOFF_RETRIES_MAX),
+    Field(ge=0, le=BACKOFF_RETRIES_MAX),
     WrapValidator(_retries),
-    WithJsonSchema(
-        {"anyOf": [{"type": "integer", "minimum": 0, "maximum": limits.BACKOFF_RETRIES_MAX}, {"const": LIFE}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0, "maximum": BACKOFF_RETRIES_MAX}, {"const": LIFE}]}),
 ]
 _Interval = Annotated[int, Field(ge=1, le=limits.BACKOFF_INTERVAL_S_MAX)]
 
@@ -56,14 +55,14 @@ class BackoffRetry(Body):
     )
 
     strategy: Literal["BACKOFF_RETRY"]
-    max_retries: _Retries = limits.BACKOFF_RETRIES_DEFAULT
+    max_retries: _Retries = BACKOFF_RETRIES_DEFAULT
     interval_seconds: _Interval | None = None
     max_interval_seconds: _Interval | None = None
 
 
 class _GrowingRetry(Body):
-    max_retries: Annotated[int, Field(ge=0, le=limits.DECAY_RETRIES_MAX)] = limits.DECAY_RETRIES_MAX
-    max_interval_seconds: Annotated[int, Field(ge=1, le=limits.DECAY_INTERVAL_S_MAX)] = limits.DECAY_INTERVAL_S_MAX
+    max_retries: Annotated[int, Field(ge=0, le=DECAY_RETRIES_MAX)] = DECAY_RETRIES_MAX
+    max_interval_seconds: Annotated[int, Field(ge=1, le=DECAY_INTERVAL_S_MAX)] = DECAY_INTERVAL_S_MAX
 
 
 class DecayRetry(_GrowingRetry):
@@ -104,7 +103,7 @@ def policy(retry: BackoffRetry | DecayRetry | IndependentRetry) -> RetryPolicy:
     """Return the retry policy as a value of the core."""
     match retry:
         case BackoffRetry():
-            longest = retry.max_interval_seconds or limits.DECAY_INTERVAL_S_MAX
+            longest = retry.max_interval_seconds or DECAY_INTERVAL_S_MAX
             return RetryPolicy(Strategy.BACKOFF_RETRY, retry.max_retries, retry.interval_seconds, longest)
         case DecayRetry() | IndependentRetry():
             longest = retry.max_interval_seconds
