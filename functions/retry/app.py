@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tagcast.delivery.lease import Task
@@ -33,12 +34,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dic
     task = Task(event["topic"], event["subscription_id"], event["generation"], event["rounds"])
     async with PushSlots(world.clock) as slots:
         answer = await redeliver(world, task, budget_s, slots)
-    memory = {
-        "topic": answer.task.topic,
-        "subscription_id": answer.task.subscription_id,
-        "generation": answer.task.generation,
-        "rounds": answer.task.rounds,
-    }
+    memory = asdict(answer.task)
     if answer.wait_until is None:
         return {**memory, "status": "end"}
     return {**memory, "status": "wait", "wait_until": rfc3339(answer.wait_until)}

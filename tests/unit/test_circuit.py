@@ -26,7 +26,7 @@ from tagcast.pushing.circuit import (
 from tagcast.registry import subscriptions, topics
 from tagcast.rows import host as hosts
 from tagcast.rows import stored
-from tagcast.rows.host import Host, read_host
+from tagcast.rows.host import HOSTS, Host
 
 from tests.fakes.dead_host import HOUR_S, UNREACHED, outage
 from tests.fakes.handlers import answered
@@ -75,7 +75,7 @@ def fail_lanes(fake: FakeWorld, count: int = LANES_MIN, outcome: Outcome = UNREA
 
 
 def host_of(fake: FakeWorld) -> Host | None:
-    return read_host(fake.store, DEAD)
+    return HOSTS.read(fake.store, DEAD)
 
 
 def is_open(fake: FakeWorld) -> bool:

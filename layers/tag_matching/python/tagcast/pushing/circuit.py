@@ -17,7 +17,7 @@ from tagcast.errors import ConditionLostError, TableThrottledError
 from tagcast.model import Outcome, Subscription
 from tagcast.ports import World
 from tagcast.rows.due import PendingDelivery
-from tagcast.rows.host import Host, host_put, read_host
+from tagcast.rows.host import HOSTS, Host, host_put
 from tagcast.settings import UNVERIFIED
 
 CIRCUIT = "circuit"
@@ -156,7 +156,7 @@ class CircuitCheck:
 
     async def look(self) -> Host | None:
         """Return the row of the host, or None."""
-        return await self.world.executor.run(read_host, self.world.store, self.host)
+        return await self.world.executor.run(HOSTS.read, self.world.store, self.host)
 
     async def _write(self, known: Host | None, changed: Host) -> None:
         await self.world.executor.run(self.world.store.write, host_put(known, changed))

@@ -70,12 +70,6 @@ def host_put(known: Host | None, changed: Host) -> Put:
     return Put(host_key(changed.name), HOSTS.row_of(changed), {"version": ABSENT if known is None else known.version})
 
 
-def read_host(store: Store, name: str) -> Host | None:
-    """Return the state of a host that did not answer recently, or None without a row."""
-    row = store.get(host_key(name))
-    return None if row is None else HOSTS.value_of(row)
-
-
 def host_rows(store: Store, *, after: str, limit: int) -> list[Row]:
     """Return rows of hosts that did not answer recently, in order of their keys, beginning at *after*."""
     return store.query(Table.MESSAGES, host_key("").pk, sk_from=after, limit=limit)

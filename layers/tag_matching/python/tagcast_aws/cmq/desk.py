@@ -11,6 +11,7 @@ from tagcast.ports import World
 
 from tagcast_aws.api.http.answer_headers import REQUEST_ID_HEADER, request_id_of
 from tagcast_aws.api.http.authorization import EVERY_TOPIC, covers
+from tagcast_aws.api.http.routing import response
 from tagcast_aws.cmq import publishing, subscriptions, topics
 from tagcast_aws.cmq.authentication import Secret, authenticate
 from tagcast_aws.cmq.errors import CmqError, CmqFault, error_of
@@ -56,7 +57,8 @@ class CmqDesk:
                 self.world.telemetry.count("Failed")
                 told = CmqError(CmqFault.INTERNAL, "its requestId is in the log")
             answer |= told.as_json()
-        return _response(answer, request_id)
+        headers = {"Content-Type": "application/json; charset=utf-8", REQUEST_ID_HEADER: request_id}
+        return response(200, headers, json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
 
     def _answer(self, form: Form) -> dict[str, object]:
         given = Parameters(form.parameters)
@@ -88,13 +90,3 @@ def _echo(form: Form) -> dict[str, object]:
     if given.optional("clientRequestId") is None:
         return {}
     return {"clientRequestId": int(given.digits("clientRequestId", NONCE_DIGITS_MAX))}
-
-
-def _response(answer: Mapping[str, object], request_id: str) -> dict[str, Any]:
-    return {
-        "statusCode": 200,
-        "body": json.dumps(answer, ensure_ascii=False, separators=(",", ":")),
-        "isBase64Encoded": False,
-        "headers": {"Content-Type": "application/json; charset=utf-8", REQUEST_ID_HEADER: request_id},
-        "cookies": [],
-    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from tagcast_aws.api.http.authorization import EVERY_TOPIC
@@ -68,7 +67,9 @@ class KeyRing:
 
     def adding(self, key: CmqKey) -> KeyRing:
         """Return the keys with *key* added. Of the revoked keys, only the last fifty are kept."""
-        gone = {each.secret_id for each in _revoked(self.keys)[:-REVOKED_KEPT]}
+        revoked = [each for each in self.keys if each.revoked_at is not None]
+        revoked.sort(key=lambda each: each.revoked_at or 0)
+        gone = {each.secret_id for each in revoked[:-REVOKED_KEPT]}
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
 
     def revoking(self, secret_id: str, now: int) -> KeyRing:
@@ -83,7 +84,3 @@ def note_size(note: str) -> int:
     (7, 8)
     """
     return len(json.dumps(note, ensure_ascii=False).encode()) - 2
-
-
-def _revoked(keys: Sequence[CmqKey]) -> list[CmqKey]:
-    return sorted((key for key in keys if key.revoked_at is not None), key=lambda key: key.revoked_at or 0)

@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -131,15 +131,11 @@ def pack_records(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKin
     [(b'{}\\n{}\\n', [0, 1])]
     """
     packed: dict[RecordKind, list[RecordBatch]] = {}
-    for place, kind, line in _encoded(lines):
+    for place, kind, text in lines:
+        line = f"{text}\n".encode()
         parcels = packed.setdefault(kind, [])
         if not parcels or len(parcels[-1].content) + len(line) > PARCEL_BYTES_MAX:
             parcels.append(RecordBatch(kind))
         parcels[-1].content += line
         parcels[-1].places.append(place)
     return packed
-
-
-def _encoded(lines: Iterable[tuple[int, RecordKind, str]]) -> Iterator[tuple[int, RecordKind, bytes]]:
-    for place, kind, line in lines:
-        yield place, kind, f"{line}\n".encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tagcast.filters.function_filter import function_of
@@ -27,7 +28,6 @@ class LambdaFilterFunctions:
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._surroundings = surroundings
-        self._caller: Caller | None = None
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
         """Call the function, for a large event with each half at the same time. Return None after any error."""
@@ -46,19 +46,18 @@ class LambdaFilterFunctions:
             return None if first is None or second is None else first + second
         name = function.function
         try:
-            payload = await self._calls().call(
+            payload = await self._caller.call(
                 named.region, function.timeout_s, lambda client: _invoke(client, name, event)
             )
             return None if payload is None else verdicts_in(payload, len(messages))
         except Exception:  # noqa: BLE001 A stranger's function, or the way to it, failed: that is an answer here.
             return None
 
-    def _calls(self) -> Caller:
-        if self._caller is None:
-            from tagcast_aws.endpoints.clients import Caller
+    @cached_property
+    def _caller(self) -> Caller:
+        from tagcast_aws.endpoints.clients import Caller
 
-            self._caller = Caller("lambda", self._surroundings)
-        return self._caller
+        return Caller("lambda", self._surroundings)
 
 
 def _invoke(client: Any, function: str, event: bytes) -> bytes | None:

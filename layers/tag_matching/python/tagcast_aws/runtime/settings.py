@@ -14,8 +14,7 @@ from tagcast_aws.runtime.home import Home
 class Settings:
     """A function's settings; there are no defaults, so a variable missing in the template is an error."""
 
-    registry_table: str
-    messages_table: str
+    tables: Mapping[Table, str]
     queue_url: str
     group_queues: str
     functions: str
@@ -45,8 +44,7 @@ class Settings:
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
         """Read the settings. Raises KeyError with the name of a missing variable."""
         return cls(
-            registry_table=environ["REGISTRY_TABLE"],
-            messages_table=environ["MESSAGES_TABLE"],
+            tables={Table.REGISTRY: environ["REGISTRY_TABLE"], Table.MESSAGES: environ["MESSAGES_TABLE"]},
             queue_url=environ["QUEUE_URL"],
             group_queues=environ["GROUP_QUEUES"],
             functions=environ["FUNCTIONS"],
@@ -72,11 +70,6 @@ class Settings:
             waiting_max=int(environ["WAITING_PER_TOPIC"]),
             events_to_bus=environ["EVENTS_TO_EVENT_BRIDGE"] == "true",
         )
-
-    @property
-    def tables(self) -> Mapping[Table, str]:
-        """The names of the two tables."""
-        return {Table.REGISTRY: self.registry_table, Table.MESSAGES: self.messages_table}
 
     @property
     def home(self) -> Home:

@@ -192,15 +192,15 @@ class DynamoStore:
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
         """Read the next megabyte of the table. The read costs half a unit per 4 KB, whatever the filter finds."""
-        request = search_request(open_before, over_before, cursor)
-        answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
-        return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
+        return self._scan(search_request(open_before, over_before, cursor))
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> SearchPage:
         """Read the next thousand rows of the table. They cost one read unit per 4 KB, whatever the filter finds."""
-        request = kept_request(topic, accepted_from, before_version, alive_at, cursor)
+        return self._scan(kept_request(topic, accepted_from, before_version, alive_at, cursor))
+
+    def _scan(self, request: dict[str, Any]) -> SearchPage:
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
         return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
@@ -286,16 +286,11 @@ class _Expression:
     """The placeholders of one write's expressions."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}
+        self.marks: dict[str, str] = {}
         self.values: dict[str, dict[str, Any]] = {}
 
     def name(self, attribute: str) -> str:
-        return next((mark for mark, known in self.names.items() if known == attribute), None) or self._mark(attribute)
-
-    def _mark(self, attribute: str) -> str:
-        mark = f"#n{len(self.names)}"
-        self.names[mark] = attribute
-        return mark
+        return self.marks.setdefault(attribute, f"#n{len(self.marks)}")
 
     def value(self, value: Value) -> str:
         mark = f":v{len(self.values)}"
@@ -318,5 +313,6 @@ class _Expression:
         return " ".join(f"{word} {', '.join(parts)}" for word, parts in clauses.items() if parts)
 
     def placeholders(self) -> dict[str, Any]:
-        known = {"ExpressionAttributeNames": self.names, "ExpressionAttributeValues": self.values}
+        names = {mark: attribute for attribute, mark in self.marks.items()}
+        known = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": self.values}
         return {name: marks for name, marks in known.items() if marks}

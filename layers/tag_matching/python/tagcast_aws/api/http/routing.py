@@ -155,14 +155,15 @@ def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:
 
 def _accepted(answer: Answer) -> dict[str, Any]:
     if answer.value is None:
-        return _response(answer.status, answer.headers, "")
-    return _response(answer.status, {**answer.headers, "Content-Type": "application/json"}, json_text(answer.value))
+        return response(answer.status, answer.headers, "")
+    return response(answer.status, {**answer.headers, "Content-Type": "application/json"}, json_text(answer.value))
 
 
 def _refused(problem: Problem, request_id: str) -> dict[str, Any]:
     text = json.dumps({**problem.as_json(), "request_id": request_id}, ensure_ascii=False)
-    return _response(problem.status, {**dict(problem.headers), "Content-Type": MEDIA_TYPE}, text)
+    return response(problem.status, {**dict(problem.headers), "Content-Type": MEDIA_TYPE}, text)
 
 
-def _response(status: int, headers: Mapping[str, str], body: str) -> dict[str, Any]:
+def response(status: int, headers: Mapping[str, str], body: str) -> dict[str, Any]:
+    """Return an answer in API Gateway's form (payload 2.0)."""
     return {"statusCode": status, "body": body, "isBase64Encoded": False, "headers": dict(headers), "cookies": []}
