@@ -1,48 +1,52 @@
-"""A box with all that the template declares of the services that hold state."""
+"""The services that hold state, with all that a template declares of theirs."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from random import Random
-from typing import Any
 
 from local.template.intrinsics import Resolver
 from tests.aws.box import Box
 from tests.aws.dynamodb import DynamoDB
-from tests.aws.faults import Accidents
 from tests.aws.firehose import Firehose
 from tests.aws.kms import KMS
+from tests.aws.queues import Queue
 from tests.aws.roles import Roles
 from tests.aws.s3 import S3
 from tests.aws.secrets_manager import SecretsManager
 from tests.aws.solo_timeline import Timeline
 from tests.aws.sqs import SQS
-
-SHARDS_MAX = 3
-"""A new table's stream has few shards; how many is drawn."""
+from tests.aws.tables import Table
 
 
-def furnished(
-    stack: Resolver,
-    timeline: Timeline,
-    roles: Roles | None = None,
-    accidents: Accidents | None = None,
-    seed: int | str = 0,
-) -> Box:
-    """Make a box with the tables, queues, buckets, delivery streams, keys and secrets of *stack*, and its roles."""
-    box = Box(timeline, roles or Roles.of(stack), accidents, seed)
-    dynamodb, sqs, s3, firehose, kms = DynamoDB(box), SQS(box), S3(box), Firehose(box), KMS(box)
-    for service in (dynamodb, sqs, s3, firehose, kms, SecretsManager(box)):
-        box.add(service)
-    shards = Random(f"shards {seed}")
-    makers: dict[str, Callable[[str, dict[str, Any]], Any]] = {
-        "AWS::DynamoDB::Table": lambda name, given: dynamodb.create(name, given, shards.randint(1, SHARDS_MAX)),
-        "AWS::SQS::Queue": sqs.create,
-        "AWS::S3::Bucket": lambda name, given: s3.create(name),
-        "AWS::KinesisFirehose::DeliveryStream": lambda name, given: firehose.create(name),
-        "AWS::KMS::Key": lambda name, given: kms.create(name),
-    }
-    for kind, make in makers.items():
-        for logical_id, properties in stack.of_type(kind):
-            make(stack.name_of(logical_id), properties)
+class Keepers:
+    """The services of a box that hold state."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.dynamodb, self.sqs, self.s3 = DynamoDB(box), SQS(box), S3(box)
+        self.firehose, self.kms, self.secrets = Firehose(box), KMS(box), SecretsManager(box)
+        for service in (self.dynamodb, self.sqs, self.s3, self.firehose, self.kms, self.secrets):
+            box.add(service)
+        self.tables: dict[str, Table] = {}
+        """By logical id, as the queues."""
+        self.queues: dict[str, Queue] = {}
+
+    def furnish(self, stack: Resolver, shards: int = 1, seed: int | str = 0) -> None:
+        """Make the tables, queues, buckets, delivery streams, keys and secrets of *stack*."""
+        for logical_id, properties in stack.of_type("AWS::DynamoDB::Table"):
+            self.tables[logical_id] = self.dynamodb.create(stack.name_of(logical_id), properties, shards)
+        for logical_id, properties in stack.of_type("AWS::SQS::Queue"):
+            self.queues[logical_id] = self.sqs.create(stack.name_of(logical_id), properties)
+        for logical_id, _ in stack.of_type("AWS::S3::Bucket"):
+            self.s3.create(stack.name_of(logical_id))
+        for logical_id, _ in stack.of_type("AWS::KinesisFirehose::DeliveryStream"):
+            self.firehose.create(stack.name_of(logical_id))
+        for logical_id, _ in stack.of_type("AWS::KMS::Key"):
+            self.kms.create(stack.name_of(logical_id))
+        for _, properties in stack.of_type("AWS::SecretsManager::Secret"):
+            self.secrets.make(properties["Name"], f"generated for {seed}")
+
+
+def furnished(stack: Resolver, timeline: Timeline, roles: Roles | None = None) -> Box:
+    """Make a box with what *stack* declares of these services, and its roles."""
+    box = Box(timeline, roles or Roles.of(stack))
+    Keepers(box).furnish(stack)
     return box

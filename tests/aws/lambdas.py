@@ -55,6 +55,16 @@ class Weather:
         return False
 
 
+class Crowded(Weather):
+    """There is no capacity for functions of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def throttles(self, function: Function) -> bool:
+        return function.kind == self._kind
+
+
 class Function:
     """One function of the template."""
 

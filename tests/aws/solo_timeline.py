@@ -46,3 +46,13 @@ class SoloTimeline:
             self._exact = max(self._exact, float(instant))
             effect()
         self._exact = max(self._exact, until)
+
+
+class StandingTimeline(SoloTimeline):
+    """Calls take no time, so that all of them are of one instant."""
+
+    def spend(self, ms: float) -> None:
+        pass
+
+    def pass_s(self, seconds: float) -> None:
+        super().spend(1000 * seconds)

@@ -7,30 +7,9 @@ from typing import Any
 from tests.aws import limits
 from tests.aws.deployment import Deployment
 from tests.aws.http_api import Answer, FunctionUrl
-from tests.aws.lambdas import Function, Weather
-from tests.aws.network import Connection, Request
-from tests.aws.timeline import EPOCH, Timeline
-
-
-class Receiver:
-    """A listener that answers with the statuses of a list, then with 200."""
-
-    def __init__(self, deployment: Deployment, statuses: list[int]) -> None:
-        self.deployment, self.statuses = deployment, statuses
-        self.got: list[tuple[int, str, str]] = []
-
-    def reached(self) -> str:
-        return "open"
-
-    def asked(self, request: Request, connection: Connection) -> None:
-        timeline = self.deployment.timeline
-        self.got.append((timeline.now - EPOCH, request.headers["webhook-id"], request.headers["x-tagcast-attempt"]))
-        status = self.statuses.pop(0) if self.statuses else 200
-        answer = f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode()
-        timeline.after(20, lambda: connection.send(answer))
-
-    def left(self, connection: Connection) -> None:
-        pass
+from tests.aws.lambdas import Crowded
+from tests.aws.scenes import Receiver
+from tests.aws.timeline import Timeline
 
 
 class Story:
@@ -50,37 +29,23 @@ class Story:
     def play(self, ms: int) -> None:
         self.timeline.play_until(self.timeline.now + ms)
 
-    def subscribe(self, name: str, statuses: list[int]) -> Receiver:
-        receiver = Receiver(self.deployment, statuses)
-        self.deployment.network.listen(f"{name}.example", receiver)
-        body = {
-            "endpoint": {"protocol": "http", "url": f"http://{name}.example/"},
-            "retry": {"strategy": "BACKOFF_RETRY", "interval_seconds": 10},
-        }
-        assert self.ask("PUT", "topics", "t", "subscriptions", name, body=body).status == 201
-        return receiver
-
 
 def test_a_message_is_published_at_the_url_of_its_function_too_where_the_template_asks_for_one() -> None:
     assert Story().deployment.publish_url is None
     story = Story(PublishUrl="true")
     assert story.ask("PUT", "topics", "t", body={}).status == 201
-    receiver = story.subscribe("a", [])
+    receiver = Receiver(story.timeline, hangs=False)
+    story.deployment.network.listen("a.example", receiver)
+    endpoint = {"protocol": "http", "url": "http://a.example/"}
+    assert story.ask("PUT", "topics", "t", "subscriptions", "a", body={"endpoint": endpoint}).status == 201
     url = story.deployment.publish_url
     assert url is not None
     for path in (("topics", "t", "messages"), ("topics",)):
         url.ask("POST", path, story.answers.append, body={"body": "hello"})
         story.play(5_000)
     accepted, elsewhere = story.answers[-2:]
-    assert [got for _, got, _ in receiver.got] == [accepted.value["message_id"]]
+    assert receiver.asked_for == [accepted.value["message_id"]]
     assert (accepted.status, elsewhere.status) == (201, 404)
-
-
-class Crowded(Weather):
-    """Lambda has no capacity."""
-
-    def throttles(self, function: Function) -> bool:
-        return True
 
 
 def test_the_url_of_a_function_says_itself_what_lambda_refuses_and_that_a_function_failed() -> None:
@@ -90,6 +55,6 @@ def test_the_url_of_a_function_says_itself_what_lambda_refuses_and_that_a_functi
     url.ask("POST", ("topics",), story.answers.append)
     story.play(2_000)
     url.ask("POST", ("topics",), story.answers.append, body="x" * limits.LAMBDA_PAYLOAD_BYTES_MAX)
-    functions.weather = Crowded()
+    functions.weather = Crowded("fan_out")
     url.ask("POST", ("topics",), story.answers.append)
     assert [answer.status for answer in story.answers] == [502, 413, 429]

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from tests.aws import limits
 from tests.aws.small_account import SmallAccount, item, key
-from tests.aws.solo_timeline import SoloTimeline
+from tests.aws.solo_timeline import StandingTimeline
 from tests.aws.streams import Stream
 
 ONCE = Config(retries={"total_max_attempts": 1})
@@ -30,13 +30,6 @@ def at_one_instant(call: Callable[[int], Any]) -> tuple[int, set[str]]:
             told: Any = error.response.get("ThrottlingReasons", ())
             codes.update(reason["reason"] for reason in told)
     return done, codes
-
-
-class StandingTimeline(SoloTimeline):
-    """Calls take no time, so that all of them are of one instant."""
-
-    def spend(self, ms: float) -> None:
-        pass
 
 
 @pytest.fixture

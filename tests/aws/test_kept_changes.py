@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from tests.aws.firehose import RECORDS
 from tests.aws.limits import QUOTAS
-from tests.aws.quiet import quiet
 from tests.aws.scenes import Scene
 
 DAY_S = 86_400
-
-
-@pytest.fixture(autouse=True)
-def silence() -> Iterator[None]:
-    with quiet():
-        yield
 
 
 class Archived(Scene):

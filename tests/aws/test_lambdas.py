@@ -16,7 +16,7 @@ from tests.aws import limits
 from tests.aws.administrator import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.environments import Environment
-from tests.aws.lambdas import Ended, Weather
+from tests.aws.lambdas import Crowded, Ended
 from tests.aws.timeline import EPOCH, Timeline
 
 
@@ -151,12 +151,8 @@ def test_an_answer_above_six_megabytes_is_an_error() -> None:
 
 
 def test_functions_are_throttled_when_there_is_no_capacity() -> None:
-    class Scarce(Weather):
-        def throttles(self, function: Any) -> bool:
-            return True
-
     stage = Stage(lambda stage, event, context: None)
-    stage.functions.weather = Scarce()
+    stage.functions.weather = Crowded("sweep")
     stage.invoke_at(0)
     stage.play()
 
@@ -240,12 +236,8 @@ def test_whoever_waits_no_longer_goes_on_while_the_other_function_works() -> Non
 
 
 def test_without_capacity_who_asks_is_refused() -> None:
-    class Full(Weather):
-        def throttles(self, function: Any) -> bool:
-            return bool(function.kind == "relay")
-
     stage = AskingStage(lambda stage, event, context: None)
-    stage.functions.weather = Full()
+    stage.functions.weather = Crowded("relay")
     stage.invoke_at(0)
     stage.play()
 

@@ -29,7 +29,7 @@ from tests.aws.limits import (
     latency,
 )
 from tests.aws.small_account import FAST, SmallAccount
-from tests.aws.solo_timeline import SoloTimeline
+from tests.aws.solo_timeline import StandingTimeline
 from tests.aws.timeline import Timeline
 
 ONCE = Config(retries={"total_max_attempts": 1})
@@ -39,16 +39,6 @@ OF_TABLES = {name for name in QUOTAS if name.startswith("dynamodb:")}
 """`tests.aws.test_dynamodb_load` has them."""
 LEFT = 3
 """So many calls are left when a quota is looked at."""
-
-
-class StandingTimeline(SoloTimeline):
-    """Calls take no time, so that all of them are of one instant."""
-
-    def spend(self, ms: float) -> None:
-        pass
-
-    def pass_s(self, seconds: float) -> None:
-        super().spend(1000 * seconds)
 
 
 class Standing:
@@ -101,7 +91,10 @@ def calls_of(standing: Standing) -> Mapping[str, Callable[[], bool]]:
     }
 
 
-def deployed_calls(place: QuotaPlace) -> tuple[Box, StandingTimeline | Timeline, Mapping[str, Callable[[], bool]]]:
+DEPLOYED_CALLS = ("stepfunctions: starts", "apigateway: requests", "lambda: invocations")
+
+
+def deployed_calls(place: QuotaPlace) -> tuple[Box, Timeline, Mapping[str, Callable[[], bool]]]:
     """The same of what only a whole deployment has."""
     timeline = Timeline()
     deployment = Deployment(timeline, None, 1, place=place)
@@ -126,16 +119,10 @@ def deployed_calls(place: QuotaPlace) -> tuple[Box, StandingTimeline | Timeline,
         deployment.functions.running = 0
         return not ended
 
-    calls = {
-        "stepfunctions: starts": starts,
-        "apigateway: requests": asks,
-        "lambda: invocations": invokes,
-    }
-    return deployment.box, timeline, calls
+    return deployment.box, timeline, dict(zip(DEPLOYED_CALLS, (starts, asks, invokes), strict=True))
 
 
 SMALL_CALLS = tuple(calls_of(Standing(LARGE_REGION)))
-DEPLOYED_CALLS = ("stepfunctions: starts", "apigateway: requests", "lambda: invocations")
 ELSEWHERE = {
     "stepfunctions: transitions": "waits; test_transitions_beyond_the_accounts_rate_wait",
     "events: puts": "the box has no bus: the sweep's events are lost in it as they may be",
@@ -176,7 +163,6 @@ def test_what_is_beyond_a_quota_is_refused_by_what_a_deployment_has(name: str, p
 
 def test_transitions_beyond_the_accounts_rate_wait() -> None:
     box, timeline, calls = deployed_calls(SMALL_REGION)
-    assert isinstance(timeline, Timeline)
     box.quotas.grant("stepfunctions: transitions", 0)
     machine = box.services["stepfunctions"]
     assert calls["stepfunctions: starts"]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from tagcast.registry import subscriptions
 
 from tests.aws.faults import Outages
 from tests.aws.network import Connection, Request
-from tests.aws.quiet import quiet
 from tests.aws.scenes import BACKOFF, OneTopic, Receiver, Scene, TwoTopics, among_hanging, serve
 
 COLD_S = 1.5
@@ -21,12 +19,6 @@ SECOND_S = 1.0
 
 JOINS_A_SECOND = 400
 """Of blocked lanes; the partition of a topic's lanes takes 500 (docs/limits.md, Hot keys)."""
-
-
-@pytest.fixture(autouse=True)
-def silence() -> Iterator[None]:
-    with quiet():
-        yield
 
 
 @pytest.mark.timeout(120)
