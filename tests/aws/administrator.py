@@ -8,11 +8,10 @@ from random import Random
 from tagcast.ports import World
 from tagcast_aws import wiring
 
+from tests.aws.box import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.environments import AtOnce, EnvironmentDice
 from tests.aws.timeline import Timeline
-
-ADMINISTRATOR = "administrator"
 
 
 def administrator(deployment: Deployment) -> World:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tests.aws import limits, reads
 from tests.aws.attributes import Item, invalid
 from tests.aws.calls import Call
-from tests.aws.capacity import throttled
 from tests.aws.tables import NOTHING
+from tests.aws.throughput import throttled
 
 if TYPE_CHECKING:
     from tests.aws.dynamodb import DynamoDB

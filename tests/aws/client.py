@@ -45,7 +45,6 @@ class Client:
         self._model: Model = model_of(service)
         self._url = f"https://{service}.us-east-1.amazonaws.com/"
         self._read_timeout_ms = 1000.0 * (60 if config is None else config.read_timeout)  # type: ignore[attr-defined]
-        self._connect_timeout_ms = 1000.0 * (60 if config is None else config.connect_timeout)  # type: ignore[attr-defined]
         self._attempts = _attempts(service, config)
         self._quota = QUOTA
         self._dice = Random(f"client {box.chance.random()}")

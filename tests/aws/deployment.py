@@ -6,25 +6,19 @@ from collections.abc import Iterable
 from functools import cache, partial
 from random import Random
 
+from tests.aws.account import Keepers
 from tests.aws.box import Box
-from tests.aws.dynamodb import DynamoDB
 from tests.aws.events import ObjectRules, Schedules
 from tests.aws.faults import Accidents
-from tests.aws.firehose import Firehose
 from tests.aws.http_api import FunctionUrl, HttpApi
-from tests.aws.kms import KMS
 from tests.aws.lambdas import Functions
 from tests.aws.limits import LARGE_REGION, QuotaPlace
 from tests.aws.network import Network
 from tests.aws.queue_source import QueueSource
 from tests.aws.roles import Roles
-from tests.aws.s3 import S3
-from tests.aws.secrets_manager import SecretsManager
 from tests.aws.sources import StreamSource
-from tests.aws.sqs import SQS
 from tests.aws.stack import deployed
 from tests.aws.states import StateMachine
-from tests.aws.tables import Table
 from tests.aws.timeline import Timeline
 from tests.aws.unsaid import USUAL, Unsaid
 
@@ -34,7 +28,7 @@ def _roles() -> Roles:
     return Roles.of(deployed())
 
 
-class Deployment:
+class Deployment(Keepers):
     """One account with one deployment of the template, about to serve its first request."""
 
     def __init__(
@@ -48,35 +42,13 @@ class Deployment:
         unsaid: Unsaid = USUAL,
     ) -> None:
         self.timeline, self.stack = timeline, deployed(*parameters)
-        self.box = Box(timeline, _roles(), accidents, seed, place, unsaid)
+        super().__init__(Box(timeline, _roles(), accidents, seed, place, unsaid))
+        self.furnish(self.stack, shards, seed)
         self.network = Network(timeline, Random(f"network {seed}"))
-        self.dynamodb = DynamoDB(self.box)
-        self.tables: dict[str, Table] = {
-            logical_id: self.dynamodb.create(self.stack.name_of(logical_id), properties, shards)
-            for logical_id, properties in self.stack.of_type("AWS::DynamoDB::Table")
-        }
-        self.sqs = SQS(self.box)
-        self.queues = {
-            logical_id: self.sqs.create(self.stack.name_of(logical_id), properties)
-            for logical_id, properties in self.stack.of_type("AWS::SQS::Queue")
-        }
-        self.s3 = S3(self.box)
-        for logical_id, _ in self.stack.of_type("AWS::S3::Bucket"):
-            self.s3.create(self.stack.name_of(logical_id))
-        self.firehose = Firehose(self.box)
-        for logical_id, _ in self.stack.of_type("AWS::KinesisFirehose::DeliveryStream"):
-            self.firehose.create(self.stack.name_of(logical_id))
-        self.kms = KMS(self.box)
-        for logical_id, _ in self.stack.of_type("AWS::KMS::Key"):
-            self.kms.create(self.stack.name_of(logical_id))
-        self.secrets = SecretsManager(self.box)
-        for _, properties in self.stack.of_type("AWS::SecretsManager::Secret"):
-            self.secrets.make(properties["Name"], f"generated for {seed}")
         self.functions = Functions(self.box, timeline, self.stack, self.network, seed)
         self.machine = StateMachine(self.box, timeline, self.stack, self.functions, seed)
-        keepers = (self.dynamodb, self.sqs, self.s3, self.firehose, self.kms, self.secrets)
-        for service in (*keepers, self.functions, self.machine):
-            self.box.add(service)
+        self.box.add(self.functions)
+        self.box.add(self.machine)
         self.schedules = Schedules(timeline, self.stack, self.functions, seed)
         arns = {self.stack.arn(logical_id): queue for logical_id, queue in self.queues.items()}
         ObjectRules(timeline, self.stack, arns, seed).follow(self.s3)

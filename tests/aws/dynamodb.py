@@ -8,9 +8,9 @@ from typing import Any
 from tests.aws import batches, key_conditions, limits, reads, statements
 from tests.aws.attributes import invalid, read_units
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
-from tests.aws.capacity import throttled
 from tests.aws.faults import ApiError, UnplayedError
 from tests.aws.tables import NOTHING, Key, Row, Table
+from tests.aws.throughput import throttled
 from tests.aws.transactions import CONFLICT, Transactions
 from tests.aws.writes import Intent, intent_of
 

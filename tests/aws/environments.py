@@ -56,9 +56,6 @@ class Context:
     memory_limit_in_mb: int
     aws_request_id: str
     remaining_ms: Callable[[], int]
-    function_version: str = "$LATEST"
-    log_group_name: str = ""
-    log_stream_name: str = ""
 
     def get_remaining_time_in_millis(self) -> int:
         return self.remaining_ms()

@@ -53,11 +53,11 @@ class Schedules:
         for period_ms, function in self._rates:
             self._timeline.after(self._chance.uniform(0, period_ms), partial(self._tick, period_ms, function))
 
-    def fire(self, kind: str, then: Callable[[Ended], None] = lambda ended: None) -> None:
+    def fire(self, kind: str) -> None:
         """Send the event of the schedule of one function now."""
         for _, function in self._rates:
             if function.kind == kind:
-                self._functions.start(function, self._event(), then, label="schedule")
+                self._functions.start(function, self._event(), lambda ended: None, label="schedule")
 
     def _tick(self, period_ms: int, function: Function) -> None:
         if not self.skips():

@@ -61,10 +61,9 @@ class Reader:
     def wrong(self, token: str) -> Exception:
         return invalid(f'Invalid {self.kind}: Syntax error; token: "{token}"')
 
-    def peek(self, ahead: int = 0) -> str:
+    def peek(self) -> str:
         """The next token, or "" at the end."""
-        place = self._next + ahead
-        return self._tokens[place] if place < len(self._tokens) else ""
+        return self._tokens[self._next] if self._next < len(self._tokens) else ""
 
     def take(self, wanted: str | None = None) -> str:
         """The next token, which must be *wanted* if that is given (words in any case)."""

@@ -76,15 +76,6 @@ class Connection(asyncio.Transport):
     def is_closing(self) -> bool:
         return not self._open
 
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._protocol = protocol
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        return self._protocol  # type: ignore[no-any-return]
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """What is written leaves at once, so no limit is ever met."""
 
@@ -93,9 +84,6 @@ class Connection(asyncio.Transport):
 
     def resume_reading(self) -> None:
         pass
-
-    def is_reading(self) -> bool:
-        return True
 
     # The listener's end.
 

@@ -29,11 +29,9 @@ class Roles:
         """A role; KeyError for one that the template does not have."""
         return self._roles[self._holders.get(name, name)]
 
-    def allows(self, role: str, action: str, resource: str, context: Mapping[str, str] | None = None) -> bool:
+    def allows(self, role: str, action: str, resource: str) -> bool:
         """Say whether *role* may do *action* (`service:Name`) to the ARN *resource*."""
         need = Need(action, resource)
-        if context:
-            return self.role(role).allows(need, context)
         known = self._known.get((role, need))
         if known is None:
             known = self._known[role, need] = self.role(role).allows(need)

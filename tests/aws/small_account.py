@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.aws.account import Keepers
 from tests.aws.box import ADMINISTRATOR, Box, Call, Caller
-from tests.aws.dynamodb import DynamoDB
 from tests.aws.faults import Accident, Accidents, Kind
-from tests.aws.firehose import Firehose
-from tests.aws.kms import KMS
 from tests.aws.limits import LARGE_REGION, QuotaPlace
-from tests.aws.s3 import S3
-from tests.aws.secrets_manager import SecretsManager
 from tests.aws.service_model import model_of
 from tests.aws.solo_timeline import SoloTimeline
-from tests.aws.sqs import SQS
 
 ROWS: dict[str, Any] = {
     "AttributeDefinitions": [
@@ -62,7 +57,7 @@ def scripted(*kinds: Kind | None, entries: Collection[int] = ()) -> Scripted:
     return Scripted([None if kind is None else Accident(kind) for kind in kinds], entries)
 
 
-class SmallAccount:
+class SmallAccount(Keepers):
     """The box and what is in it."""
 
     def __init__(
@@ -73,12 +68,7 @@ class SmallAccount:
         place: QuotaPlace = LARGE_REGION,
     ) -> None:
         self.time = time or SoloTimeline()
-        self.box = Box(self.time, None, accidents, seed, place)
-        self.dynamodb = DynamoDB(self.box)
-        self.sqs, self.s3, self.firehose = SQS(self.box), S3(self.box), Firehose(self.box)
-        self.kms, self.secrets = KMS(self.box), SecretsManager(self.box)
-        for service in (self.dynamodb, self.sqs, self.s3, self.firehose, self.kms, self.secrets):
-            self.box.add(service)
+        super().__init__(Box(self.time, None, accidents, seed, place))
         self.rows = self.dynamodb.create("rows", ROWS)
         self.ordered = self.sqs.create("ordered.fifo", ORDERED)
         self.fast = self.sqs.create("fast.fifo", FAST)

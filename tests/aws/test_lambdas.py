@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from tagcast_aws import wiring
 
 from tests.aws import limits
-from tests.aws.administrator import ADMINISTRATOR
+from tests.aws.box import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.environments import Environment
 from tests.aws.lambdas import Crowded, Ended

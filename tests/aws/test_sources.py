@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.aws.box import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.timeline import EPOCH, Timeline
-
-ADMINISTRATOR = "administrator"
 
 
 class Stage:

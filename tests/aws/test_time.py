@@ -51,8 +51,8 @@ class Stage:
 class Answering:
     """A listener that answers every request after a while."""
 
-    def __init__(self, stage: Stage, after_ms: float, status: str = "200 OK") -> None:
-        self.stage, self.after_ms, self.status = stage, after_ms, status
+    def __init__(self, stage: Stage, after_ms: float) -> None:
+        self.stage, self.after_ms = stage, after_ms
         self.requests: list[Request] = []
         self.meets = "open"
 
@@ -61,7 +61,7 @@ class Answering:
 
     def asked(self, request: Request, connection: Connection) -> None:
         self.requests.append(request)
-        answer = f"HTTP/1.1 {self.status}\r\ncontent-length: 2\r\n\r\nok".encode()
+        answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
         self.stage.timeline.after(self.after_ms, lambda: connection.send(answer))
 
     def left(self, connection: Connection) -> None:

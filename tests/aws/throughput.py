@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.aws import limits
+from tests.aws.faults import ApiError
 
 
 @dataclass(slots=True)
@@ -114,3 +115,14 @@ class Throughput:
 def _name(about: Any) -> str:
     kind, what = about if isinstance(about, tuple) else (about, "the table")
     return f"{kind}s of {what}"
+
+
+def throttled(what: str, scope: str, how: str, arn: str) -> ApiError:
+    """A key range that is too hot is told in the words of provisioned tables, a whole table on demand in its own."""
+    hot = scope == "KeyRange"
+    reason = f"{what}{how}{'KeyRangeThroughputExceeded' if hot else 'AccountLimitExceeded'}"
+    return ApiError(
+        "ProvisionedThroughputExceededException" if hot else "ThrottlingException",
+        "Throughput exceeds the current capacity of your table or index.",
+        {"ThrottlingReasons": [{"reason": reason, "resource": arn}]},
+    )

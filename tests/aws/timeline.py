@@ -9,7 +9,6 @@ from tests.aws.strands import Host, Killed, Strand
 
 EPOCH = 1_800_000_000_000
 """The instant (ms since 1970) at which every box begins."""
-STRANDS_PLAYED_MAX = 2_000_000
 
 
 class Timeline:

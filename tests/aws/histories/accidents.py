@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from tests.aws.administrator import ADMINISTRATOR
+from tests.aws.box import ADMINISTRATOR
 from tests.aws.calls import Call
 from tests.aws.environments import Environment, Invocation
 from tests.aws.faults import Accident

@@ -20,7 +20,8 @@ from tagcast.tables import Put
 from tagcast.topic_settings import TopicSettings
 
 from tests.aws import limits
-from tests.aws.administrator import ADMINISTRATOR, administrator
+from tests.aws.administrator import administrator
+from tests.aws.box import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.limits import LARGE_REGION, QUEUE_GROWTH_A_MINUTE, QuotaPlace
 from tests.aws.network import Connection, Request
