@@ -114,6 +114,3 @@ def test_a_call_makes_as_many_requests_as_are_declared_and_ends_in_time(
             client.receive_message(QueueUrl=f"{url}/1/q")
         assert len(made) == attempts_max
         assert time.monotonic() - began_s < patience.longest_s + 0.5
-
-
-# Without any endpoint.

@@ -6,7 +6,6 @@ import asyncio
 import codecs
 import io
 import json
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +31,7 @@ from tagcast_aws.endpoints.sqs import QueueEndpoint
 from tests.fakes.pushes import NOW, push_to
 from tests.integration.test_endpoint_words import Clients
 from tests.integration.test_endpoints_http import OK as HTTP_OK
-from tests.integration.test_endpoints_http import pusher_with, request_head, serving_elsewhere
+from tests.integration.test_endpoints_http import pusher_with, read_request, serving_elsewhere
 
 IDS = [f"{7457000000000000000 + number:020d}" for number in range(3)]
 DRAFTS = [
@@ -60,42 +59,23 @@ def batch_to(
     return PushBatch(owner, tuple(Push(owner, message, 1) for message in messages), "batch_1")
 
 
-def posted(batch: PushBatch, answer: bytes = b"ok", status: int = 200) -> tuple[bytes, bytes, Outcome]:
+def posted(pushed: Push | PushBatch, answer: bytes = b"ok", status: int = 200) -> tuple[bytes, bytes, Outcome]:
     """Return the head and the body that a server gets, and the outcome when it answers *status* with *answer*."""
-    heads: list[bytes] = []
-    bodies: list[bytes] = []
+    requests: list[tuple[bytes, bytes]] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heads.append(await reader.readuntil(b"\r\n\r\n"))
-        length = next(line for line in heads[0].lower().split(b"\r\n") if line.startswith(b"content-length:"))
-        bodies.append(await reader.readexactly(int(length.partition(b":")[2])))
+        requests.append(await read_request(reader))
         writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer)
 
     pusher = pusher_with()
     with serving_elsewhere(talk) as port:
-        url = f"http://127.0.0.1:{port}/"
-        settings = replace(batch.subscription.settings, endpoint=Endpoint(Protocol.HTTP, url))
-        moved = replace(batch, subscription=replace(batch.subscription, settings=settings))
-        outcome = pusher.run(pusher.push_batch(moved))
-        pusher.close()
-    return heads[0], bodies[0], outcome
-
-
-def head_of(push: Push) -> bytes:
-    """Return the head that a server gets of one push."""
-    heads: list[bytes] = []
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heads.append(await request_head(reader))
-        writer.write(HTTP_OK)
-
-    pusher = pusher_with()
-    with serving_elsewhere(talk) as port:
         there = Endpoint(Protocol.HTTP, f"http://127.0.0.1:{port}/")
-        settings = replace(push.subscription.settings, endpoint=there)
-        pusher.run(pusher.push(replace(push, subscription=replace(push.subscription, settings=settings))))
+        settings = replace(pushed.subscription.settings, endpoint=there)
+        moved = replace(pushed, subscription=replace(pushed.subscription, settings=settings))
+        outcome = pusher.run(pusher.push(moved) if isinstance(moved, Push) else pusher.push_batch(moved))
         pusher.close()
-    return heads[0]
+    [(head, body)] = requests
+    return head, body, outcome
 
 
 def test_a_server_gets_one_array_of_envelopes_under_an_id_of_the_request() -> None:
@@ -123,7 +103,8 @@ def test_a_server_gets_the_headers_that_its_subscriber_chose_with_every_request(
     owner = replace(batch.subscription, settings=replace(batch.subscription.settings, headers=chosen))
     alone = replace(batch.pushes[0], subscription=owner)
 
-    for head in (posted(replace(batch, subscription=owner))[0], head_of(alone)):
+    for pushed in (replace(batch, subscription=owner), alone):
+        head = posted(pushed)[0]
         assert {b"authorization: Bearer token-4711", b'x-tenant: a "b"'} <= set(head.split(b"\r\n"))
 
 
@@ -146,10 +127,14 @@ def test_a_page_without_end_takes_all_and_a_list_without_end_fails_the_batch() -
     assert posted(batch, b'{"batchItemFailures": [' + more + b"]}")[2].detail == MALFORMED
 
 
-def test_a_byte_order_mark_hides_no_failure() -> None:
-    answer = codecs.BOM_UTF8 + failures(IDS[0])
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_a_byte_order_mark_hides_no_failure_and_the_answer_is_remembered(mark: bytes) -> None:
+    answer = mark + failures(IDS[0])
 
-    assert read_response(batch_to(Protocol.HTTP, ""), TAKEN, answer) == replace(TAKEN, failed={IDS[0]: NAMED})
+    told = read_response(batch_to(Protocol.HTTP, ""), TAKEN, answer)
+
+    assert told == replace(TAKEN, failed={IDS[0]: NAMED})
+    assert told.of(IDS[0]).answer == failures(IDS[0])
 
 
 def test_an_answer_names_the_messages_that_failed() -> None:
@@ -195,9 +180,7 @@ def test_a_batch_and_a_push_of_the_same_message_at_once_have_each_its_own_form(c
     bodies: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        length = re.search(rb"(?i)content-length: (\d+)", await reader.readuntil(b"\r\n\r\n"))
-        assert length is not None
-        bodies.append(await reader.readexactly(int(length[1])))
+        bodies.append((await read_request(reader))[1])
         writer.write(HTTP_OK)
 
     pusher = pusher_with()
@@ -299,9 +282,3 @@ def test_what_a_message_is_counted_with_is_what_it_takes_or_slightly_more(
         taken = len(batch_request(batch, NOW, "1", shared).body)
 
     assert taken <= sum(weights) <= taken + len(weights) * ITEM_BYTES_AROUND
-
-
-def test_a_receiver_s_words_about_failures_are_remembered() -> None:
-    told = read_response(batch_to(Protocol.HTTP, ""), TAKEN, failures(IDS[0]))
-
-    assert told.of(IDS[0]).answer == failures(IDS[0])

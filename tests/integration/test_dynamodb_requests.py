@@ -99,10 +99,21 @@ def test_reading_no_rows_asks_for_nothing() -> None:
     assert client.asked == []
 
 
-def test_a_query_is_strongly_consistent_and_goes_on_where_a_page_ended() -> None:
-    dynamo, client = store(
-        {"Items": [{"sk": {"S": "a"}}], "LastEvaluatedKey": {"sk": {"S": "a"}}}, {"Items": [{"sk": {"S": "b"}}]}
-    )
+def pages() -> list[dict[str, Any]]:
+    """Three pages of a partition; the second shows nothing of what it read."""
+    a, b = {"sk": {"S": "a"}}, {"sk": {"S": "b"}}
+    return [
+        {"Items": [a, b], "LastEvaluatedKey": b},
+        {"Items": [], "LastEvaluatedKey": {"sk": {"S": "bb"}}},
+        {"Items": [a]},
+    ]
+
+
+@pytest.mark.parametrize(("limit", "limits"), [(None, [None] * 3), (3, [3, 1, 1]), (9, [9, 7, 7])])
+def test_a_query_is_strongly_consistent_and_goes_on_where_a_page_ended_for_what_its_limit_leaves(
+    limit: int | None, limits: list[int | None]
+) -> None:
+    dynamo, client = store(*pages())
     request = {
         "TableName": "Messages",
         "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
@@ -110,21 +121,19 @@ def test_a_query_is_strongly_consistent_and_goes_on_where_a_page_ended() -> None
         "ConsistentRead": True,
     }
 
-    assert dynamo.query(Table.MESSAGES, "p") == [{"sk": "a"}, {"sk": "b"}]
-    assert client.asked == [("query", request), ("query", {**request, "ExclusiveStartKey": {"sk": {"S": "a"}}})]
+    assert dynamo.query(Table.MESSAGES, "p", limit=limit) == [{"sk": "a"}, {"sk": "b"}, {"sk": "a"}]
+    starts = [{}, *({"ExclusiveStartKey": page["LastEvaluatedKey"]} for page in pages()[:2])]
+    most = [{} if each is None else {"Limit": each} for each in limits]
+    assert client.asked == [("query", request | start | each) for start, each in zip(starts, most, strict=True)]
 
 
-def test_a_query_never_asks_for_more_rows_than_its_limit_leaves() -> None:
-    page: dict[str, Any] = {"Items": [{"sk": {"S": "b"}}, {"sk": {"S": "a"}}], "LastEvaluatedKey": {"sk": {"S": "a"}}}
-    dynamo, client = store(page, {**page, "Items": page["Items"][:1]})
+def test_a_query_within_bounds_ends_when_it_has_enough() -> None:
+    dynamo, client = store(pages()[0])
 
-    rows = dynamo.query(Table.REGISTRY, "p", sk_from="a", sk_to="c", limit=3)
-
-    assert len(rows) == 3
-    assert [request["Limit"] for request in client.requests] == [3, 1]
-    [first, _] = client.requests
-    assert first["TableName"] == "Registry"
-    assert first["ExpressionAttributeValues"] == {":pk": {"S": "p"}, ":low": {"S": "a"}, ":high": {"S": "c"}}
+    assert len(dynamo.query(Table.REGISTRY, "p", sk_from="a", sk_to="c", limit=2)) == 2
+    [request] = client.requests
+    assert request["TableName"] == "Registry"
+    assert request["ExpressionAttributeValues"] == {":pk": {"S": "p"}, ":low": {"S": "a"}, ":high": {"S": "c"}}
 
 
 def test_pauses_between_tries_are_drawn_from_windows_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:

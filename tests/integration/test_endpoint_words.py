@@ -18,6 +18,7 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from botocore.exceptions import (
     BotoCoreError,
+    ClientError,
     ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
@@ -109,65 +110,49 @@ def refused(kind: Any, cause: Exception) -> Exception:
     return error
 
 
+def unconnected(number: int) -> Exception:
+    return refused(aiohttp.ClientConnectorError, os_error(number))
+
+
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "words", "unreached", "unsent"),
     [
-        (ssl.SSLError(), "tls: handshake failed"),
-        (refused(aiohttp.ClientConnectorCertificateError, ValueError("x")), "tls: certificate verify failed"),
+        (ssl.SSLError(), "tls: handshake failed", True, False),
+        (
+            refused(aiohttp.ClientConnectorCertificateError, ValueError("x")),
+            "tls: certificate verify failed",
+            True,
+            False,
+        ),
         (
             refused(aiohttp.ClientConnectorSSLError, ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong")),
             "tls: handshake failed",
+            True,
+            False,
         ),
-        (ssl.SSLError(1, "x"), "tls: handshake failed"),
-        (refused(aiohttp.ClientConnectorDNSError, AddressRefusedError("x")), "address not public"),
-        (refused(aiohttp.ClientConnectorDNSError, OSError("x")), "does not resolve"),
-        (aiohttp.ServerDisconnectedError(), "connection closed before the answer"),
-        (aiohttp.ClientPayloadError("x"), "answer cut off"),
-        (refused(aiohttp.ClientConnectorError, os_error(errno.ECONNREFUSED)), "connection refused"),
-        (ConnectionRefusedError(), "connection refused"),
-        (os_error(errno.ECONNREFUSED), "connection refused"),
-        (ConnectionResetError(), "connection reset"),
-        (refused(aiohttp.ClientConnectorError, os_error(errno.ECONNRESET)), "connection reset"),
-        (refused(aiohttp.ClientConnectorError, os_error(errno.EPIPE)), "connection reset"),
-        (refused(aiohttp.ClientConnectorError, os_error(errno.ENETUNREACH)), "host unreachable"),
-        (refused(aiohttp.ClientConnectorError, os_error(errno.EHOSTUNREACH)), "host unreachable"),
-        (refused(aiohttp.ClientConnectorError, os_error(errno.ETIMEDOUT)), "connection timed out"),
-        (refused(aiohttp.ClientConnectorError, os_error(errno.EACCES)), "connection failed"),
-        (ValueError("secret words"), "request failed: ValueError"),
+        (ssl.SSLError(1, "x"), "tls: handshake failed", True, False),
+        (refused(aiohttp.ClientConnectorDNSError, AddressRefusedError("x")), "address not public", False, True),
+        (AddressRefusedError("x"), "connection failed", False, True),
+        (refused(aiohttp.ClientConnectorDNSError, OSError("x")), "does not resolve", True, False),
+        (aiohttp.ServerDisconnectedError(), "connection closed before the answer", True, False),
+        (aiohttp.ClientPayloadError("x"), "answer cut off", False, False),
+        (unconnected(errno.ECONNREFUSED), "connection refused", True, False),
+        (ConnectionRefusedError(), "connection refused", True, False),
+        (os_error(errno.ECONNREFUSED), "connection refused", True, False),
+        (ConnectionResetError(), "connection reset", True, False),
+        (unconnected(errno.ECONNRESET), "connection reset", True, False),
+        (unconnected(errno.EPIPE), "connection reset", True, False),
+        (unconnected(errno.ENETUNREACH), "host unreachable", True, False),
+        (unconnected(errno.EHOSTUNREACH), "host unreachable", True, False),
+        (unconnected(errno.ETIMEDOUT), "connection timed out", True, False),
+        (unconnected(errno.EACCES), "connection failed", True, False),
+        (ValueError("secret words"), "request failed: ValueError", False, False),
     ],
 )
-def test_a_fault_on_the_way_is_told_in_few_words_of_our_own(error: Exception, words: str) -> None:
-    assert failure(error) == words
-
-
-@pytest.mark.parametrize(
-    ("error", "unreached"),
-    [
-        (refused(aiohttp.ClientConnectorDNSError, AddressRefusedError("x")), False),
-        (refused(aiohttp.ClientConnectorDNSError, OSError("x")), True),
-        (AddressRefusedError("x"), False),
-        (refused(aiohttp.ClientConnectorCertificateError, ValueError("x")), True),
-        (ssl.SSLError(1, "x"), True),
-        (refused(aiohttp.ClientConnectorError, os_error(errno.EHOSTUNREACH)), True),
-        (aiohttp.ClientPayloadError("x"), False),
-        (ValueError("x"), False),
-    ],
-)
-def test_a_host_is_not_to_blame_for_what_is_refused_here_nor_once_it_answers(error: Exception, unreached: bool) -> None:
-    assert is_unreached(error) is unreached
-
-
-@pytest.mark.parametrize(
-    ("error", "unsent"),
-    [
-        (refused(aiohttp.ClientConnectorDNSError, AddressRefusedError("x")), True),
-        (AddressRefusedError("x"), True),
-        (refused(aiohttp.ClientConnectorDNSError, OSError("x")), False),
-        (aiohttp.ClientPayloadError("x"), False),
-    ],
-)
-def test_only_an_address_that_is_refused_here_says_nothing_about_its_host(error: Exception, unsent: bool) -> None:
-    assert is_unsent(error) is unsent
+def test_a_fault_on_the_way_is_told_in_few_words_of_our_own_and_blames_the_host_or_not(
+    error: Exception, words: str, unreached: bool, unsent: bool
+) -> None:
+    assert (failure(error), is_unreached(error), is_unsent(error)) == (words, unreached, unsent)
 
 
 def test_an_answer_that_comes_in_pieces_is_kept_up_to_its_bound() -> None:
@@ -339,61 +324,36 @@ def test_a_failed_function_is_told_by_its_type_or_by_what_lambda_says(payload: b
     assert error_type(payload, "Unhandled") == named
 
 
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        (TimeoutError(), "timeout after 7 s"),
-        (ReadTimeoutError(endpoint_url="https://x.test"), "timeout after 7 s"),
-        (ConnectTimeoutError(endpoint_url="https://x.test"), "timeout after 7 s"),
-        (refusal("AccessDenied"), "sqs: AccessDenied"),
-        (EndpointConnectionError(endpoint_url="https://x.test"), "sqs: EndpointConnectionError"),
-        (BotoCoreError(), "sqs: BotoCoreError"),
-    ],
-)
-def test_a_fault_of_aws_is_a_failure_in_few_words(fault: Exception, expected: str) -> None:
-    clients = Clients(fault)
-    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
-
-    assert delivered(QueueEndpoint, clients, push_to(Protocol.SQS, url)) == Outcome(False, expected)
-
-
-@pytest.mark.parametrize(
-    ("fault", "unreached"),
-    [
-        (EndpointConnectionError(endpoint_url="https://x.test"), True),
-        (SSLError(endpoint_url="https://x.test", error=OSError("x")), True),
-        (ConnectionClosedError(endpoint_url="https://x.test"), True),
-        (ReadTimeoutError(endpoint_url="https://x.test"), True),
-        (refusal("AccessDenied"), False),
-    ],
-)
-def test_aws_gave_no_answer_if_connecting_failed_or_the_connection_was_lost(fault: Exception, unreached: bool) -> None:
-    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
-
-    assert delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url)).unreached is unreached
-
-
-@pytest.mark.parametrize(
-    ("fault", "unsent"),
-    [
-        (NoCredentialsError(), True),
-        (UnknownEndpointError(service_name="sqs", region_name="x"), True),
-        (EndpointConnectionError(endpoint_url="https://x.test"), False),
-        (refusal("AccessDenied"), False),
-    ],
-)
-def test_what_botocore_cannot_send_says_nothing_about_the_host(fault: Exception, unsent: bool) -> None:
-    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
-
-    assert delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url)).unsent is unsent
-
-
-def test_an_error_without_a_code_is_unknown() -> None:
+def without_a_code() -> ClientError:
     fault = refusal("x")
     del fault.response["Error"]["Code"]
+    return fault
 
+
+@pytest.mark.parametrize(
+    ("fault", "detail", "unreached", "unsent"),
+    [
+        (TimeoutError(), "timeout after 7 s", True, False),
+        (ReadTimeoutError(endpoint_url="https://x.test"), "timeout after 7 s", True, False),
+        (ConnectTimeoutError(endpoint_url="https://x.test"), "timeout after 7 s", True, False),
+        (EndpointConnectionError(endpoint_url="https://x.test"), "sqs: EndpointConnectionError", True, False),
+        (SSLError(endpoint_url="https://x.test", error=OSError("x")), "sqs: SSLError", True, False),
+        (ConnectionClosedError(endpoint_url="https://x.test"), "sqs: ConnectionClosedError", True, False),
+        (refusal("AccessDenied"), "sqs: AccessDenied", False, False),
+        (without_a_code(), "sqs: unknown", False, False),
+        (BotoCoreError(), "sqs: BotoCoreError", False, True),
+        (NoCredentialsError(), "sqs: NoCredentialsError", False, True),
+        (UnknownEndpointError(service_name="sqs", region_name="x"), "sqs: UnknownEndpointError", False, True),
+    ],
+)
+def test_a_fault_of_aws_is_a_failure_in_few_words_and_blames_the_host_or_not(
+    fault: Exception, detail: str, unreached: bool, unsent: bool
+) -> None:
     url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
-    assert delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url)) == Outcome(False, "sqs: unknown")
+
+    found = delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url))
+
+    assert (found.delivered, found.detail, found.unreached, found.unsent) == (False, detail, unreached, unsent)
 
 
 def test_one_client_is_made_for_each_region_and_timeout() -> None:
@@ -489,27 +449,6 @@ def test_the_system_s_resolver_is_asked_for_stream_addresses_each_once(monkeypat
 
     assert addresses.look_up("a.test") == ["1.2.3.4", "::1"]
     assert asked == [(("a.test", None), {"type": socket.SOCK_STREAM, "flags": socket.AI_ADDRCONFIG})]
-
-
-@pytest.mark.parametrize(
-    ("url", "refusal_"),
-    [
-        ("http://a.test/" + "x" * (2048 - 14), None),
-        ("http://a.test/" + "x" * (2048 - 13), "URL longer than 2048 characters"),
-        ("http://a.test/x@y", None),
-        ("http://a.test/?x@y", None),
-        ("http://a.test/#", "URL has a fragment"),
-        ("http://a.test:1/", None),
-        ("https://a.test/", "URL scheme is not http"),
-        ("http://a.test./", None),
-        ("http://a.1/", "invalid host"),
-        ("http://a.0x1./", "invalid host"),
-        ("http://93.184.215.14./", "invalid host"),
-        ("http://[2606:2800:0:0:0:0:0:1]/", None),
-    ],
-)
-def test_a_url_is_refused_for_one_reason(url: str, refusal_: str | None) -> None:
-    assert addresses.url_refusal.__wrapped__(url, Protocol.HTTP, False) == refusal_
 
 
 @pytest.mark.parametrize(

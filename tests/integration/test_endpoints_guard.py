@@ -65,6 +65,16 @@ def test_an_address_within_another_is_judged_as_itself(address: ipaddress.IPv4Ad
     ("url", "refusal"),
     [
         ("https://example.com/hook?x=@", None),
+        ("https://example.com/x@y", None),
+        ("https://example.com./", None),
+        ("https://[2606:2800:0:0:0:0:0:1]/", None),
+        ("https://example.com:1/", None),
+        ("https://example.com/" + "a" * (2048 - 20), None),
+        ("https://example.com/" + "a" * (2048 - 19), "URL longer than 2048 characters"),
+        ("https://example.com/#", "URL has a fragment"),
+        ("https://a.1/", "invalid host"),
+        ("https://a.0x1./", "invalid host"),
+        ("https://93.184.215.14./", "invalid host"),
         ("https://example.com:8443", None),
         ("http://example.com/", "URL scheme is not https"),
         ("https:example.com", "invalid host"),
@@ -78,7 +88,6 @@ def test_an_address_within_another_is_judged_as_itself(address: ipaddress.IPv4Ad
         ("https://exam ple.com/", "URL has whitespace, control characters or a backslash"),
         ("https://example.com/\r\nX: 1", "URL has whitespace, control characters or a backslash"),
         ("https://a\\@127.0.0.1/", "URL has whitespace, control characters or a backslash"),
-        ("https://example.com/" + "a" * 2048, "URL longer than 2048 characters"),
         ("https://1.2.3.4.5/", "invalid host"),
         ("https://127.0.0.1/", "address not public"),
         ("https://１２７.0.0.1/", "address not public"),
@@ -138,6 +147,7 @@ def test_where_private_addresses_are_allowed_no_name_is_resolved() -> None:
     assert guard.refusal(Endpoint(Protocol.HTTP, "http://receiver.internal:9000/")) is None
     assert guard.refusal(Endpoint(Protocol.HTTP, "http://127.0.0.1:9000/")) is None
     assert guard.refusal(Endpoint(Protocol.HTTP, "http://127.1:9000/")) == "invalid host"
+    assert guard.refusal(Endpoint(Protocol.HTTP, "https://127.0.0.1/")) == "URL scheme is not http"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,11 @@ PLAIN, ORDERED = GroupQueue(f"{TOPIC_ID}.3", ordered=False), GroupQueue(f"{TOPIC
 ABSENT = GroupQueue(f"{TOPIC_ID}.5", ordered=False)
 
 
+def queues_by(client: Any, service: str = "https://queue.test/1/service") -> SqsGroupQueues:
+    """Return queues beside that of the service, at the end of a client."""
+    return SqsGroupQueues(client, lambda: client, service, "g-", wiring.logger())
+
+
 @pytest.fixture(params=["fake", "sqs"])
 def queues(request: pytest.FixtureRequest) -> Iterator[GroupQueues]:
     if request.param == "fake":
@@ -31,16 +36,15 @@ def queues(request: pytest.FixtureRequest) -> Iterator[GroupQueues]:
         return
     with mock_aws():
         client = boto3.client("sqs", region_name="eu-west-1")
-        service = client.create_queue(QueueName="service")["QueueUrl"]
-        yield SqsGroupQueues(client, lambda: client, service, "g-", wiring.logger())
+        yield queues_by(client, client.create_queue(QueueName="service")["QueueUrl"])
 
 
 def entries(*ids: str, order: str = "o") -> list[QueueEntry]:
     return [QueueEntry("t", each, order) for each in ids]
 
 
-def received(queues: GroupQueues, queue: GroupQueue, limit: int = 10, visibility_timeout_s: int = 60) -> list[Any]:
-    return list(queues.receive(queue, limit=limit, wait_s=0, visibility_timeout_s=visibility_timeout_s))
+def received(queues: GroupQueues, queue: GroupQueue, limit: int = 10) -> list[Any]:
+    return list(queues.receive(queue, limit=limit, wait_s=0, visibility_timeout_s=60))
 
 
 @pytest.mark.parametrize("queue", [PLAIN, ORDERED])
@@ -139,9 +143,8 @@ def test_a_queue_that_is_not_there_takes_nothing_and_gives_nothing(queues: Group
 def test_a_queue_of_another_name_is_no_groups_whatever_its_prefix() -> None:
     with mock_aws():
         client = boto3.client("sqs", region_name="eu-west-1")
-        service = client.create_queue(QueueName="service")["QueueUrl"]
+        queues = queues_by(client, client.create_queue(QueueName="service")["QueueUrl"])
         client.create_queue(QueueName="g-reports")
-        queues = SqsGroupQueues(client, lambda: client, service, "g-", wiring.logger())
         queues.make(PLAIN)
 
         assert list(queues.every()) == [PLAIN]
@@ -158,8 +161,7 @@ class Away:
 
 
 def test_without_an_answer_nothing_is_taken_for_done() -> None:
-    away: Any = Away()
-    queues = SqsGroupQueues(away, lambda: away, "https://sqs/1/q", "g-", wiring.logger())
+    queues = queues_by(Away())
 
     for call in (
         lambda: queues.make(PLAIN),
@@ -177,7 +179,7 @@ def test_without_an_answer_nothing_is_taken_for_done() -> None:
 def test_an_ordered_queue_drops_repetitions_within_an_order_alone() -> None:
     client = ScriptedClient([{}])
 
-    scripted(client).make(ORDERED)
+    queues_by(client).make(ORDERED)
 
     [request] = client.requests
     assert request["QueueName"].endswith(".fifo")
@@ -191,7 +193,7 @@ def test_behind_what_an_ordered_queue_refused_nothing_of_its_order_is_sent() -> 
     client = ScriptedClient([{"Failed": [{"Id": "0"}]}, {}])
     sent = [*entries("1", order="a"), *entries("2", order="b"), *entries("3", "4", order="a"), *entries("5", order="c")]
 
-    assert [each.message_id for each in scripted(client).send(ORDERED, sent)] == ["1", "3", "4"]
+    assert [each.message_id for each in queues_by(client).send(ORDERED, sent)] == ["1", "3", "4"]
     asked = [
         [json.loads(each["MessageBody"])["message_ids"][0] for each in request["Entries"]]
         for request in client.requests
@@ -202,7 +204,7 @@ def test_behind_what_an_ordered_queue_refused_nothing_of_its_order_is_sent() -> 
 def test_of_many_receipts_those_that_are_good_no_more_are_told() -> None:
     client = ScriptedClient([{}, {"Failed": [{"Id": "1", "SenderFault": True}]}])
 
-    assert list(scripted(client).hide(PLAIN, {f"r{place}": 5 for place in range(12)})) == ["r11"]
+    assert list(queues_by(client).hide(PLAIN, {f"r{place}": 5 for place in range(12)})) == ["r11"]
 
 
 def test_what_the_queue_failed_to_hide_is_not_taken_for_over() -> None:
@@ -210,13 +212,13 @@ def test_what_the_queue_failed_to_hide_is_not_taken_for_over() -> None:
     client = ScriptedClient([{"Failed": [trouble]}])
 
     with pytest.raises(UnavailableError):
-        scripted(client).hide(PLAIN, {"r0": 5, "r1": 5})
+        queues_by(client).hide(PLAIN, {"r0": 5, "r1": 5})
 
 
 def test_a_pull_asks_the_queue_for_what_it_wants_and_who_has_it_is_alone_with_it_so_long() -> None:
     client = ScriptedClient([{}])
 
-    assert scripted(client).receive(PLAIN, limit=3, wait_s=20, visibility_timeout_s=77) == []
+    assert queues_by(client).receive(PLAIN, limit=3, wait_s=20, visibility_timeout_s=77) == []
     assert client.requests == [
         {
             "QueueUrl": f"https://queue.test/1/g-{TOPIC_ID}-3",
@@ -231,11 +233,6 @@ def test_a_pull_asks_the_queue_for_what_it_wants_and_who_has_it_is_alone_with_it
 def test_no_request_names_more_entries_than_sqs_takes() -> None:
     client, receipts = ScriptedClient([{}] * 6), [f"r{number}" for number in range(21)]
 
-    scripted(client).delete(PLAIN, receipts)
-    assert not scripted(client).hide(PLAIN, dict.fromkeys(receipts, 5))
+    queues_by(client).delete(PLAIN, receipts)
+    assert not queues_by(client).hide(PLAIN, dict.fromkeys(receipts, 5))
     assert [len(request["Entries"]) for request in client.requests] == [10, 10, 1] * 2
-
-
-def scripted(client: ScriptedClient) -> SqsGroupQueues:
-    queues: Any = client
-    return SqsGroupQueues(queues, lambda: queues, "https://queue.test/1/service", "g-", wiring.logger())

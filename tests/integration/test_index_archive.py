@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import boto3
+import pytest
 from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 from tagcast_aws.store.index_archive import S3IndexArchive
 
 from tests.fakes.log import Log
-from tests.integration.scripted import ScriptedClient
+from tests.integration.scripted import ScriptedClient, refusal
 
 
 def test_what_was_saved_is_loaded_and_what_is_missing_is_none() -> None:
@@ -26,22 +27,18 @@ def test_what_was_saved_is_loaded_and_what_is_missing_is_none() -> None:
         assert log.lines() == [], "an index that nobody saved yet is nothing to worry about"
 
 
-def test_an_archive_out_of_reach_only_costs_time_and_is_told() -> None:
-    with mock_aws():
-        client = boto3.client("s3", region_name="us-east-1")
-        log = Log()
-        archive = S3IndexArchive(lambda: client, "no-such-bucket", log.logger)
-        archive.save("t/1.json", b"[]")
-
-        assert archive.load("t/1.json") is None
-        assert [line["error"] for line in log.lines()] == ["NoSuchBucket", "NoSuchBucket"]
-
-
-def test_an_archive_that_does_not_answer_only_costs_time_and_is_told() -> None:
-    away, log = EndpointConnectionError(endpoint_url="https://s3.test"), Log()
-    client: Any = ScriptedClient([away, away])
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (refusal("NoSuchBucket"), "NoSuchBucket"),
+        (EndpointConnectionError(endpoint_url="https://s3.test"), "EndpointConnectionError"),
+    ],
+)
+def test_an_archive_out_of_reach_only_costs_time_and_is_told(fault: Exception, told: str) -> None:
+    client: Any = ScriptedClient([fault, fault])
+    log = Log()
     archive = S3IndexArchive(lambda: client, "indexes", log.logger)
     archive.save("t/1.json", b"[]")
 
     assert archive.load("t/1.json") is None
-    assert [line["error"] for line in log.lines()] == ["EndpointConnectionError"] * 2
+    assert [line["error"] for line in log.lines()] == [told, told]

@@ -12,14 +12,13 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.stub import ANY, Stubber
+from botocore.stub import Stubber
 from tagcast.model import LaneState
-from tagcast.ports import GroupQueue, Table
+from tagcast.ports import GroupQueue
 from tagcast.rows.lane import LANES, Lane
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 from tagcast_aws.store.attributes import to_attribute
-from tagcast_aws.store.dynamodb import DynamoStore
 from tagcast_cli.doctor import Deployment, check_alarms
 from tagcast_cli.job_run import Archive, Days, audit_arguments
 
@@ -30,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 LISTING = {
     "glue_jobs/io/objects.py",
     "layers/tag_matching/python/tagcast_aws/dispatch/group_queues.py",
+    # tests/integration/test_dynamodb_requests.py has partitions of three pages.
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
     # tests/integration/test_message_archive.py has three pages of files.
     "layers/tag_matching/python/tagcast_aws/store/message_archive.py",
@@ -103,24 +103,6 @@ def test_every_object_and_every_former_version_of_more_than_a_page_is_listed() -
         stub.add_response("delete_objects", {}, {"Bucket": "archive", "Delete": {"Objects": gone, "Quiet": True}})
         assert objects.purge("r/") == 3
         stub.assert_no_pending_responses()
-
-
-@pytest.mark.parametrize(("limit", "limits"), [(None, [None] * 3), (5, [5, 3, 3]), (9, [9, 7, 7])])
-def test_a_partition_of_more_than_a_page_is_read_to_its_end(limit: int | None, limits: list[int | None]) -> None:
-    dynamodb = client("dynamodb")
-    with Stubber(dynamodb) as stub:
-        first = {"TableName": "messages", "KeyConditionExpression": ANY, "ExpressionAttributeValues": ANY}
-        for (more, page), most in zip(pages(), limits, strict=True):
-            given = first | {"ConsistentRead": True} | more
-            stub.add_response("query", page, given if most is None else given | {"Limit": most})
-
-        rows = store(dynamodb).query(Table.MESSAGES, "p", limit=limit)
-        assert names(rows) == list("abcde")
-        stub.assert_no_pending_responses()
-
-
-def store(dynamodb: Any) -> DynamoStore:
-    return DynamoStore(dynamodb, {Table.MESSAGES: "messages", Table.REGISTRY: "registry"})
 
 
 def test_a_stack_that_starts_again_finds_waiting_lanes_on_more_than_a_page() -> None:

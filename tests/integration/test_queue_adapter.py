@@ -131,15 +131,11 @@ def test_what_is_served_is_deleted_and_what_is_given_back_is_visible_at_once() -
     assert {len({each["Id"] for each in entries}) for entries in (deleted, given_back)} == {2}
 
 
-def sections(message_id: str) -> list[QueueEntry]:
-    return [QueueEntry("t", message_id, "g", Audience.IN_ORDER, section=section) for section in range(2)]
+SECTIONS = [QueueEntry("t", "1", "g", Audience.IN_ORDER, section=section) for section in range(2)]
+PACKS = [QueueEntry("t", "1", "g", Audience.IN_ORDER, ("x",)), QueueEntry("t", "1 last", "g")]
 
 
-def packs(message_id: str) -> list[QueueEntry]:
-    return [QueueEntry("t", message_id, "g", Audience.IN_ORDER, ("x",)), QueueEntry("t", f"{message_id} last", "g")]
-
-
-@pytest.mark.parametrize("entries", [sections("1"), packs("1")], ids=["sections", "packs"])
+@pytest.mark.parametrize("entries", [SECTIONS, PACKS], ids=["sections", "packs"])
 def test_what_one_publish_sends_in_one_order_is_never_taken_behind_what_was_refused(entries: list[QueueEntry]) -> None:
     sqs = Sqs(refuse(entries[0].deduplication_id))
     other = QueueEntry("t", "2", "other")

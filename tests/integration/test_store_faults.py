@@ -17,12 +17,14 @@ from tagcast_aws.store.dynamodb import DynamoStore
 ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
 OTHER = Key(Table.MESSAGES, "MSG#t#2", "MSG")
 NAMES = {Table.REGISTRY: "registry", Table.MESSAGES: "messages"}
-WRITES: dict[str, Callable[[DynamoStore], None]] = {
+WRITES: dict[str, Callable[[DynamoStore], object]] = {
     "put_item": lambda store: store.write(Put(ROW, {"n": 1})),
     "update_item": lambda store: store.write(Update(ROW, {"n": 1})),
     "delete_item": lambda store: store.write(Delete(ROW)),
     "transact_write_items": lambda store: store.transact((Put(ROW, {"n": 1}), Delete(OTHER))),
 }
+CANCELLED = "TransactionCanceledException"
+SINGLE = list(WRITES)[:3]
 UPDATES = [Update(key, {"n": 1}, expect={"n": 0}) for key in (ROW, OTHER)]
 
 
@@ -50,7 +52,7 @@ class ToldTable:
 
     def conflicts(self, method: str) -> None:
         if method == "transact_write_items":
-            self.fails(method, "TransactionCanceledException", "None", "TransactionConflict")
+            self.fails(method, CANCELLED, "None", "TransactionConflict")
         else:
             self.fails(method, "TransactionConflictException")
 
@@ -89,7 +91,7 @@ def test_a_write_that_wins_after_conflicts_is_done_once(table: ToldTable, method
     assert len({str(asked) for asked in table.asked}) == 1
 
 
-@pytest.mark.parametrize("method", list(WRITES)[:3])
+@pytest.mark.parametrize("method", SINGLE)
 def test_a_condition_that_does_not_hold_is_lost_at_once(table: ToldTable, slept: list[float], method: str) -> None:
     table.fails(method, "ConditionalCheckFailedException")
 
@@ -101,7 +103,7 @@ def test_a_condition_that_does_not_hold_is_lost_at_once(table: ToldTable, slept:
 
 
 def test_a_condition_among_the_reasons_of_a_cancellation_is_lost_whatever_stands_beside_it(table: ToldTable) -> None:
-    table.fails("transact_write_items", "TransactionCanceledException", "TransactionConflict", "ConditionalCheckFailed")
+    table.fails("transact_write_items", CANCELLED, "TransactionConflict", "ConditionalCheckFailed")
 
     with pytest.raises(ConditionLostError) as lost:
         WRITES["transact_write_items"](table.store)
@@ -109,27 +111,28 @@ def test_a_condition_among_the_reasons_of_a_cancellation_is_lost_whatever_stands
     assert not isinstance(lost.value, ContendedError)
 
 
-@pytest.mark.parametrize("reason", ["ThrottlingError", "ProvisionedThroughputExceeded"])
+THROTTLED = [
+    *(
+        (method, code)
+        for method in SINGLE
+        for code in ("ProvisionedThroughputExceededException", "ThrottlingException")
+    ),
+    *(
+        ("transact_write_items", CANCELLED, "None", reason)
+        for reason in ("ThrottlingError", "ProvisionedThroughputExceeded")
+    ),
+]
+"""How each write is told that a row is asked for too much."""
+
+
+@pytest.mark.parametrize("fault", THROTTLED)
 def test_a_row_that_is_asked_for_too_much_is_left_to_the_pauses_of_its_writers(
-    table: ToldTable, slept: list[float], reason: str
+    table: ToldTable, slept: list[float], fault: tuple[str, ...]
 ) -> None:
-    table.fails("transact_write_items", "TransactionCanceledException", "None", reason)
+    table.fails(*fault)
 
     with pytest.raises(TableThrottledError):
-        WRITES["transact_write_items"](table.store)
-
-    assert slept == []
-
-
-@pytest.mark.parametrize("method", list(WRITES)[:3])
-@pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "ThrottlingException"])
-def test_a_single_write_that_is_throttled_is_contended_as_a_transaction_is(
-    table: ToldTable, slept: list[float], method: str, code: str
-) -> None:
-    table.fails(method, code)
-
-    with pytest.raises(TableThrottledError):
-        WRITES[method](table.store)
+        WRITES[fault[0]](table.store)
 
     assert slept == []
 
@@ -141,33 +144,27 @@ def test_many_updates_in_a_request_that_is_throttled_are_each_left_to_their_writ
     assert table.store.update_each(UPDATES) == [False, False]
 
 
-def test_any_other_error_of_many_updates_is_told_as_it_is(table: ToldTable) -> None:
-    table.fails("batch_execute_statement", "InternalServerError")
-
-    with pytest.raises(ClientError, match="InternalServerError"):
-        table.store.update_each(UPDATES)
-
-
-@pytest.mark.parametrize("reason", ["ValidationError", "ItemCollectionSizeLimitExceeded"])
-def test_a_transaction_that_is_cancelled_for_another_reason_is_neither_done_nor_lost(
-    table: ToldTable, reason: str
-) -> None:
-    table.fails("transact_write_items", "TransactionCanceledException", "None", reason)
-
-    with pytest.raises(ClientError, match="TransactionCanceled"):
-        WRITES["transact_write_items"](table.store)
+EVERY_WRITE: dict[str, Callable[[DynamoStore], object]] = {
+    **WRITES,
+    "batch_execute_statement": lambda store: store.update_each(UPDATES),
+}
+OTHERS = [
+    *((method, "InternalServerError") for method in WRITES),
+    *(
+        ("transact_write_items", CANCELLED, "None", reason)
+        for reason in ("ValidationError", "ItemCollectionSizeLimitExceeded")
+    ),
+    ("batch_execute_statement", "InternalServerError"),
+]
 
 
-@pytest.mark.parametrize("method", WRITES)
-def test_any_other_error_is_told_as_it_is(table: ToldTable, method: str) -> None:
-    table.fails(method, "InternalServerError")
+@pytest.mark.parametrize("fault", OTHERS)
+def test_any_other_error_is_told_as_it_is(table: ToldTable, fault: tuple[str, ...]) -> None:
+    method, code, *_ = fault
+    table.fails(*fault)
 
-    with pytest.raises(ClientError, match="InternalServerError"):
-        WRITES[method](table.store)
-
-
-def item(key: Key) -> dict[str, Any]:
-    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}, "n": {"N": "1"}}
+    with pytest.raises(ClientError, match=code):
+        EVERY_WRITE[method](table.store)
 
 
 def unprocessed(*keys: Key) -> dict[str, Any]:
