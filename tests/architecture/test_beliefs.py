@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from tagcast_cli.smoke_story import STEPS
 
-from local.template.translated import SOURCE, read_template
+from local.template.translated import SOURCE
 from tests.architecture.test_documents import table_rows, text_of
 from tests.aws import limits
+from tests.aws.stack import translated
 
 ROOT = Path(__file__).resolve().parents[2]
 LEDGER = "docs/aws-beliefs.md"
-TEMPLATE = read_template(ROOT / "template.yaml")
+TEMPLATE = translated()
 COLUMNS = ("id", "behaviour", "how to see it", "how the simulated AWS plays it", "range")
 UNPROVEN = list(table_rows(LEDGER, *COLUMNS))
 NAMED = tomllib.loads((ROOT / "tests/architecture/beliefs.toml").read_text())
@@ -25,16 +26,16 @@ BEHAVIOURS = NAMED["documented"] | {row[0]: [row[1], *NAMED["unproven"][row[0]]]
 """By id the behaviour, where we rely on it, and its page."""
 
 
-def statements(value: Any) -> Iterator[dict[str, Any]]:
-    """Every statement of a policy, wherever it stands."""
+def actions_in(value: Any) -> Iterator[str]:
+    """Yield every action that a statement of a policy names, wherever it stands."""
     if isinstance(value, dict):
         if "Effect" in value and "Action" in value:
-            yield value
+            yield from [value["Action"]] if isinstance(value["Action"], str) else value["Action"]
         for each in value.values():
-            yield from statements(each)
+            yield from actions_in(each)
     elif isinstance(value, list):
         for each in value:
-            yield from statements(each)
+            yield from actions_in(each)
 
 
 def test_a_behaviour_has_an_id_of_its_own_and_a_page() -> None:
@@ -49,13 +50,7 @@ def test_a_behaviour_has_an_id_of_its_own_and_a_page() -> None:
 
 
 def test_every_action_of_a_role_has_a_row() -> None:
-    actions = {
-        action
-        for resource in TEMPLATE.resources.values()
-        for statement in statements(resource)
-        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
-    }
-    assert NAMED["actions"].keys() == actions
+    assert NAMED["actions"].keys() == set(actions_in(TEMPLATE.resources))
 
 
 def test_every_setting_of_an_event_source_has_a_row() -> None:

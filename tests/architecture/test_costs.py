@@ -13,7 +13,7 @@ from tagcast_aws.store.signing_key import SIGNING_KEY_KEPT_S
 
 from local.rules.costs import MONTH_S, OF_A_MESSAGE, usd_of_a_million_messages, usd_of_search
 from local.rules.limits import PRICES_USD
-from local.template.translated import read_template
+from tests.aws.stack import translated
 from tests.benchmarks.calls import BUDGETS
 from tests.benchmarks.idle_bill import bill, nightly_jobs
 from tests.benchmarks.member_bill import bill as member_bill
@@ -25,7 +25,7 @@ COSTS = (ROOT / "docs/speed-and-cost.md").read_text()
 ARCHIVE = (ROOT / "docs/archive.md").read_text()
 LIMITS = (ROOT / "docs/limits.md").read_text()
 CONSUMERS = (ROOT / "docs/consumers.md").read_text()
-TEMPLATE = read_template(ROOT / "template.yaml")
+TEMPLATE = translated()
 
 
 def test_every_item_of_the_idle_bill_is_told() -> None:

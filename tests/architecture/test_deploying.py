@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tagcast.queues import GroupQueue
 from tagcast_aws.dispatch.group_queues import queue_name
 
-from local.template.translated import read_template
+from tests.aws.stack import translated
 
-ROOT = Path(__file__).resolve().parents[2]
-TEMPLATE = read_template(ROOT / "template.yaml")
+TEMPLATE = translated()
 RESOURCES = TEMPLATE.resources
 NAME_CHARS_MAX = {
     # Pages are those of https://docs.aws.amazon.com.

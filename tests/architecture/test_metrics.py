@@ -9,11 +9,11 @@ from pathlib import Path
 from tagcast_aws.runtime.telemetry import METERED_MAX, UNITS
 
 from local.rules.limits import PRICES_USD
-from local.template.translated import read_template
+from tests.aws.stack import translated
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs/metrics.md").read_text()
-TEMPLATE = read_template(ROOT / "template.yaml")
+TEMPLATE = translated()
 ALARMS = dict(TEMPLATE.of_type("AWS::CloudWatch::Alarm"))
 FUNCTIONS = {path.name for path in (ROOT / "functions").iterdir() if (path / "app.py").exists()}
 COUNTED = (

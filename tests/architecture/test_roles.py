@@ -12,10 +12,11 @@ from tagcast_aws.endpoints.guard import Guard
 
 from local.engine.callers import InvocationRights, callers_of, role_of, roles_of
 from local.rules.needs import Account
-from local.rules.permissions import Need, Role, decide, grants_of
+from local.rules.permissions import Need, decide, grants_of
 from local.template.intrinsics import Resolver
 from local.template.parameters import ANY_SUBSCRIBER
-from local.template.translated import FUNCTION, Template, read_template
+from local.template.translated import FUNCTION, read_template
+from tests.aws.stack import translated
 from tests.permissions.report import Removal, declared_roles, without
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,63 +32,44 @@ OTHERS = [
     Need("lambda:InvokeFunction", "arn:aws:lambda:us-east-1:123456789012:function:subscriber"),
 ]
 CHINA = Account("123456789012", "cn-north-1", "aws-cn")
-
-
-@pytest.fixture(scope="module")
-def template() -> Template:
-    return read_template(ROOT / "template.yaml")
-
-
-@pytest.fixture(scope="module")
-def resolver(template: Template) -> Resolver:
-    return Resolver(template, Account("123456789012", "us-east-1"), parameters=ANY_SUBSCRIBER)
-
-
-@pytest.fixture(scope="module")
-def roles(resolver: Resolver) -> dict[str, Role]:
-    return roles_of(resolver)
-
-
-def arn(resolver: Resolver, logical_id: str) -> str:
-    return str(resolver.value({"Fn::GetAtt": [logical_id, "Arn"]}))
+ACCOUNT = Account("123456789012", "us-east-1")
+TEMPLATE = translated()
+RESOLVER = Resolver(TEMPLATE, ACCOUNT, parameters=ANY_SUBSCRIBER)
+ROLES = roles_of(RESOLVER)
 
 
 @pytest.mark.parametrize("function", PUSHERS)
-def test_who_pushes_can_never_push_to_a_queue_or_function_of_the_service(
-    template: Template, resolver: Resolver, roles: dict[str, Role], function: str
-) -> None:
-    pusher = roles[role_of(template, function)]
-    own = [Need("sqs:SendMessage", arn(resolver, queue)) for queue, _ in template.of_type("AWS::SQS::Queue")]
-    for each, _ in template.of_type(FUNCTION):
-        own += [Need("lambda:InvokeFunction", f"{arn(resolver, each)}{version}") for version in ("", ":1", ":$LATEST")]
+def test_who_pushes_can_never_push_to_a_queue_or_function_of_the_service(function: str) -> None:
+    pusher = ROLES[role_of(TEMPLATE, function)]
+    own = [Need("sqs:SendMessage", RESOLVER.arn(queue)) for queue, _ in TEMPLATE.of_type("AWS::SQS::Queue")]
+    for each, _ in TEMPLATE.of_type(FUNCTION):
+        own += [Need("lambda:InvokeFunction", f"{RESOLVER.arn(each)}{version}") for version in ("", ":1", ":$LATEST")]
     assert not [need.resource for need in own if pusher.allows(need)]
     assert all(pusher.allows(need) for need in OTHERS)
 
 
-def test_no_endpoint_can_name_a_function_of_the_service(template: Template) -> None:
-    resolver = Resolver(template, Account("123456789012", "us-east-1"))
-    settings = template.resources["FanOutFunction"]["Properties"]["Environment"]["Variables"]
+def test_no_endpoint_can_name_a_function_of_the_service() -> None:
+    resolver = Resolver(TEMPLATE, ACCOUNT)
+    settings = TEMPLATE.resources["FanOutFunction"]["Properties"]["Environment"]["Variables"]
     guard = Guard(own_functions=str(resolver.value(settings["FUNCTIONS"])))
-    for each, _ in template.of_type(FUNCTION):
-        whole = arn(resolver, each)
+    for each, _ in TEMPLATE.of_type(FUNCTION):
+        whole = resolver.arn(each)
         for target in (whole, f"{whole}:1", whole.rpartition(":")[2], f"{whole.rpartition(':')[2]}:$LATEST"):
             assert guard.refusal(Endpoint(Protocol.LAMBDA, target)) == "is a function of the service"
     assert guard.refusal(Endpoint(Protocol.LAMBDA, "subscriber")) is None
 
 
 @pytest.mark.parametrize("function", PUSHERS)
-def test_what_is_handed_over_goes_to_the_queues_of_groups_which_no_endpoint_can_name(
-    template: Template, function: str
-) -> None:
-    resolver = Resolver(template, Account("123456789012", "us-east-1"))
+def test_what_is_handed_over_goes_to_the_queues_of_groups_which_no_endpoint_can_name(function: str) -> None:
+    resolver = Resolver(TEMPLATE, ACCOUNT)
     roles = roles_of(resolver)
     made_later = {
         grant.resource for role in roles.values() for grant in role.grants if grant.action == "sqs:CreateQueue"
     }
-    environment = template.resources[function]["Properties"]["Environment"]["Variables"]
+    environment = TEMPLATE.resources[function]["Properties"]["Environment"]["Variables"]
     prefix = str(resolver.value(environment["GROUP_QUEUES"]))
     assert made_later == {f"arn:aws:sqs:us-east-1:123456789012:{prefix}*"}
-    assert roles[role_of(template, function)].allows(Need("sqs:SendMessage", made_later.pop().replace("*", "x")))
+    assert roles[role_of(TEMPLATE, function)].allows(Need("sqs:SendMessage", made_later.pop().replace("*", "x")))
     guard = Guard(own_queues=prefix)
     for target in (f"{prefix}x", f"{prefix}x.fifo"):
         assert guard.refusal(Endpoint(Protocol.SQS, f"arn:aws:sqs:us-east-1:123456789012:{target}")) is not None
@@ -96,12 +78,10 @@ def test_what_is_handed_over_goes_to_the_queues_of_groups_which_no_endpoint_can_
 
 
 @pytest.mark.parametrize("function", PUSHERS)
-def test_unless_the_account_names_them_no_queue_and_no_function_can_be_an_endpoint(
-    template: Template, function: str
-) -> None:
+def test_unless_the_account_names_them_no_queue_and_no_function_can_be_an_endpoint(function: str) -> None:
     def allowed(**parameters: str) -> list[str]:
-        resolver = Resolver(template, Account("123456789012", "us-east-1"), parameters=parameters)
-        pusher = roles_of(resolver)[role_of(template, function)]
+        resolver = Resolver(TEMPLATE, ACCOUNT, parameters=parameters)
+        pusher = roles_of(resolver)[role_of(TEMPLATE, function)]
         return [need.action for need in OTHERS if pusher.allows(need)]
 
     assert allowed() == []
@@ -110,16 +90,14 @@ def test_unless_the_account_names_them_no_queue_and_no_function_can_be_an_endpoi
     assert allowed(SubscriberQueueNames="x*", SubscriberFunctionNames="x*") == []
 
 
-def test_only_who_reaches_endpoints_does_so_from_the_subnets_that_are_named(
-    template: Template,
-) -> None:
+def test_only_who_reaches_endpoints_does_so_from_the_subnets_that_are_named() -> None:
     make = Need("ec2:CreateNetworkInterface", "*")
 
     def placed(**parameters: str) -> dict[str, object]:
-        resolver = Resolver(template, Account("123456789012", "us-east-1"), parameters=parameters)
+        resolver = Resolver(TEMPLATE, ACCOUNT, parameters=parameters)
         roles, found = roles_of(resolver), {}
-        for name, function in template.of_type(FUNCTION):
-            role = roles[role_of(template, name)]
+        for name, function in TEMPLATE.of_type(FUNCTION):
+            role = roles[role_of(TEMPLATE, name)]
             by_code = {"lambda:SourceFunctionArn": str(resolver.value({"Fn::GetAtt": [name, "Arn"]}))}
             assert not role.allows(make, by_code), name
             place = resolver.value(function).get("VpcConfig")
@@ -128,7 +106,7 @@ def test_only_who_reaches_endpoints_does_so_from_the_subnets_that_are_named(
                 found[name] = place
         return found
 
-    asking = {route.function for route in template.routes() if route.path in ASKING}
+    asking = {route.function for route in TEMPLATE.routes() if route.path in ASKING}
     within = {"SubnetIds": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}
     assert placed() == {}
     assert placed(EgressSubnetIds="subnet-1,subnet-2", EgressSecurityGroupIds="sg-1") == dict.fromkeys(
@@ -160,10 +138,10 @@ ON_EVERYTHING = {
 """What a role may do to everything in the account, each with the reason."""
 
 
-def test_what_a_role_may_do_to_everything_is_listed_with_its_reason(template: Template) -> None:
+def test_what_a_role_may_do_to_everything_is_listed_with_its_reason() -> None:
     given = {"EgressSubnetIds": "subnet-1", "EgressSecurityGroupIds": "sg-1"}
     given |= {"SubscriberQueueNames": "subscr*", "SubscriberFunctionNames": "subscr*"}
-    resolver = Resolver(template, Account("123456789012", "us-east-1"), parameters=given)
+    resolver = Resolver(TEMPLATE, ACCOUNT, parameters=given)
     allowed = [grant for role in roles_of(resolver).values() for grant in role.grants if grant.allows]
     assert {grant.action for grant in allowed if is_everything(grant.resource)} == set(ON_EVERYTHING)
 
@@ -185,92 +163,84 @@ def test_a_pattern_without_a_name_is_everything(resource: str) -> None:
     assert is_everything(resource)
 
 
-def test_what_reads_a_queue_or_a_stream_may_read_that_and_no_other(
-    template: Template, resolver: Resolver, roles: dict[str, Role]
-) -> None:
+def test_what_reads_a_queue_or_a_stream_may_read_that_and_no_other() -> None:
     of_queues = ["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
     of_streams = [f"dynamodb:{word}" for word in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")]
-    sources = {(each.function, str(resolver.value(each.properties["EventSourceArn"]))) for each in template.sources()}
-    for function, role in ((each, roles[role_of(template, each)]) for each, _ in sources):
+    sources = {(each.function, str(RESOLVER.value(each.properties["EventSourceArn"]))) for each in TEMPLATE.sources()}
+    for function, role in ((each, ROLES[role_of(TEMPLATE, each)]) for each, _ in sources):
         for action in (*of_queues, *of_streams):
             known = {source for _, source in sources if source.startswith(f"arn:aws:{action.partition(':')[0]}:")}
             readable = {source for source in known if role.allows(Need(action, source))}
             assert readable == {source for whose, source in sources if whose == function and source in known}
-    for each in template.sources():
+    for each in TEMPLATE.sources():
         destination = each.properties.get("DestinationConfig")
         if destination is not None:
-            told = str(resolver.value(destination["OnFailure"]["Destination"]))
+            told = str(RESOLVER.value(destination["OnFailure"]["Destination"]))
             need = Need("s3:PutObject", f"{told}/x") if ":s3:" in told else Need("sqs:SendMessage", told)
-            assert roles[role_of(template, each.function)].allows(need)
+            assert ROLES[role_of(TEMPLATE, each.function)].allows(need)
 
 
-def test_the_relay_may_read_how_a_topic_orders_its_messages(resolver: Resolver, roles: dict[str, Role]) -> None:
-    assert roles["RelayFunctionRole"].allows(Need("dynamodb:GetItem", arn(resolver, "RegistryTable")))
+def test_the_relay_may_read_how_a_topic_orders_its_messages() -> None:
+    assert ROLES["RelayFunctionRole"].allows(Need("dynamodb:GetItem", RESOLVER.arn("RegistryTable")))
 
 
-def test_publish_may_know_that_an_index_is_absent(resolver: Resolver, roles: dict[str, Role]) -> None:
-    assert roles["PublishFunctionRole"].allows(Need("s3:ListBucket", arn(resolver, "IndexBucket")))
+def test_publish_may_know_that_an_index_is_absent() -> None:
+    assert ROLES["PublishFunctionRole"].allows(Need("s3:ListBucket", RESOLVER.arn("IndexBucket")))
 
 
 @pytest.mark.parametrize("prefix", ["Prefix", "ErrorOutputPrefix"])
-def test_firehose_may_write_wherever_its_streams_say(
-    template: Template, resolver: Resolver, roles: dict[str, Role], prefix: str
-) -> None:
-    for logical_id, stream in template.of_type("AWS::KinesisFirehose::DeliveryStream"):
+def test_firehose_may_write_wherever_its_streams_say(prefix: str) -> None:
+    for logical_id, stream in TEMPLATE.of_type("AWS::KinesisFirehose::DeliveryStream"):
         destination = stream["ExtendedS3DestinationConfiguration"]
-        key = f"{arn(resolver, 'ArchiveBucket')}/{destination[prefix].partition('!')[0]}x"
-        assert roles[role_of(template, logical_id)].allows(Need("s3:PutObject", key)), logical_id
+        key = f"{RESOLVER.arn('ArchiveBucket')}/{destination[prefix].partition('!')[0]}x"
+        assert ROLES[role_of(TEMPLATE, logical_id)].allows(Need("s3:PutObject", key)), logical_id
 
 
-def test_the_rule_of_failed_jobs_may_write_to_its_queue_and_no_other_may(
-    template: Template, resolver: Resolver
-) -> None:
-    policy = resolver.value(template.resources["JobFailuresPolicy"]["Properties"]["PolicyDocument"])
+def test_the_rule_of_failed_jobs_may_write_to_its_queue_and_no_other_may() -> None:
+    policy = RESOLVER.value(TEMPLATE.resources["JobFailuresPolicy"]["Properties"]["PolicyDocument"])
     assert {each["Principal"]["Service"] for each in policy["Statement"]} == {"events.amazonaws.com"}
-    need = Need("sqs:SendMessage", arn(resolver, "JobFailures"))
-    for rule, allowed in ((arn(resolver, "JobFailed"), True), ("arn:aws:events:us-east-1:1:rule/x", False)):
+    need = Need("sqs:SendMessage", RESOLVER.arn("JobFailures"))
+    for rule, allowed in ((RESOLVER.arn("JobFailed"), True), ("arn:aws:events:us-east-1:1:rule/x", False)):
         assert (decide(grants_of(policy), need, {"aws:SourceArn": rule}) is not None) is allowed
 
 
-def test_the_api_and_the_schedule_may_invoke_what_they_are_routed_to(template: Template, resolver: Resolver) -> None:
-    rights = InvocationRights(template, resolver)
-    for route in template.routes():
+def test_the_api_and_the_schedule_may_invoke_what_they_are_routed_to() -> None:
+    rights = InvocationRights(TEMPLATE, RESOLVER)
+    for route in TEMPLATE.routes():
         assert rights.allow_route(route.method, route.path, route.function), route
-    for rule, function in template.scheduled():
+    for rule, function in TEMPLATE.scheduled():
         assert rights.allow_rule(rule, function)
         assert not rights.allow_rule(rule, "RelayFunction")
     assert not rights.allow_route("POST", "/topics/{topic}/messages", "SweepFunction")
 
 
-def test_each_function_has_credentials_of_its_own_and_its_own_role(template: Template, resolver: Resolver) -> None:
-    callers = callers_of(template, resolver)
+def test_each_function_has_credentials_of_its_own_and_its_own_role() -> None:
+    callers = callers_of(TEMPLATE, RESOLVER)
     names = [callers.roles[credentials.access_key].name for credentials in callers.functions.values()]
-    assert sorted(names) == sorted(f"{lid}Role" for lid, _ in template.of_type(FUNCTION))
+    assert sorted(names) == sorted(f"{lid}Role" for lid, _ in TEMPLATE.of_type(FUNCTION))
     assert callers.roles[callers.jobs.access_key].name == "JobRole"
 
 
-def test_nothing_names_a_partition(template: Template) -> None:
-    for role in roles_of(Resolver(template, CHINA)).values():
+def test_nothing_names_a_partition() -> None:
+    for role in roles_of(Resolver(TEMPLATE, CHINA)).values():
         assert not [grant for grant in role.grants if grant.resource.startswith("arn:aws:")], role.name
     definition = (ROOT / "functions" / "redelivery.asl.json").read_text()
     assert "arn:aws:" not in definition
-    assert template.resources["Redelivery"]["Properties"]["DefinitionSubstitutions"]["Partition"] == {
+    assert TEMPLATE.resources["Redelivery"]["Properties"]["DefinitionSubstitutions"]["Partition"] == {
         "Ref": "AWS::Partition"
     }
 
 
 @pytest.mark.parametrize("table", ["RegistryTable", "MessagesTable"])
-def test_the_tables_outlive_the_stack_since_they_are_the_truth(template: Template, table: str) -> None:
-    resource = template.resources[table]
+def test_the_tables_outlive_the_stack_since_they_are_the_truth(table: str) -> None:
+    resource = TEMPLATE.resources[table]
     assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
 
 def test_a_permission_that_is_taken_away_is_taken_from_one_role_only(tmp_path: Path) -> None:
     shared = next(grant for grant in declared_roles()["FanOutFunctionRole"].grants if grant.action == "dynamodb:Query")
     (tmp_path / "template.json").write_text(json.dumps(without(Removal("FanOutFunctionRole", shared, None, None))))
-    less = Resolver(
-        read_template(tmp_path / "template.json"), Account("123456789012", "us-east-1"), parameters=ANY_SUBSCRIBER
-    )
+    less = Resolver(read_template(tmp_path / "template.json"), ACCOUNT, parameters=ANY_SUBSCRIBER)
     roles = roles_of(less)
     assert {
         name: len(declared_roles()[name].grants) - len(role.grants)

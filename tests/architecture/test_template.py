@@ -7,7 +7,6 @@ import pytest
 from tagcast.settings import TIMEOUT_S_MIN
 from tagcast_aws.runtime.settings import Settings
 
-from local.template.translated import Template, read_template
 from tests.template import template_source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,11 +24,6 @@ OF_LIBRARIES = {
     "AWS_ENDPOINT_URL",
     "PYDANTIC_DISABLE_PLUGINS",
 }
-
-
-@pytest.fixture(scope="module")
-def template() -> Template:
-    return read_template(ROOT / "template.yaml")
 
 
 class Recorder(dict[str, str]):
@@ -85,12 +79,6 @@ def test_policies_name_their_actions_and_resources(name: str) -> None:
     for statement in statements(name):
         assert all("*" not in action for action in statement["Action"])
         assert statement["Resource"] != "*" or all(each.startswith(NAMES_NO_RESOURCE) for each in statement["Action"])
-
-
-@pytest.mark.parametrize("name", ["FanOutFunction", "RetryFunction"])
-def test_who_pushes_can_never_push_to_the_service_itself(name: str) -> None:
-    denied = {action for each in statements(name) if each["Effect"] == "Deny" for action in each["Action"]}
-    assert denied >= {"lambda:InvokeFunction", "sqs:SendMessage"}
 
 
 def test_the_queue_has_no_queue_for_what_failed() -> None:

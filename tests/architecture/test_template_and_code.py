@@ -31,11 +31,12 @@ from local.rules.needs import Account
 from local.rules.permissions import Need
 from local.sources.event_pattern import matches
 from local.template.intrinsics import Resolver
-from local.template.translated import FUNCTION, SourceSpec, read_template
+from local.template.translated import FUNCTION, SourceSpec
 from tests.aws.limits import LAMBDA_FULL_CPU_MB
+from tests.aws.stack import translated
 
 ROOT = Path(__file__).resolve().parents[2]
-TEMPLATE = read_template(ROOT / "template.yaml")
+TEMPLATE = translated()
 RESOLVER = Resolver(TEMPLATE, Account("123456789012", "us-east-1"))
 FUNCTIONS = dict(TEMPLATE.of_type(FUNCTION))
 SOURCES = TEMPLATE.sources()

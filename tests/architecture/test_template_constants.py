@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -16,11 +15,11 @@ from glue_jobs.package import JOBS
 from local.console.archive_jobs import ENDED_WELL, UNDER_WAY
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
-from local.template.translated import FUNCTION, read_template
+from local.template.translated import FUNCTION
 from tests.aws.limits import STREAM_RETENTION_S
+from tests.aws.stack import translated
 
-ROOT = Path(__file__).resolve().parents[2]
-TEMPLATE = read_template(ROOT / "template.yaml")
+TEMPLATE = translated()
 RESOLVER = Resolver(TEMPLATE, Account("123456789012", "us-east-1"))
 STREAMS = [source for source in TEMPLATE.sources() if source.of_stream]
 

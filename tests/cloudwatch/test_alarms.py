@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from tagcast.model import Ordering
 
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
-from local.template.translated import read_template
+from tests.aws.stack import translated
 from tests.cloudwatch.alarms import Datum, state
 from tests.cloudwatch.deployed import Deployed, deployed
 from tests.fakes.queue_records import batch_of
@@ -19,7 +18,7 @@ from tests.fakes.world import FAIL
 
 __all__ = ["deployed"]
 
-TEMPLATE = read_template(Path(__file__).resolve().parents[2] / "template.yaml")
+TEMPLATE = translated()
 ALARMS = dict(Resolver(TEMPLATE, Account("123456789012", "us-east-1")).of_type("AWS::CloudWatch::Alarm"))
 OWN = {name for name, alarm in ALARMS.items() if alarm["Namespace"] == "tagcast"}
 HOUR_S = 3_600

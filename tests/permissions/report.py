@@ -26,7 +26,7 @@ from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role, decide
 from local.template.intrinsics import Resolver
 from local.template.parameters import LOCAL
-from local.template.translated import read_template
+from tests.aws.stack import translated
 from tests.permissions.story import FUNCTIONS, Story
 from tests.permissions.uses import USES, Use, declared, recorded
 from tests.running_stack import ROOT, RunningStack, start_stack
@@ -108,7 +108,7 @@ class Removal:
 @cache
 def resolved_template() -> Resolver:
     """The template as the story's stack deploys it."""
-    return Resolver(read_template(TEMPLATE), Account("123456789012", "us-east-1"), parameters=LOCAL)
+    return Resolver(translated(), Account("123456789012", "us-east-1"), parameters=LOCAL)
 
 
 def declared_roles() -> dict[str, Role]:
