@@ -6,8 +6,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ParamSpec, TypeVar
 
 from tagcast.archive.events import CONTENT_TYPE as EVENT_TYPE
 from tagcast.delivery import publishing
@@ -429,11 +429,16 @@ class FakeWorld:
         topic: str = "test1",
         filter: Mapping[str, object] | None = None,
         retry: RetryPolicy | None = None,
+        answers: Outcome | None = None,
+        **settings: Any,
     ) -> Subscription:
+        """Make a subscription, with more *settings*. Its receiver *answers* each push in the same way."""
+        if answers is not None:
+            self.pusher.behaviours[name] = lambda push: answers
         retries = max_retries if max_retries is not None else (3 if strategy is Strategy.BACKOFF_RETRY else 176)
         wanted = {"kind": "tags", "tags": list(tags)} if tags else filter
-        settings = settings_for(f"http://{name}.test/", retry or RetryPolicy(strategy, retries), filter=wanted)
-        return subscriptions.put_subscription(self.world, topic, name, settings)[0]
+        made = settings_for(f"http://{name}.test/", retry or RetryPolicy(strategy, retries), filter=wanted)
+        return subscriptions.put_subscription(self.world, topic, name, replace(made, **settings))[0]
 
     def group(
         self,
@@ -459,6 +464,12 @@ class FakeWorld:
     def publish(self, *bodies: str, tags: Sequence[str] = (), topic: str = "test1") -> list[str]:
         drafts = [Draft(body.encode(), tags=tuple(tags)) for body in bodies]
         return [accepted.message_id for accepted in publishing.publish(self.world, topic, drafts)]
+
+    def first_round(self, *bodies: str, tags: Sequence[str] = (), topic: str = "test1") -> list[str]:
+        """Publish, and let fan-out serve the queue."""
+        ids = self.publish(*bodies, tags=tags, topic=topic)
+        self.deliver()
+        return ids
 
     def publish_unqueued(self, *bodies: str, topic: str = "test1") -> list[str]:
         """Publish in order while the queue is away: the producer is refused, and what was stored has these ids."""
@@ -515,6 +526,10 @@ class FakeWorld:
 
     def sweep(self, budget_s: float = 200.0) -> SweepResult:
         return asyncio.run(sweep(self.world, budget_s))
+
+    def run_for(self, seconds: float) -> None:
+        """Run all executions for so long, or until all have ended."""
+        self.run_workflows(self.clock.instant + round(seconds * 1000))
 
     def run_workflows(self, until: int) -> None:
         """Run all executions, in order of their waits, until the clock says *until* or all have ended."""

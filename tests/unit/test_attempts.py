@@ -59,8 +59,7 @@ def test_a_response_is_shown_soon_whatever_it_repeats(piece: str) -> None:
 def test_an_owed_delivery_tells_of_its_attempts(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = refusing(b"closed\x00 for lunch", 0.25, fake)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
 
     [attempt] = histories(fake, message_id)["A"]
 
@@ -77,9 +76,8 @@ def test_an_owed_delivery_tells_of_its_attempts(fake: FakeWorld) -> None:
 def test_of_many_attempts_the_last_ten_are_remembered(fake: FakeWorld) -> None:
     fake.subscribe("A", max_retries=20)
     fake.pusher.behaviours["A"] = refusing()
-    [message_id] = fake.publish("1")
-    fake.deliver()
-    fake.run_workflows(until=fake.clock.instant + 200_000)
+    [message_id] = fake.first_round("1")
+    fake.run_for(200)
 
     numbers = [attempt["attempt"] for attempt in histories(fake, message_id)["A"]]
 
@@ -94,9 +92,8 @@ def test_a_receipt_remembers_the_attempts_of_what_failed(fake: FakeWorld) -> Non
         fake.pusher.behaviours[name] = refusing()
     fake.pusher.behaviours["B"] = lambda push: OK
     fake.pusher.behaviours["C"] = lambda push: OK if push.attempt > 1 else refusing()(push)
-    [message_id] = fake.publish("1")
-    fake.deliver()
-    fake.run_workflows(until=fake.clock.instant + 600_000)
+    [message_id] = fake.first_round("1")
+    fake.run_for(600)
 
     assert asked(fake, message_id)["state"] == "deleted"
     assert {name: [each["attempt"] for each in told] for name, told in histories(fake, message_id).items()} == {
@@ -107,8 +104,7 @@ def test_a_receipt_remembers_the_attempts_of_what_failed(fake: FakeWorld) -> Non
 def test_explain_tells_of_the_attempts(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = refusing()
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
 
     explained = asked(fake, f"{message_id}/explain?subscription=A")
 
@@ -173,7 +169,6 @@ def test_the_subscription_s_own_secret_is_redacted_where_attempts_are_told(fake:
     known = fake.subscribe("A")
     subscriptions.put_subscription(fake.world, "test1", "A", replace(known.settings, secret=SECRET))
     fake.pusher.behaviours["A"] = refusing(f"bad signature by {SECRET}".encode())
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
 
     assert histories(fake, message_id)["A"][0]["response"] == f"bad signature by {REDACTED}"

@@ -83,8 +83,7 @@ def test_what_was_published_singly_goes_together_in_its_order(fake: FakeWorld) -
 
 def test_a_request_keeps_both_bounds_and_a_message_that_exceeds_them_is_alone(fake: FakeWorld) -> None:
     batched(fake, messages_max=3, bytes_max=2_048)
-    fake.publish("1", "2", "3", "4", "x" * 4_000, "5", "y" * 700, "z" * 700)
-    fake.deliver()
+    fake.first_round("1", "2", "3", "4", "x" * 4_000, "5", "y" * 700, "z" * 700)
 
     assert requests(fake) == [["1", "2", "3"], ["4"], ["x" * 4_000], ["5", "y" * 700], ["z" * 700]]
 
@@ -99,8 +98,7 @@ def test_the_bytes_of_a_request_are_those_of_all_its_messages(fake: FakeWorld) -
 
 def test_each_request_has_an_id_of_its_own(fake: FakeWorld) -> None:
     batched(fake, messages_max=2)
-    fake.publish("1", "2", "3", "4")
-    fake.deliver()
+    fake.first_round("1", "2", "3", "4")
 
     ids = [batch.batch_id for batch in fake.pusher.batches]
     assert len(set(ids)) == 2
@@ -110,8 +108,7 @@ def test_each_request_has_an_id_of_its_own(fake: FakeWorld) -> None:
 def test_a_batch_that_fails_is_an_attempt_of_its_head_alone(fake: FakeWorld) -> None:
     batched(fake)
     fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
-    ids = fake.publish("1", "2", "3")
-    fake.deliver()
+    ids = fake.first_round("1", "2", "3")
 
     shown = [entry(fake, message_id) for message_id in ids]
     assert [(each.state, each.attempts) for each in shown] == [
@@ -128,9 +125,8 @@ def test_a_poisonous_message_takes_no_other_with_it(fake: FakeWorld, strategy: S
     retry = replace(known.retry, max_retries=1)
     subscriptions.put_subscription(fake.world, "test1", "A", replace(known, retry=retry))
     fake.pusher.batch_behaviours["A"] = failing("7")
-    ids = fake.publish(*map(str, range(10)))
-    fake.deliver()
-    fake.run_workflows(until=fake.clock.instant + 3_600_000)
+    ids = fake.first_round(*map(str, range(10)))
+    fake.run_for(3_600)
 
     ends = {str(number): entry(fake, message_id).state for number, message_id in enumerate(ids)}
     assert ends == {str(number): EntryState.DELIVERED for number in range(10)} | {"7": EntryState.DISCARDED}
@@ -141,11 +137,10 @@ def test_a_poisonous_message_takes_no_other_with_it(fake: FakeWorld, strategy: S
 def test_after_a_failure_the_head_is_alone_and_what_follows_doubles(fake: FakeWorld) -> None:
     batched(fake)
     fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
-    fake.publish(*map(str, range(10)))
-    fake.deliver()
+    fake.first_round(*map(str, range(10)))
     fake.pusher.batch_behaviours["A"] = lambda batch: OK
     fake.pusher.batches.clear()
-    fake.run_workflows(until=fake.clock.instant + 60_000)
+    fake.run_for(60)
 
     assert [len(each) for each in requests(fake)] == [1, 2, 4, 3]
     assert fake.pusher.received["A"] == list(map(str, range(10)))
@@ -154,14 +149,13 @@ def test_after_a_failure_the_head_is_alone_and_what_follows_doubles(fake: FakeWo
 def test_in_order_all_behind_the_first_that_failed_comes_again(fake: FakeWorld) -> None:
     batched(fake)
     fake.pusher.batch_behaviours["A"] = naming("1", "3")
-    ids = fake.publish("0", "1", "2", "3", "4")
-    fake.deliver()
+    ids = fake.first_round("0", "1", "2", "3", "4")
 
     assert [entry(fake, each).state for each in ids] == [EntryState.DELIVERED, *[EntryState.BLOCKED] * 4]
     assert [entry(fake, each).attempts for each in ids] == [1, 1, 0, 0, 0]
     fake.pusher.batch_behaviours["A"] = lambda batch: OK
     fake.pusher.batches.clear()
-    fake.run_workflows(until=fake.clock.instant + 60_000)
+    fake.run_for(60)
 
     assert requests(fake) == [["1"], ["2", "3"], ["4"]]
 
@@ -169,14 +163,13 @@ def test_in_order_all_behind_the_first_that_failed_comes_again(fake: FakeWorld) 
 def test_without_order_only_what_failed_comes_again_and_each_alone(fake: FakeWorld) -> None:
     batched(fake, strategy=DECAY)
     fake.pusher.batch_behaviours["A"] = naming("1", "3")
-    ids = fake.publish("0", "1", "2", "3", "4")
-    fake.deliver()
+    ids = fake.first_round("0", "1", "2", "3", "4")
 
     assert [entry(fake, each).state is EntryState.DELIVERED for each in ids] == [True, False, True, False, True]
     assert {entry(fake, each).attempts for each in ids} == {1}
     fake.pusher.batch_behaviours["A"] = lambda batch: OK
     fake.pusher.batches.clear()
-    fake.run_workflows(until=fake.clock.instant + 60_000)
+    fake.run_for(60)
 
     assert requests(fake) == [["1"], ["3"]]
 
@@ -197,8 +190,7 @@ def test_what_is_over_is_left_out_of_a_batch(fake: FakeWorld) -> None:
 def test_the_rate_counts_requests(fake: FakeWorld) -> None:
     known = batched(fake, messages_max=4)
     subscriptions.put_subscription(fake.world, "test1", "A", replace(known.settings, max_per_second=0.5))
-    ids = fake.publish(*map(str, range(10)))
-    fake.deliver()
+    ids = fake.first_round(*map(str, range(10)))
 
     assert requests(fake) == [["0", "1", "2", "3"], ["4", "5", "6", "7"]]
     assert {(entry(fake, each).attempts, entry(fake, each).last_outcome) for each in ids[8:]} == {(0, "rate")}
@@ -209,8 +201,7 @@ def test_a_filter_function_s_no_is_left_out_of_a_batch(fake: FakeWorld) -> None:
     judged = replace(known.settings, filter={"kind": "function", "function": "decide"})
     subscriptions.put_subscription(fake.world, "test1", "A", judged)
     fake.filter_functions.behaviours["A"] = lambda found: tuple(each.draft.body != b"1" for each in found)
-    ids = fake.publish("0", "1", "2")
-    fake.deliver()
+    ids = fake.first_round("0", "1", "2")
 
     assert requests(fake) == [["0", "2"]]
     assert entry(fake, ids[1]).state is EntryState.FILTERED
@@ -219,12 +210,11 @@ def test_a_filter_function_s_no_is_left_out_of_a_batch(fake: FakeWorld) -> None:
 def test_a_head_that_was_skipped_is_not_in_the_next_batch(fake: FakeWorld) -> None:
     batched(fake)
     fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
-    ids = fake.publish("0", "1", "2")
-    fake.deliver()
+    ids = fake.first_round("0", "1", "2")
     lanes.skip_head(fake.world, "test1", "A", "poison")
     fake.pusher.batch_behaviours["A"] = lambda batch: OK
     fake.pusher.batches.clear()
-    fake.run_workflows(until=fake.clock.instant + 60_000)
+    fake.run_for(60)
 
     assert requests(fake) == [["1"], ["2"]]
     assert entry(fake, ids[0]).state is EntryState.CANCELLED
@@ -233,8 +223,7 @@ def test_a_head_that_was_skipped_is_not_in_the_next_batch(fake: FakeWorld) -> No
 def test_a_410_to_a_batch_suspends_and_leaves_all_of_it_owed(fake: FakeWorld) -> None:
     batched(fake)
     fake.pusher.batch_behaviours["A"] = lambda batch: Outcome(False, "http 410", gone=True)
-    ids = fake.publish("0", "1")
-    fake.deliver()
+    ids = fake.first_round("0", "1")
 
     assert lanes.lane_view(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).state == "suspended"
     assert {entry(fake, each).state for each in ids} == {EntryState.BLOCKED}
@@ -267,11 +256,10 @@ def drained(store: WatchedStore, *written: str) -> tuple[FakeWorld, list[Any]]:
     fake.topic()
     batched(fake, bytes_max=1024 * 1024)
     fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
-    ids = fake.publish(*written)
-    fake.deliver()
+    ids = fake.first_round(*written)
     fake.pusher.batch_behaviours["A"] = lambda batch: OK
     store.ended.clear()
-    fake.run_workflows(until=fake.clock.instant + 60_000)
+    fake.run_for(60)
     return fake, [entry(fake, each) for each in ids]
 
 

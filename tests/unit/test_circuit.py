@@ -69,9 +69,7 @@ def fail_lanes(fake: FakeWorld, count: int = LANES_MIN, outcome: Outcome = UNREA
     """Let so many lanes fail at the dead host, and return their pending deliveries."""
     for place in range(count):
         lane_at(fake, f"D{place}", outcome)
-    ids = fake.publish("1")
-    fake.deliver()
-    return ids
+    return fake.first_round("1")
 
 
 def host_of(fake: FakeWorld) -> Host | None:
@@ -132,15 +130,13 @@ def test_an_active_lane_asks_no_circuit_whoever_keeps_it_open(
     if topic != "test1":
         fake.topic(topic)
     lane_at(fake, "healthy", OK, "theirs", topic=topic)
-    fake.publish("before", tags=("theirs",), topic=topic)
-    fake.deliver()
+    fake.first_round("before", tags=("theirs",), topic=topic)
     fake.clock.sleep(2 * WINDOW_S)
     fail_lanes(fake)
     assert is_open(fake), "what follows would prove nothing"
     if is_the_process_another:
         forget(fake)
-    fake.publish("after", tags=("theirs",), topic=topic)
-    fake.deliver()
+    fake.first_round("after", tags=("theirs",), topic=topic)
 
     assert fake.pusher.received["healthy"][-1] == "after"
 
@@ -150,8 +146,7 @@ def test_any_answer_in_a_process_that_had_none_closes_the_circuit(fake: FakeWorl
     lane_at(fake, "healthy", OK, topic="another")
     fail_lanes(fake)
     assert is_open(fake)
-    fake.publish("1", topic="another")
-    fake.deliver()
+    fake.first_round("1", topic="another")
 
     assert not is_open(fake)
     assert fake.telemetry.counts["CircuitsClosed"] == 1
@@ -161,8 +156,7 @@ def test_a_push_that_is_refused_here_is_no_answer_of_its_host(fake: FakeWorld) -
     fake.topic("another")
     lane_at(fake, "expired", Outcome(False, "client certificate expired", unsent=True), topic="another")
     fail_lanes(fake)
-    fake.publish("1", topic="another")
-    fake.deliver()
+    fake.first_round("1", topic="another")
 
     assert is_open(fake)
     assert passage(fake, "D0").is_doubtful
@@ -172,8 +166,7 @@ def test_a_lane_without_a_failed_attempt_asks_no_circuit_in_redelivery_either(fa
     fake.topic("another")
     lane_at(fake, "paused", OK, topic="another")
     lanes.pause(fake.world, "another", "paused")
-    fake.publish("1", topic="another")
-    fake.deliver()
+    fake.first_round("1", topic="another")
     fail_lanes(fake)
     fake.workflow.tasks = []
     lanes.resume(fake.world, "another", "paused")
@@ -187,8 +180,7 @@ def test_five_lanes_that_fail_in_more_than_a_minute_open_none(fake: FakeWorld) -
     fail_lanes(fake, LANES_MIN - 1)
     fake.clock.sleep(WINDOW_S)
     lane_at(fake, "late")
-    fake.publish("2")
-    fake.deliver()
+    fake.first_round("2")
 
     assert not is_open(fake)
 
@@ -213,8 +205,7 @@ def test_lanes_that_a_host_answers_are_not_touched_by_those_that_it_does_not(fak
     lane_at(fake, "healthy", OK)
     fail_lanes(fake, 20)
     for body in ("2", "3"):
-        fake.publish(body)
-        fake.deliver()
+        fake.first_round(body)
         fake.clock.sleep(1)
 
     assert fake.pusher.received["healthy"] == ["1", "2", "3"]
@@ -224,14 +215,13 @@ def test_a_lane_without_contact_that_the_host_answered_is_not_held_by_others(fak
     fake.topic("another")
     busy = Outcome(False, "http 503", status=503, retry_after_s=65)
     lane_at(fake, "busy", busy, topic="another", strategy=Strategy.INDEPENDENT_RETRY)
-    [waiting] = fake.publish("1", topic="another")
-    fake.deliver()
+    [waiting] = fake.first_round("1", topic="another")
     forget(fake)
     fail_lanes(fake)
     fake.pusher.behaviours["busy"] = lambda push: OK
     assert is_open(fake), "what follows would prove nothing"
     forget(fake)
-    fake.run_workflows(fake.clock.instant + 66_000)
+    fake.run_for(66)
 
     assert messages.message_view(fake.world, "another", waiting).subscribers["busy"].state is EntryState.DELIVERED
 
@@ -242,21 +232,19 @@ def test_after_an_error_of_its_filter_function_a_lane_is_not_held_by_others(fake
     function = {"kind": "function", "function": "decide", "on_error": "block", "timeout_seconds": 3}
     subscriptions.put_subscription(fake.world, "another", "judged", replace(known.settings, filter=function))
     fake.filter_functions.behaviours["judged"] = lambda asked: None
-    [waiting] = fake.publish("1", topic="another")
-    fake.deliver()
+    [waiting] = fake.first_round("1", topic="another")
     fail_lanes(fake)
     assert is_open(fake), "what follows would prove nothing"
     forget(fake)
     del fake.filter_functions.behaviours["judged"]
-    fake.run_workflows(fake.clock.instant + 2_000)
+    fake.run_for(2)
 
     assert messages.message_view(fake.world, "another", waiting).subscribers["judged"].state is EntryState.DELIVERED
 
 
 def test_what_waits_counts_no_attempt_and_says_why_wherever_it_is_shown(fake: FakeWorld) -> None:
     [first] = fail_lanes(fake)
-    [second] = fake.publish("2")
-    fake.deliver()
+    [second] = fake.first_round("2")
 
     assert wake(fake, "D0") == 0
     assert (entry(fake, first, "D0").attempts, entry(fake, first, "D0").last_outcome) == (1, CIRCUIT)
@@ -354,7 +342,7 @@ def test_a_probe_that_makes_no_attempt_leaves_it_to_the_next(fake: FakeWorld) ->
 def test_life_runs_on_while_a_circuit_is_open(fake: FakeWorld) -> None:
     topics.put_topic(fake.world, "test1", TopicSettings(600))
     [message_id] = fail_lanes(fake)
-    fake.run_workflows(until=fake.clock.instant + 1_200_000)
+    fake.run_for(1_200)
 
     ended = entry(fake, message_id, "D0")
     assert ended.state is EntryState.EXPIRED
@@ -370,15 +358,13 @@ def test_a_message_behind_one_that_expired_is_not_attempted_for_that(fake: FakeW
     subscriptions.put_subscription(fake.world, "brief", "B", settings)
     fake.pusher.behaviours["B"] = lambda push: UNREACHED
     forget(fake)
-    fake.publish("1", topic="brief")
-    fake.deliver()
+    fake.first_round("1", topic="brief")
     fake.clock.sleep(30)
-    fake.publish("2", topic="brief")
-    fake.deliver()
+    fake.first_round("2", topic="brief")
     claims = asked(fake, "D0")
     fake.workflow.tasks = [task for task in fake.workflow.tasks if task.topic == "brief"]
     before = len(fake.pusher.pushes)
-    fake.run_workflows(until=fake.clock.instant + 44_000)
+    fake.run_for(44)
 
     assert claims.probe is not None
     assert len(fake.pusher.pushes) == before
@@ -421,8 +407,7 @@ def test_a_circuit_that_closed_opens_again_with_the_fifth_lane_and_not_with_the_
         probe.hear(OK)
         asyncio.run(probe.tell())
     else:
-        fake.publish("1", topic="another")
-        fake.deliver()
+        fake.first_round("1", topic="another")
     assert not is_open(fake)
 
     told = []
@@ -462,8 +447,7 @@ def test_after_an_hour_without_an_attempt_the_first_failure_opens_no_circuit(fak
 def test_a_process_that_had_an_answer_records_nothing_against_the_host(fake: FakeWorld) -> None:
     """Five tenants of a host that serves a thousand may hang without being everybody's trouble."""
     lane_at(fake, "healthy", OK)
-    fake.publish("0")
-    fake.deliver()
+    fake.first_round("0")
     fail_lanes(fake, 20)
 
     assert len([push for push in fake.pusher.pushes if push.subscription.name != "healthy"]) == 20
@@ -515,8 +499,7 @@ def test_hosts_are_listed_with_the_state_of_their_circuits(fake: FakeWorld) -> N
     fail_lanes(fake, LANES_MIN - 1)
     [failing] = json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"]
     lane_at(fake, "fifth")
-    fake.publish("2")
-    fake.deliver()
+    fake.first_round("2")
     [dead] = json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"]
 
     assert (failing["host"], failing["circuit"], failing["opened_at"]) == (DEAD, "closed", None)
@@ -527,10 +510,8 @@ def test_hosts_are_listed_with_the_state_of_their_circuits(fake: FakeWorld) -> N
 
 def test_a_page_of_hosts_leads_to_the_next(fake: FakeWorld) -> None:
     for name in ("A", "B", "C"):
-        fake.subscribe(name)
-        fake.pusher.behaviours[name] = lambda push: UNREACHED
-    fake.publish("1")
-    fake.deliver()
+        fake.subscribe(name, answers=UNREACHED)
+    fake.first_round("1")
 
     seen: list[str] = []
     cursor = ""

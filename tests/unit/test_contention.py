@@ -77,8 +77,7 @@ def fake(store: CrowdedStore) -> FakeWorld:
 def owing(fake: FakeWorld) -> None:
     """Let A fail, so that its lane is blocked with one delivery."""
     fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
 
 
 def joined_behind_each_read(fake: FakeWorld, store: CrowdedStore) -> None:

@@ -76,8 +76,7 @@ def store() -> CopyStore:
 def fake(store: CopyStore) -> FakeWorld:
     fake = FakeWorld(store=store)
     fake.topic(retention_s=60, ordering=Ordering.NONE)
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.subscribe("A", answers=FAIL)
     return fake
 
 
@@ -108,7 +107,7 @@ def wake(fake: FakeWorld) -> None:
     """Let whoever owns the lane bring it to its end."""
     fake.workflow.tasks = [Task("test1", lane(fake).subscription_id, lane(fake).generation)]
     fake.clock.sleep(60)
-    fake.run_workflows(until=fake.clock.instant + 600_000)
+    fake.run_for(600)
 
 
 def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_dropped(
@@ -140,8 +139,7 @@ def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_
 def test_a_lane_s_row_names_the_last_that_joined_and_stays_small(fake: FakeWorld) -> None:
     fake.topic(retention_s=86_400)
     for start in range(0, 100, 10):
-        fake.publish(*map(str, range(start, start + 10)))
-        fake.deliver()
+        fake.first_round(*map(str, range(start, start + 10)))
 
     ids = [due.message_id for due in dues(fake)]
     held = [each for each in ids if lane(fake).holds(each)]
@@ -163,13 +161,12 @@ def test_large_messages_with_an_open_first_round_are_cancelled_in_transactions_t
     store = BoundedStore()
     fake = FakeWorld(store=store)
     topics.put_topic(fake.world, "test1", TopicSettings(3_600, body_bytes_max=BODY_BYTES_MAX))
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.subscribe("A", answers=FAIL)
     bodies = [Random(each).randbytes(BODY_BYTES_MAX // 2) for each in range(40)]
     ids = [fake.publish(body.hex())[0] for body in bodies]
     crash_before_the_end(fake, store, ids)
 
     subscriptions.delete_subscription(fake.world, "test1", "A")
-    fake.run_workflows(until=fake.clock.instant + 60_000)
+    fake.run_for(60)
 
     assert {entry(fake, each).state for each in ids} == {EntryState.CANCELLED}

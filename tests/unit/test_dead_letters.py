@@ -59,17 +59,12 @@ def letters(world: FakeWorld) -> list[dict[str, str]]:
     return [{name.removeprefix("dead_letter_"): value for name, value in each.items()} for each in found]
 
 
-def later(world: FakeWorld, seconds: float = 3_600) -> None:
-    world.run_workflows(world.clock.instant + round(seconds * 1000))
-
-
 def test_a_push_that_is_discarded_is_published_with_its_end_attempts_and_last_outcome(world: FakeWorld) -> None:
     subscribed(world, max_retries=2)
-    [message_id] = world.publish("hello")
-    world.deliver()
+    [message_id] = world.first_round("hello")
     assert letters(world) == []
 
-    later(world)
+    world.run_for(3_600)
 
     assert state(world, message_id) is EntryState.DISCARDED
     expected = {"of": message_id, "from": "test1/a", "state": "discarded", "attempts": "3", "outcome": "http 500"}
@@ -85,7 +80,7 @@ def test_no_key_of_a_producer_is_that_of_a_letter(world: FakeWorld) -> None:
     taken = answered(world.world, "POST", "/topics/dead/messages", '{"body": "x"}', {"Idempotency-Key": key})
     assert taken["statusCode"] == 201
     world.deliver()
-    later(world)
+    world.run_for(3_600)
 
     assert state(world, message_id) is EntryState.DISCARDED
     assert [each.get("of") for each in letters(world)] == [None, message_id]
@@ -95,17 +90,15 @@ def test_a_letter_says_what_the_receiver_said_last(world: FakeWorld) -> None:
     subscribed(world)
     refused = Outcome(False, "http 422", status=422, answer=b"no such customer")
     world.pusher.behaviours["a"] = lambda push: refused
-    world.publish("hello")
-    world.deliver()
-    later(world)
+    world.first_round("hello")
+    world.run_for(3_600)
 
     assert [each["response"] for each in letters(world)] == ["no such customer"]
 
 
 def test_without_retries_the_first_round_publishes_the_letter(world: FakeWorld) -> None:
     subscribed(world, max_retries=0)
-    ids = world.publish("one", "two", "three")
-    world.deliver()
+    ids = world.first_round("one", "two", "three")
 
     assert [each["of"] for each in letters(world)] == ids
     assert {state(world, each) for each in ids} == {EntryState.DISCARDED}
@@ -115,9 +108,8 @@ def test_without_retries_the_first_round_publishes_the_letter(world: FakeWorld) 
 def test_what_expires_makes_a_letter_only_where_that_is_chosen(world: FakeWorld, expired: bool) -> None:
     world.topic(retention_s=3_600)
     subscribed(world, max_retries=176, strategy=Strategy.EXPONENTIAL_DECAY_RETRY, expired=expired)
-    [message_id] = world.publish("hello")
-    world.deliver()
-    later(world, 7_200)
+    [message_id] = world.first_round("hello")
+    world.run_for(7_200)
 
     assert state(world, message_id) is EntryState.EXPIRED
     assert [each["state"] for each in letters(world)] == (["expired"] if expired else [])
@@ -136,8 +128,7 @@ def test_what_expires_in_the_queue_makes_a_letter(world: FakeWorld) -> None:
 def test_what_expires_behind_a_paused_lane_makes_a_letter(world: FakeWorld) -> None:
     subscribed(world, expired=True)
     pause(world.world, "test1", "a")
-    ids = world.publish("one", "two")
-    world.deliver()
+    ids = world.first_round("one", "two")
     world.clock.sleep(DAY_S)
 
     world.sweep()
@@ -159,8 +150,7 @@ def test_what_the_search_finds_expired_makes_a_letter(world: FakeWorld) -> None:
 
 def test_what_a_person_skips_makes_no_letter(world: FakeWorld) -> None:
     subscribed(world, expired=True)
-    [message_id] = world.publish("hello")
-    world.deliver()
+    [message_id] = world.first_round("hello")
     skip_head(world.world, "test1", "a", "a test")
 
     assert state(world, message_id) is EntryState.CANCELLED
@@ -170,8 +160,7 @@ def test_what_a_person_skips_makes_no_letter(world: FakeWorld) -> None:
 def test_each_of_two_subscriptions_that_give_a_message_up_makes_a_letter(world: FakeWorld) -> None:
     for name in "ab":
         subscribed(world, name, max_retries=0)
-    [message_id] = world.publish("hello")
-    world.deliver()
+    [message_id] = world.first_round("hello")
 
     assert sorted(each["from"] for each in letters(world)) == ["test1/a", "test1/b"]
     assert {each["of"] for each in letters(world)} == {message_id}
@@ -180,8 +169,7 @@ def test_each_of_two_subscriptions_that_give_a_message_up_makes_a_letter(world: 
 def test_a_letter_that_is_given_up_makes_no_second_one(world: FakeWorld) -> None:
     subscribed(world, max_retries=0)
     subscribed(world, "back", max_retries=0, topic="dead", letters="test1")
-    world.publish("hello")
-    world.deliver()
+    world.first_round("hello")
     world.deliver()
 
     assert [push.message.topic for push in world.pusher.pushes].count("test1") == 1
@@ -191,8 +179,7 @@ def test_a_letter_that_is_given_up_makes_no_second_one(world: FakeWorld) -> None
 def test_a_shadow_of_the_dead_letter_topic_counts_the_letter(world: FakeWorld) -> None:
     shadows.put_shadow(world.world, "dead", "watch", {"kind": "tags", "tags": ["x"]})
     subscribed(world, max_retries=0)
-    world.publish("hello")
-    world.deliver()
+    world.first_round("hello")
 
     counts = shadows.get_shadow(world.world, "dead", "watch").counts
     assert {verdict.value: count for verdict, count in counts.items() if count} == {"only_active": 1}

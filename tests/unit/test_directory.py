@@ -66,8 +66,7 @@ def test_a_change_of_subscriptions_never_meets_an_older_index(large: FakeWorld) 
     matched(large)
     large.subscribe("new", "tag7")
 
-    large.publish("2", tags=["tag7"])
-    large.deliver()
+    large.first_round("2", tags=["tag7"])
 
     assert large.pusher.received["new"] == ["2"]
 

@@ -23,7 +23,6 @@ from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import blocked
 
 GONE = Outcome(False, "http 410", gone=True)
-MINUTE_MS = 60_000
 
 
 class ReadingStore(MemoryStore):
@@ -114,14 +113,12 @@ def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expir
     fake: FakeWorld, asleep_first: bool
 ) -> None:
     topics.put_topic(fake.world, "test1", TopicSettings(3_600))
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: GONE
+    fake.subscribe("A", answers=GONE)
     [long] = fake.publish("long")
     if asleep_first:
         fake.deliver()
     topics.put_topic(fake.world, "test1", TopicSettings(60))
-    [short] = fake.publish("short")
-    fake.deliver()
+    [short] = fake.first_round("short")
     fake.sweep()
     assert pending(fake) == [long, short]
 
@@ -134,15 +131,12 @@ def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expir
 
 def test_a_backlog_suspended_by_a_retry_is_looked_at_when_the_first_of_its_deliveries_expires(fake: FakeWorld) -> None:
     topics.put_topic(fake.world, "test1", TopicSettings(3_600))
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [long] = fake.publish("long")
-    fake.deliver()
+    fake.subscribe("A", answers=FAIL)
+    [long] = fake.first_round("long")
     topics.put_topic(fake.world, "test1", TopicSettings(60))
-    [short] = fake.publish("short")
-    fake.deliver()
+    [short] = fake.first_round("short")
     fake.pusher.behaviours["A"] = lambda push: GONE
-    fake.run_workflows(until=fake.clock.instant + 30_000)
+    fake.run_for(30)
     fake.sweep()
     assert pending(fake) == [long, short]
 
@@ -154,15 +148,14 @@ def test_a_backlog_suspended_by_a_retry_is_looked_at_when_the_first_of_its_deliv
 
 
 def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.subscribe("A", answers=FAIL)
     [message_id] = fake.publish("1")
     entries = list(fake.queue.entries)
     fake.deliver()
     fake.pusher.behaviours["A"] = lambda push: OK
     store = fake.store
     assert isinstance(store, ReadingStore)
-    store.before_lanes = elsewhere(lambda: fake.run_workflows(until=fake.clock.instant + MINUTE_MS // 2))
+    store.before_lanes = elsewhere(lambda: fake.run_for(30))
 
     fake.fan_out("test1", [each.message_id for each in entries])
 
@@ -202,8 +195,7 @@ def test_an_execution_whose_lane_is_gone_or_another_s_hands_over_to_nobody(fake:
     continue_as_new(fake.world, Task("test1", made.subscription_id, "0", 1_500))
     assert fake.workflow.tasks == []
     fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     tasks = list(fake.workflow.tasks)
 
     continue_as_new(fake.world, Task("test1", made.subscription_id, "0", 1_500))

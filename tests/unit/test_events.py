@@ -57,13 +57,11 @@ def types(found: list[Any]) -> list[str]:
 
 
 def test_a_blocked_lane_a_discarded_delivery_and_the_recovery_are_told(world: FakeWorld, stream: FakeStream) -> None:
-    world.pusher.behaviours["a"] = lambda push: FAIL
-    world.subscribe("a", max_retries=1)
-    [message_id] = world.publish("hello")
-    world.deliver()
+    world.subscribe("a", max_retries=1, answers=FAIL)
+    [message_id] = world.first_round("hello")
 
     [blocked] = told(world, stream)
-    world.run_workflows(world.clock.instant + 3_600_000)
+    world.run_for(3_600)
     ended = told(world, stream)
 
     assert blocked["type"] == "tagcast.lane.blocked"
@@ -78,12 +76,10 @@ def test_a_blocked_lane_a_discarded_delivery_and_the_recovery_are_told(world: Fa
 
 
 def test_an_event_is_a_message_with_its_type_as_tag(world: FakeWorld, stream: FakeStream) -> None:
-    world.pusher.behaviours["a"] = lambda push: FAIL
-    world.subscribe("a")
+    world.subscribe("a", answers=FAIL)
     world.subscribe("of-blocked", "lane.blocked", topic="events")
     world.subscribe("of-others", "lane.suspended", topic="events")
-    world.publish("hello")
-    world.deliver()
+    world.first_round("hello")
 
     told(world, stream)
 
@@ -99,10 +95,8 @@ def test_an_event_is_a_message_with_its_type_as_tag(world: FakeWorld, stream: Fa
 def test_what_stops_a_lane_under_the_default_is_told(
     world: FakeWorld, stream: FakeStream, outcome: Outcome, told_of: list[str]
 ) -> None:
-    world.pusher.behaviours["a"] = lambda push: outcome
-    world.subscribe("a", retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, 176))
-    world.publish("hello")
-    world.deliver()
+    world.subscribe("a", retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, 176), answers=outcome)
+    world.first_round("hello")
 
     assert types(told(world, stream)) == told_of
 
@@ -112,11 +106,10 @@ def test_single_failures_beside_others_that_get_through_are_no_trouble_of_the_la
 ) -> None:
     world.pusher.behaviours["a"] = lambda push: REFUSED if push.message.draft.body == b"bad" else OK
     world.subscribe("a", retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, 1))
-    world.publish("good", "bad", "good")
-    world.deliver()
+    world.first_round("good", "bad", "good")
     assert told(world, stream) == []
 
-    world.run_workflows(world.clock.instant + 3_600_000)
+    world.run_for(3_600)
     assert types(told(world, stream)) == ["tagcast.delivery.discarded"]
 
 
@@ -124,9 +117,8 @@ def test_an_expired_delivery_is_told(world: FakeWorld, stream: FakeStream) -> No
     world.pusher.behaviours["a"] = lambda push: FAIL
     world.topic(events_topic="events", ordering=Ordering.NONE, retention_s=600)
     world.subscribe("a", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    world.publish("hello")
-    world.deliver()
-    world.run_workflows(world.clock.instant + 3_600_000)
+    world.first_round("hello")
+    world.run_for(3_600)
 
     assert "tagcast.delivery.expired" in types(told(world, stream))
 
@@ -161,10 +153,8 @@ def test_a_person_who_pauses_and_resumes_is_not_trouble(world: FakeWorld, stream
 def test_trouble_that_a_person_ends_is_told_to_be_over(
     world: FakeWorld, stream: FakeStream, end: Callable[[World], object], state: str
 ) -> None:
-    world.pusher.behaviours["a"] = lambda push: FAIL
-    world.subscribe("a")
-    world.publish("hello")
-    world.deliver()
+    world.subscribe("a", answers=FAIL)
+    world.first_round("hello")
     assert types(told(world, stream)) == ["tagcast.lane.blocked"]
 
     end(world.world)
@@ -175,10 +165,8 @@ def test_trouble_that_a_person_ends_is_told_to_be_over(
 
 
 def test_changes_that_come_again_are_told_once(world: FakeWorld, stream: FakeStream) -> None:
-    world.pusher.behaviours["a"] = lambda push: FAIL
-    world.subscribe("a")
-    world.publish("hello")
-    world.deliver()
+    world.subscribe("a", answers=FAIL)
+    world.first_round("hello")
     records = stream.records()
     for _ in range(3):
         for record in records:
@@ -194,10 +182,8 @@ def away(*_: object) -> None:
 def test_a_table_that_cannot_take_an_event_lets_the_change_come_again(
     world: FakeWorld, stream: FakeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.pusher.behaviours["a"] = lambda push: FAIL
-    world.subscribe("a")
-    world.publish("hello")
-    world.deliver()
+    world.subscribe("a", answers=FAIL)
+    world.first_round("hello")
     [record] = [each for each in stream.records() if each.kind is RecordKind.LANES]
     events = EventPublisher(world.store, world.clock, lambda: world.world)
     with monkeypatch.context() as patch:
@@ -280,7 +266,7 @@ def test_trouble_with_events_is_told_nowhere_unless_their_topic_asks_for_it(
     world.publish("hello")
     for _ in range(5):
         world.deliver()
-        world.run_workflows(world.clock.instant + 3_600_000)
+        world.run_for(3_600)
         told(world, stream)
 
     events = [each for each in world.pusher.pushes if each.message.topic == "events"]

@@ -21,8 +21,7 @@ def told(fake: FakeWorld, message_id: str) -> tuple[object, object]:
 
 def test_a_subscription_that_was_removed_before_says_when(fake: FakeWorld) -> None:
     fake.subscribe("A")
-    [seen] = fake.publish("first")
-    fake.deliver()
+    [seen] = fake.first_round("first")
     subscriptions.delete_subscription(fake.world, "test1", "A")
     [missed] = fake.publish("second")
     assert told(fake, missed) == (False, REMOVED)
@@ -59,8 +58,7 @@ def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no
 def test_a_filter_is_known_as_long_as_the_receipt_is_however_often_it_changed(fake: FakeWorld) -> None:
     fake.subscribe("A", "apple")
     [matched] = fake.publish("apple", tags=["apple"])
-    [other] = fake.publish("pear", tags=["pear"])
-    fake.deliver()
+    [other] = fake.first_round("pear", tags=["pear"])
     for number in range(2 * VERSIONS_KEPT):
         fake.subscribe("A", f"fig{number}")
     fake.clock.sleep(86_400 + GARBAGE_S - 1)
@@ -74,8 +72,7 @@ def test_of_many_failed_filters_the_unnamed_ones_are_not_said_to_match_nothing(f
     fake.subscribe("matches")
     for number in range(FILTER_ERROR_NAMES_MAX + 1):
         fake.subscribe(f"S{number}", filter={"kind": "event_pattern", "pattern": {"a": [{"cidr": "10.0.0.0/8"}]}})
-    [message_id] = fake.publish(json.dumps({"a": ["11.0.0.1"] * 2_174}))
-    fake.deliver()
+    [message_id] = fake.first_round(json.dumps({"a": ["11.0.0.1"] * 2_174}))
 
     assert fake.telemetry.counts["filter_failed"] == FILTER_ERROR_NAMES_MAX + 1
 
@@ -93,8 +90,7 @@ def test_of_many_failed_filters_the_unnamed_ones_are_not_said_to_match_nothing(f
 def test_the_lane_of_a_deleted_subscription_is_not_that_of_a_later_one_of_its_name(fake: FakeWorld) -> None:
     fake.subscribe("A")
     lanes.pause(fake.world, "test1", "A")
-    [message_id] = fake.publish("x")
-    fake.deliver()
+    [message_id] = fake.first_round("x")
     subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.subscribe("A")
 

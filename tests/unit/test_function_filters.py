@@ -27,7 +27,6 @@ from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld, Judgement
 from tests.unit.worlds import entry, lane, lane_if_any
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
-MINUTE_MS = 60_000
 
 
 def by_function(on_error: str = "drop", function: str = "decide") -> dict[str, object]:
@@ -44,10 +43,6 @@ def yes_unless(*refused: str) -> Judgement:
 
 def error(asked: object) -> None:
     return None
-
-
-def wait(fake: FakeWorld, ms: int = MINUTE_MS) -> None:
-    fake.run_workflows(until=fake.clock.instant + ms)
 
 
 def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
@@ -92,11 +87,9 @@ def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake: FakeWor
 
 
 def test_a_yes_to_what_was_not_started_any_more_is_kept(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function(), strategy=DECAY)
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.subscribe("A", filter=by_function(), strategy=DECAY, answers=FAIL)
     bodies = [str(number) for number in range(40)]
-    fake.publish(*bodies)
-    fake.deliver()
+    fake.first_round(*bodies)
     [task] = fake.workflow.tasks
     fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"0" else FAIL
     fake.clock.sleep(1)
@@ -131,16 +124,14 @@ def test_each_error_under_block_is_an_attempt_of_its_own(fake: FakeWorld) -> Non
 
 
 def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1", "2")
-    fake.deliver()
+    fake.subscribe("A", filter=by_function(), answers=FAIL)
+    fake.first_round("1", "2")
     assert lane(fake).state is LaneState.BLOCKED
     assert [row.get("unjudged") for row in due_rows(fake)] == [None, None]
 
     fake.filter_functions.behaviours["A"] = error
     fake.pusher.behaviours["A"] = lambda push: OK
-    wait(fake)
+    fake.run_for(60)
 
     assert fake.filter_functions.asked == [("A", ["1", "2"])]
     assert fake.pusher.received["A"] == ["1", "2"]
@@ -174,12 +165,11 @@ def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake: FakeWorld
     fake.subscribe("A", strategy=DECAY, filter=by_function())
     lanes.pause(fake.world, "test1", "A")
     bodies = [str(number) for number in range(12)]
-    fake.publish(*bodies)
-    fake.deliver()
+    fake.first_round(*bodies)
     fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" and push.attempt == 1 else OK
 
     lanes.resume(fake.world, "test1", "A")
-    wait(fake)
+    fake.run_for(60)
 
     assert sorted(body for _, asked in fake.filter_functions.asked for body in asked) == sorted(bodies)
     assert sorted(fake.pusher.received["A"]) == sorted(bodies)
@@ -189,12 +179,11 @@ def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake: FakeWorld
 def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY, filter=by_function())
     lanes.pause(fake.world, "test1", "A")
-    fake.publish("0", "1", "2", "3")
-    fake.deliver()
+    fake.first_round("0", "1", "2", "3")
     fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"0" else FAIL
 
     lanes.resume(fake.world, "test1", "A")
-    wait(fake, 500)
+    fake.run_for(0.5)
 
     assert lane(fake).state is LaneState.LOST_CONTACT
     assert [row.get("unjudged") for row in due_rows(fake)] == [None] * 3
@@ -207,12 +196,11 @@ def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone
     fake.filter_functions.behaviours["A"] = lambda asked: (
         None if len(asked) > 1 and asked[0].draft.body == b"1" else (True,) * len(asked)
     )
-    fake.publish("1", "2", "3")
-    fake.deliver()
+    fake.first_round("1", "2", "3")
     assert lane(fake).state is LaneState.LOST_CONTACT
     assert [row["attempts"] for row in due_rows(fake)] == [1, 0, 0]
 
-    wait(fake)
+    fake.run_for(60)
 
     assert fake.filter_functions.asked[1:] == [("A", ["1"]), ("A", ["2", "3"])]
     assert fake.pusher.received["A"] == ["1", "2", "3"]
@@ -221,14 +209,13 @@ def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone
 def test_what_was_judged_before_an_error_is_delivered_first(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY, filter=by_function("block"))
     lanes.pause(fake.world, "test1", "A")
-    fake.publish("1", "2", "3")
-    fake.deliver()
+    fake.first_round("1", "2", "3")
     [judged] = [key for key, row in fake.store.rows.items() if row in due_rows(fake)[:1]]
     fake.store.rows[judged] = {name: value for name, value in fake.store.rows[judged].items() if name != "unjudged"}
     fake.filter_functions.behaviours["A"] = error
 
     lanes.resume(fake.world, "test1", "A")
-    wait(fake, 500)
+    fake.run_for(0.5)
 
     assert fake.filter_functions.asked[:2] == [("A", ["2", "3"]), ("A", ["2"])]
     assert fake.pusher.received["A"] == ["1"]

@@ -102,12 +102,11 @@ def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_goes(
     world: FakeWorld, ordered: bool, is_held: bool
 ) -> None:
     group = world.group("g", ordered=ordered)
-    ids = world.publish(*(f"{number}" for number in range(25)))
-    world.deliver()
+    ids = world.first_round(*(f"{number}" for number in range(25)))
     if is_held:
         answered(world.world, "POST", "/topics/test1/subscriptions/g/pull", '{"visibility_timeout_seconds": 3600}')
     subscriptions.delete_subscription(world.world, "test1", "g")
-    world.run_workflows(world.clock.instant + (4_200_000 if is_held else 60_000))
+    world.run_for(4_200 if is_held else 60)
 
     states = {message_view(world.world, "test1", each).subscribers["g"].state.value for each in ids}
     assert states == {"cancelled"}
@@ -119,13 +118,12 @@ def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_goes(
 
 def test_what_a_removed_group_had_pulled_in_vain_says_how_often_and_when_last(world: FakeWorld) -> None:
     world.group("g")
-    [message_id] = world.publish("pulled once")
-    world.deliver()
+    [message_id] = world.first_round("pulled once")
     pulled_at = world.clock.instant
     answered(world.world, "POST", "/topics/test1/subscriptions/g/pull", '{"visibility_timeout_seconds": 10}')
     world.clock.sleep(11)
     subscriptions.delete_subscription(world.world, "test1", "g")
-    world.run_workflows(world.clock.instant + 60_000)
+    world.run_for(60)
 
     entry = message_view(world.world, "test1", message_id).subscribers["g"]
     assert (entry.state.value, entry.attempts, entry.last_outcome) == ("cancelled", 1, "not acknowledged in time")
@@ -135,13 +133,11 @@ def test_what_a_removed_group_had_pulled_in_vain_says_how_often_and_when_last(wo
 
 def test_what_a_paused_group_was_owed_is_cancelled_wherever_it_lies(world: FakeWorld) -> None:
     world.group("g")
-    world.publish("in the queue")
-    world.deliver()
+    world.first_round("in the queue")
     answered(world.world, "POST", "/topics/test1/subscriptions/g/pause", "{}")
-    world.publish("in the backlog")
-    world.deliver()
+    world.first_round("in the backlog")
     subscriptions.delete_subscription(world.world, "test1", "g")
-    world.run_workflows(world.clock.instant + 60_000)
+    world.run_for(60)
 
     assert not world.group_queues.queues
     world.relay_ends()
@@ -150,8 +146,7 @@ def test_what_a_paused_group_was_owed_is_cancelled_wherever_it_lies(world: FakeW
 
 def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(world: FakeWorld) -> None:
     world.group("g")
-    ids = world.publish("a", "b")
-    world.deliver()
+    ids = world.first_round("a", "b")
     subscriptions.delete_subscription(world.world, "test1", "g")
     tasks = list(world.workflow.tasks)
 
@@ -159,11 +154,11 @@ def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(wo
         return key.sk.startswith("END#")
 
     with pytest.raises(UnavailableError), throttled(world.store, is_end):
-        world.run_workflows(world.clock.instant + 600_000)
+        world.run_for(600)
 
     world.clock.sleep(PAUSE_S)
     world.workflow.tasks += tasks
-    world.run_workflows(world.clock.instant + 600_000)
+    world.run_for(600)
 
     states = {message_view(world.world, "test1", each).subscribers["g"].state.value for each in ids}
     assert states == {"cancelled"}
@@ -172,17 +167,16 @@ def test_what_a_worker_received_but_could_not_cancel_is_cancelled_by_the_next(wo
 
 def test_a_queue_that_cannot_be_emptied_now_is_emptied_later(world: FakeWorld) -> None:
     world.group("g")
-    [message_id] = world.publish("a")
-    world.deliver()
+    [message_id] = world.first_round("a")
     world.group_queues.broken = True
     subscriptions.delete_subscription(world.world, "test1", "g")
     with pytest.raises(UnavailableError):
-        world.run_workflows(world.clock.instant + 60_000)
+        world.run_for(60)
 
     world.group_queues.broken = False
     world.clock.sleep(120)
     world.sweep()
-    world.run_workflows(world.clock.instant + 60_000)
+    world.run_for(60)
 
     assert message_view(world.world, "test1", message_id).subscribers["g"].state.value == "cancelled"
     assert not world.group_queues.queues

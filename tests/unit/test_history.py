@@ -277,7 +277,7 @@ def test_a_late_entry_of_a_group_is_found_by_its_subscription(fakes: FakeWorld) 
     old, other = publish(fakes, "b"), publish(fakes, "c")
     fakes.deliver()
     fakes.group("late", filter={"kind": "tags", "tags": ["b"]}, start_from=0)
-    fakes.run_workflows(fakes.clock.instant + 2 * PUBLISHED_S * 1_000)
+    fakes.run_for(2 * PUBLISHED_S)
     archive(fakes)
     group = sub(fakes, "late")
     assert (
@@ -293,7 +293,7 @@ def test_a_late_entry_is_found_after_a_change_of_the_start_that_only_the_creatio
     old = publish(fakes, "b")
     fakes.deliver()
     fakes.group("late", start_from=0)
-    fakes.run_workflows(fakes.clock.instant + 2 * PUBLISHED_S * 1_000)
+    fakes.run_for(2 * PUBLISHED_S)
     archive(fakes)
 
     fakes.group("late")

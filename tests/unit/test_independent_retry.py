@@ -77,10 +77,8 @@ def later(fake: FakeWorld, seconds: float) -> None:
 
 def test_what_a_receiver_refuses_holds_up_nothing_else(fake: FakeWorld) -> None:
     fake.pusher.behaviours["A"] = poison("bad")
-    fake.publish("1", "bad", "2", "3")
-    fake.deliver()
-    fake.publish("4", "5")
-    fake.deliver()
+    fake.first_round("1", "bad", "2", "3")
+    fake.first_round("4", "5")
 
     assert fake.pusher.received["A"] == ["1", "2", "3", "4", "5"]
     view = lane(fake)
@@ -94,11 +92,9 @@ def test_each_delivery_keeps_to_its_own_schedule(fake: FakeWorld) -> None:
         (push.message.draft.body.decode(), round((fake.clock.instant - began) / 1000))
     )
     fake.pusher.behaviours["A"] = poison("x y")
-    fake.publish("x")
-    fake.deliver()
+    fake.first_round("x")
     later(fake, 5)
-    fake.publish("y")
-    fake.deliver()
+    fake.first_round("y")
     later(fake, 12)
 
     assert [at for body, at in instants if body == "x"] == [0, 1, 3, 7, 15]
@@ -108,16 +104,13 @@ def test_each_delivery_keeps_to_its_own_schedule(fake: FakeWorld) -> None:
 def test_a_healthy_message_beside_a_poisoned_one_costs_what_it_costs_alone(fake: FakeWorld) -> None:
     def cost() -> tuple[int, int, int]:
         written, read, begun = fake.store.writes, fake.store.rows_read, len(fake.workflow.tasks)
-        fake.publish("fine")
-        fake.deliver()
+        fake.first_round("fine")
         return fake.store.writes - written, fake.store.rows_read - read, len(fake.workflow.tasks) - begun
 
-    fake.publish("first")
-    fake.deliver()
+    fake.first_round("first")
     alone = cost()
     fake.pusher.behaviours["A"] = poison("bad")
-    fake.publish("bad")
-    fake.deliver()
+    fake.first_round("bad")
 
     lane_row = 1
     writes, read, begun = cost()
@@ -127,8 +120,7 @@ def test_a_healthy_message_beside_a_poisoned_one_costs_what_it_costs_alone(fake:
 @pytest.mark.parametrize("outcome", [NO_ANSWER, UNAVAILABLE])
 def test_without_an_answer_for_the_message_one_delivery_at_a_time_is_tried(fake: FakeWorld, outcome: Outcome) -> None:
     fake.pusher.behaviours["A"] = lambda push: outcome
-    fake.publish(*(str(number) for number in range(30)))
-    fake.deliver()
+    fake.first_round(*(str(number) for number in range(30)))
     assert len(fake.pusher.pushes) == 1
     assert lane(fake).state is LaneState.LOST_CONTACT
 
@@ -147,12 +139,10 @@ def test_without_an_answer_for_the_message_one_delivery_at_a_time_is_tried(fake:
 
 def test_a_failure_beside_which_others_got_through_loses_no_contact(fake: FakeWorld) -> None:
     fake.pusher.behaviours["A"] = poison("bad", NO_ANSWER)
-    fake.publish("1", "bad")
-    fake.deliver()
+    fake.first_round("1", "bad")
 
     assert lane(fake).state is LaneState.RETRYING
-    fake.publish("2")
-    fake.deliver()
+    fake.first_round("2")
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
@@ -160,8 +150,7 @@ def test_what_joins_behind_a_workers_last_look_is_not_overlooked(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.pusher.behaviours["A"] = poison("old new")
-    fake.publish("old")
-    fake.deliver()
+    fake.first_round("old")
     later(fake, 600)
     transact, joined = fake.store.transact, list[str]()
 
@@ -190,8 +179,7 @@ def _in_a_loop_of_its_own(work: Callable[[], None]) -> None:
 def test_a_retry_now_is_of_everything_that_waits(fake: FakeWorld) -> None:
     bad = " ".join(f"b{number}" for number in range(20))
     fake.pusher.behaviours["A"] = poison(bad)
-    fake.publish(*bad.split())
-    fake.deliver()
+    fake.first_round(*bad.split())
     later(fake, 600)
     fake.pusher.behaviours["A"] = lambda push: OK
 
@@ -209,12 +197,10 @@ def test_a_retry_now_reaches_what_waits_far_behind_and_only_once(fake: FakeWorld
     fake.pusher.behaviours["A"] = lambda push: REFUSED
     fake.pusher.batch_behaviours["A"] = lambda batch: REFUSED
     for body in ("old1", "old2"):
-        fake.publish(body)
-        fake.deliver()
+        fake.first_round(body)
     later(fake, 700)
     for number in range(RETRY_NOW_PAGE + 5):
-        fake.publish(f"new{number}")
-        fake.deliver()
+        fake.first_round(f"new{number}")
     old = [attempts(fake, body) for body in ("old1", "old2")]
 
     lanes.retry_now(fake.world, "test1", "A")
@@ -227,8 +213,7 @@ def test_a_retry_now_reaches_what_waits_far_behind_and_only_once(fake: FakeWorld
 
 def test_any_message_of_the_backlog_is_skipped_by_its_id(fake: FakeWorld) -> None:
     fake.pusher.behaviours["A"] = poison("x y z")
-    _, y, _ = fake.publish("x", "y", "z")
-    fake.deliver()
+    _, y, _ = fake.first_round("x", "y", "z")
 
     with pytest.raises(ConflictError, match="3 deliveries of subscription A wait"):
         lanes.skip_head(fake.world, "test1", "A", "poison")
@@ -241,11 +226,9 @@ def test_any_message_of_the_backlog_is_skipped_by_its_id(fake: FakeWorld) -> Non
 
 def test_people_see_when_each_delivery_is_attempted_next(fake: FakeWorld) -> None:
     fake.pusher.behaviours["A"] = poison("x y")
-    fake.publish("x")
-    fake.deliver()
+    fake.first_round("x")
     later(fake, 3.5)
-    fake.publish("y")
-    fake.deliver()
+    fake.first_round("y")
 
     waits = [((due.next_attempt_at or 0) - fake.clock.instant) / 1000 for due in pending(fake)]
 
@@ -256,8 +239,7 @@ def test_people_see_when_each_delivery_is_attempted_next(fake: FakeWorld) -> Non
 
 def test_the_attempts_of_a_message_far_behind_in_the_backlog_are_shown(fake: FakeWorld) -> None:
     fake.pusher.behaviours["A"] = lambda push: REFUSED
-    fake.publish(*map(str, range(messages.FRONT_ROWS + 1)))
-    fake.deliver()
+    fake.first_round(*map(str, range(messages.FRONT_ROWS + 1)))
     last = stored.dues(fake.store, get_subscription(fake.world, "test1", "A").subscription_id)[-1].message_id
 
     [shown] = messages.message_view(fake.world, "test1", last).subscribers.values()
@@ -270,8 +252,7 @@ def test_the_attempts_of_a_message_far_behind_in_the_backlog_are_shown(fake: Fak
 def test_a_subscription_that_no_longer_keeps_an_order_lets_its_backlog_go(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     fake.pusher.behaviours["A"] = poison("bad")
-    fake.publish("bad", "1", "2")
-    fake.deliver()
+    fake.first_round("bad", "1", "2")
     assert lane(fake).backlog == 3
 
     fake.subscribe("A", strategy=INDEPENDENT)
@@ -282,11 +263,9 @@ def test_a_subscription_that_no_longer_keeps_an_order_lets_its_backlog_go(fake: 
 
 def test_what_waited_alone_comes_first_once_there_is_an_order(fake: FakeWorld) -> None:
     fake.pusher.behaviours["A"] = poison("old older")
-    fake.publish("older", "old")
-    fake.deliver()
+    fake.first_round("older", "old")
     fake.subscribe("A", retry=RetryPolicy(Strategy.BACKOFF_RETRY, 100, 1))
-    fake.publish("1", "2")
-    fake.deliver()
+    fake.first_round("1", "2")
     fake.pusher.behaviours["A"] = lambda push: OK
 
     later(fake, 5)
@@ -306,13 +285,11 @@ def test_of_a_batch_only_what_its_answer_names_is_retried(fake: FakeWorld) -> No
         return Outcome(True, "http 200", failed=dict.fromkeys(ids, "named as failed"))
 
     batched(fake, answer)
-    fake.publish("1", "bad", "2")
-    fake.deliver()
+    fake.first_round("1", "bad", "2")
     assert fake.pusher.received["A"] == ["1", "2"]
     assert lane(fake).state is LaneState.RETRYING
 
-    fake.publish("3")
-    fake.deliver()
+    fake.first_round("3")
     later(fake, 1.1)
 
     assert fake.pusher.received["A"] == ["1", "2", "3"]
@@ -321,8 +298,7 @@ def test_of_a_batch_only_what_its_answer_names_is_retried(fake: FakeWorld) -> No
 
 def test_a_message_that_fails_every_batch_is_found_and_the_others_get_through(fake: FakeWorld) -> None:
     batched(fake, lambda batch: REFUSED if any(push.message.draft.body == b"bad" for push in batch.pushes) else OK)
-    fake.publish("1", "2", "3", "bad", "4", "5", "6", "7")
-    fake.deliver()
+    fake.first_round("1", "2", "3", "bad", "4", "5", "6", "7")
 
     later(fake, 30)
 
@@ -334,8 +310,7 @@ def test_what_is_above_a_rate_waits_for_it_beside_what_failed(fake: FakeWorld) -
     settings = get_subscription(fake.world, "test1", "A").settings
     put_subscription(fake.world, "test1", "A", replace(settings, max_per_second=2.0))
     fake.pusher.behaviours["A"] = poison("bad")
-    fake.publish("bad", *(str(number) for number in range(12)))
-    fake.deliver()
+    fake.first_round("bad", *(str(number) for number in range(12)))
     assert lane(fake).state is LaneState.BLOCKED
 
     later(fake, 20)
@@ -349,13 +324,11 @@ def test_a_delivery_that_waits_longer_after_a_change_of_its_schedule_holds_up_no
     settings = replace(fake.subscribe("A", retry=schedule).settings, max_per_second=10.0)
     put_subscription(fake.world, "test1", "A", settings)
     fake.pusher.behaviours["A"] = poison("old new")
-    fake.publish("old")
-    fake.deliver()
+    fake.first_round("old")
     later(fake, 8)
     assert len(attempts(fake, "old")) >= 8
     put_subscription(fake.world, "test1", "A", replace(settings, retry=replace(schedule, interval_s_max=512)))
-    fake.publish("new")
-    fake.deliver()
+    fake.first_round("new")
     before = len(attempts(fake, "old"))
 
     later(fake, 20)
@@ -374,25 +347,21 @@ def test_only_what_speaks_of_one_message_is_a_refusal() -> None:
 @pytest.mark.parametrize("how", ["paused", "suspended"])
 def test_after_a_resume_no_message_waits_for_a_refused_one(fake: FakeWorld, how: str) -> None:
     fake.pusher.behaviours["A"] = poison("bad")
-    fake.publish("bad")
-    fake.deliver()
+    fake.first_round("bad")
     later(fake, 70)  # The next attempt of the refused one is more than a minute away.
     tried = attempts(fake, "bad")
     if how == "paused":
         lanes.pause(fake.world, "test1", "A")
     else:
         fake.pusher.behaviours["A"] = lambda push: http.outcome(410, None, 0)
-        fake.publish("gone")
-        fake.deliver()
+        fake.first_round("gone")
         later(fake, 1)
         fake.pusher.behaviours["A"] = poison("bad")
     assert lane(fake).state == how
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
 
     resumed = lanes.resume(fake.world, "test1", "A")
-    fake.publish("2")
-    fake.deliver()
+    fake.first_round("2")
     later(fake, 5)
 
     assert resumed.state == "retrying"
@@ -406,18 +375,15 @@ def test_who_keeps_order_again_gets_what_waited_before_later_messages(fake: Fake
     fake.pusher.behaviours["A"] = lambda push: REFUSED
     if began == "ordered":
         fake.subscribe("A", retry=ordered)
-    fake.publish("old")
-    fake.deliver()
+    fake.first_round("old")
     fake.subscribe("A", strategy=INDEPENDENT)
     for _ in range(0 if began == "ordered" else 3):
         later(fake, 80_000)  # The lane stays: a day has 86,400 s.
-        fake.publish("old")
-        fake.deliver()
+        fake.first_round("old")
     later(fake, 60)
 
     fake.subscribe("A", retry=ordered)
-    fake.publish("new")
-    fake.deliver()
+    fake.first_round("new")
 
     *before, last = [due.attempts > 0 for due in pending(fake)]
     assert (all(before), len(before) > 0, last) == (True, True, False)
@@ -427,8 +393,7 @@ def test_who_keeps_order_again_gets_what_waited_before_later_messages(fake: Fake
 def test_under_another_strategy_a_lane_stays_for_a_push_that_is_in_flight(fake: FakeWorld, strategy: Strategy) -> None:
     fake.pusher.behaviours["A"] = poison("1")
     fake.subscribe("A", strategy=strategy)
-    fake.publish("1", "2")
-    fake.deliver()
+    fake.first_round("1", "2")
     *_, behind = stored.dues(fake.store, get_subscription(fake.world, "test1", "A").subscription_id)
     in_flight_until = fake.clock.instant + 60_000
     fake.store.write(due_put(replace(behind, not_before=in_flight_until)))  # As a push left by its batch has it.
@@ -444,8 +409,7 @@ def test_under_another_strategy_a_lane_stays_for_a_push_that_is_in_flight(fake: 
 
 def test_after_a_resume_nobody_repeats_the_attempt_that_was_running_at_the_pause(fake: FakeWorld) -> None:
     fake.pusher.behaviours["A"] = lambda push: REFUSED
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     sid = get_subscription(fake.world, "test1", "A").subscription_id
     known = stored.lane(fake.store, "test1", sid)
     assert known is not None
@@ -454,8 +418,7 @@ def test_after_a_resume_nobody_repeats_the_attempt_that_was_running_at_the_pause
 
     lanes.pause(fake.world, "test1", "A")
     lanes.resume(fake.world, "test1", "A")
-    fake.publish("2")
-    fake.deliver()
+    fake.first_round("2")
 
     resumed = stored.lane(fake.store, "test1", sid)
     assert resumed is not None
