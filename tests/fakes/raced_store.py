@@ -13,6 +13,12 @@ from tagcast.ports import Key, Write
 from tests.fakes.memory_store import MemoryStore
 
 
+def elsewhere(happening: Callable[[], object]) -> None:
+    """Let it happen in another process, as it were: a thread without this one's event loop."""
+    with ThreadPoolExecutor(1) as other:
+        other.submit(happening).result()
+
+
 class RacedStore(MemoryStore):
     """Lets something happen once, in a thread of its own, before a row of a certain kind is written."""
 
@@ -30,8 +36,7 @@ class RacedStore(MemoryStore):
         happening = self._happening
         if happening is not None and any(write.key.pk.startswith(self._kind) for write in writes):
             self._happening = None
-            with ThreadPoolExecutor(1) as other:
-                other.submit(happening).result()
+            elsewhere(happening)
         super().transact(writes)
 
 

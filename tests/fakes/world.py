@@ -429,12 +429,12 @@ class FakeWorld:
         topic: str = "test1",
         filter: Mapping[str, object] | None = None,
         retry: RetryPolicy | None = None,
-        answers: Outcome | None = None,
+        answers: Outcome | Behaviour | None = None,
         **settings: Any,
     ) -> Subscription:
-        """Make a subscription, with more *settings*. Its receiver *answers* each push in the same way."""
+        """Make a subscription, with more *settings*; its receiver *answers* each push in this way."""
         if answers is not None:
-            self.pusher.behaviours[name] = lambda push: answers
+            self.pusher.behaviours[name] = answers if callable(answers) else lambda push: answers
         retries = max_retries if max_retries is not None else (3 if strategy is Strategy.BACKOFF_RETRY else 176)
         wanted = {"kind": "tags", "tags": list(tags)} if tags else filter
         made = settings_for(f"http://{name}.test/", retry or RetryPolicy(strategy, retries), filter=wanted)

@@ -12,20 +12,18 @@ from itertools import pairwise
 from typing import Any, cast
 
 import pytest
+from botocore.exceptions import ConnectTimeoutError
 from tagcast.archive.events import EventPublisher
 from tagcast.archive.record import Record, RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.archive.tail import TailWriter
 from tagcast.model import (
-    ContentFormat,
     Draft,
     Endpoint,
     LaneState,
     Message,
     Outcome,
     Protocol,
-    RetryPolicy,
-    Strategy,
     SubscriptionSettings,
 )
 from tagcast.ports import Key, Row
@@ -65,8 +63,6 @@ class FakeFirehose:
         self.sizes.append(len(records))
         refused = self.refusals.pop(0) if self.refusals else ()
         if refused is None:
-            from botocore.exceptions import ConnectTimeoutError
-
             raise ConnectTimeoutError(endpoint_url="https://firehose.test")
         for place, record in enumerate(records):
             if place not in refused:
@@ -300,19 +296,8 @@ def test_no_secret_of_a_subscription_is_archived() -> None:
     fake = FakeWorld()
     fake.topic("t")
     before = rows_of(fake)
-    subscriptions.put_subscription(
-        fake.world,
-        "t",
-        "a",
-        SubscriptionSettings(
-            endpoint=Endpoint(Protocol.HTTPS, "https://user:word@hooks.test/services/T0/B1/key?token=abc"),
-            filter=None,
-            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-            timeout_s=15,
-            content_format=ContentFormat.JSON,
-            secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
-        ),
-    )
+    endpoint = Endpoint(Protocol.HTTPS, "https://user:word@hooks.test/services/T0/B1/key?token=abc")
+    fake.subscribe("a", topic="t", endpoint=endpoint, secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
     kept = json.dumps(told(before, rows_of(fake)))
 
@@ -325,8 +310,8 @@ def test_no_secret_of_a_subscription_is_archived() -> None:
 def test_what_a_receiver_said_is_never_archived(max_retries: int) -> None:
     fake = FakeWorld()
     fake.topic("t")
-    fake.subscribe("A", topic="t", max_retries=max_retries)
-    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 500", status=500, answer=b"not yours")
+    answer = Outcome(False, "http 500", status=500, answer=b"not yours")
+    fake.subscribe("A", topic="t", max_retries=max_retries, answers=answer)
     states = [rows_of(fake)]
     fake.publish("1", topic="t")
     states.append(rows_of(fake))
@@ -345,10 +330,7 @@ def test_what_a_receiver_said_is_never_archived(max_retries: int) -> None:
 
 
 def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -> None:
-    settings = SubscriptionSettings(
-        Endpoint(Protocol.SQS, "q"), None, RetryPolicy(Strategy.BACKOFF_RETRY, 3), 15, ContentFormat.JSON, "whsec_x"
-    )
-    hidden = {each.name for each in fields(settings) if not each.repr}
+    hidden = {each.name for each in fields(SubscriptionSettings) if not each.repr}
     told = set(STORED_SETTINGS.names)
 
     assert hidden & told == {"secret"}

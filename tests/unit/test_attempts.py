@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import string
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
-from tagcast.model import Outcome, PastAttempt, Push
+from tagcast.model import Outcome, PastAttempt
 from tagcast.pushing.response_text import REDACTED, SHOWN_BYTES_MAX, response_text
-from tagcast.registry import subscriptions
 from tagcast.rows.due import HISTORY_BYTES_MAX, pack_history, unpack_history
 
 from tests.fakes.handlers import answered
@@ -22,13 +20,11 @@ from tests.fakes.world import OK, FakeWorld
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-def refusing(answer: bytes = b"no", took_s: float = 0.0, fake: FakeWorld | None = None) -> Callable[[Push], Outcome]:
-    def refuse(push: Push) -> Outcome:
-        if fake is not None:
-            fake.clock.sleep(took_s)
-        return Outcome(False, "http 503", status=503, answer=answer)
+def refusing(answer: bytes) -> Outcome:
+    return Outcome(False, "http 503", status=503, answer=answer)
 
-    return refuse
+
+REFUSED = refusing(b"no")
 
 
 def asked(fake: FakeWorld, target: str) -> Any:
@@ -57,8 +53,8 @@ def test_a_response_is_shown_soon_whatever_it_repeats(piece: str) -> None:
 
 
 def test_an_owed_delivery_tells_of_its_attempts(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = refusing(b"closed\x00 for lunch", 0.25, fake)
+    fake.subscribe("A", answers=refusing(b"closed\x00 for lunch"))
+    fake.pusher.before_push = lambda push: fake.clock.sleep(0.25)
     [message_id] = fake.first_round("1")
 
     [attempt] = histories(fake, message_id)["A"]
@@ -74,8 +70,7 @@ def test_an_owed_delivery_tells_of_its_attempts(fake: FakeWorld) -> None:
 
 
 def test_of_many_attempts_the_last_ten_are_remembered(fake: FakeWorld) -> None:
-    fake.subscribe("A", max_retries=20)
-    fake.pusher.behaviours["A"] = refusing()
+    fake.subscribe("A", max_retries=20, answers=REFUSED)
     [message_id] = fake.first_round("1")
     fake.run_for(200)
 
@@ -88,10 +83,9 @@ def test_of_many_attempts_the_last_ten_are_remembered(fake: FakeWorld) -> None:
 
 def test_a_receipt_remembers_the_attempts_of_what_failed(fake: FakeWorld) -> None:
     for name in ("A", "B", "C"):
-        fake.subscribe(name, max_retries=2)
-        fake.pusher.behaviours[name] = refusing()
+        fake.subscribe(name, max_retries=2, answers=REFUSED)
     fake.pusher.behaviours["B"] = lambda push: OK
-    fake.pusher.behaviours["C"] = lambda push: OK if push.attempt > 1 else refusing()(push)
+    fake.pusher.behaviours["C"] = lambda push: OK if push.attempt > 1 else REFUSED
     [message_id] = fake.first_round("1")
     fake.run_for(600)
 
@@ -102,8 +96,7 @@ def test_a_receipt_remembers_the_attempts_of_what_failed(fake: FakeWorld) -> Non
 
 
 def test_explain_tells_of_the_attempts(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = refusing()
+    fake.subscribe("A", answers=REFUSED)
     [message_id] = fake.first_round("1")
 
     explained = asked(fake, f"{message_id}/explain?subscription=A")
@@ -166,9 +159,7 @@ def test_what_is_shown_is_short_and_visible(answer: bytes) -> None:
 
 
 def test_the_subscription_s_own_secret_is_redacted_where_attempts_are_told(fake: FakeWorld) -> None:
-    known = fake.subscribe("A")
-    subscriptions.put_subscription(fake.world, "test1", "A", replace(known.settings, secret=SECRET))
-    fake.pusher.behaviours["A"] = refusing(f"bad signature by {SECRET}".encode())
+    fake.subscribe("A", secret=SECRET, answers=refusing(f"bad signature by {SECRET}".encode()))
     [message_id] = fake.first_round("1")
 
     assert histories(fake, message_id)["A"][0]["response"] == f"bad signature by {REDACTED}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tagcast.errors import ConditionLostError
-from tagcast.model import Batching, EntryState, Outcome, PushBatch, Strategy, Subscription
+from tagcast.model import Batching, EntryState, Outcome, PushBatch, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
@@ -38,12 +38,31 @@ class SetForward(FakeClock):
         return self.read
 
 
+def fail(batch: PushBatch) -> Outcome:
+    return FAIL
+
+
+def take(batch: PushBatch) -> Outcome:
+    return OK
+
+
 def batched(
-    fake: FakeWorld, messages_max: int = 100, bytes_max: int = 65_536, strategy: Strategy = Strategy.BACKOFF_RETRY
-) -> Subscription:
-    known = fake.subscribe("A", strategy=strategy)
-    settings = replace(known.settings, batching=Batching(messages_max, bytes_max))
-    return subscriptions.put_subscription(fake.world, "test1", "A", settings)[0]
+    fake: FakeWorld,
+    answer: Callable[[PushBatch], Outcome] = take,
+    messages_max: int = 100,
+    bytes_max: int = 65_536,
+    **settings: Any,
+) -> None:
+    """Subscribe a receiver of batches, which gives this answer."""
+    fake.subscribe("A", batching=Batching(messages_max, bytes_max), **settings)
+    fake.pusher.batch_behaviours["A"] = answer
+
+
+def heal(fake: FakeWorld) -> None:
+    """Let the receiver take everything, for a minute, and forget the requests before."""
+    fake.pusher.batch_behaviours["A"] = take
+    fake.pusher.batches.clear()
+    fake.run_for(60)
 
 
 def bodies(batch: PushBatch) -> list[str]:
@@ -106,8 +125,7 @@ def test_each_request_has_an_id_of_its_own(fake: FakeWorld) -> None:
 
 
 def test_a_batch_that_fails_is_an_attempt_of_its_head_alone(fake: FakeWorld) -> None:
-    batched(fake)
-    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    batched(fake, fail)
     ids = fake.first_round("1", "2", "3")
 
     shown = [entry(fake, message_id) for message_id in ids]
@@ -120,11 +138,7 @@ def test_a_batch_that_fails_is_an_attempt_of_its_head_alone(fake: FakeWorld) -> 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_a_poisonous_message_takes_no_other_with_it(fake: FakeWorld, strategy: Strategy) -> None:
-    batched(fake, strategy=strategy)
-    known = subscriptions.get_subscription(fake.world, "test1", "A").settings
-    retry = replace(known.retry, max_retries=1)
-    subscriptions.put_subscription(fake.world, "test1", "A", replace(known, retry=retry))
-    fake.pusher.batch_behaviours["A"] = failing("7")
+    batched(fake, failing("7"), strategy=strategy, max_retries=1)
     ids = fake.first_round(*map(str, range(10)))
     fake.run_for(3_600)
 
@@ -135,41 +149,32 @@ def test_a_poisonous_message_takes_no_other_with_it(fake: FakeWorld, strategy: S
 
 
 def test_after_a_failure_the_head_is_alone_and_what_follows_doubles(fake: FakeWorld) -> None:
-    batched(fake)
-    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    batched(fake, fail)
     fake.first_round(*map(str, range(10)))
-    fake.pusher.batch_behaviours["A"] = lambda batch: OK
-    fake.pusher.batches.clear()
-    fake.run_for(60)
+    heal(fake)
 
     assert [len(each) for each in requests(fake)] == [1, 2, 4, 3]
     assert fake.pusher.received["A"] == list(map(str, range(10)))
 
 
 def test_in_order_all_behind_the_first_that_failed_comes_again(fake: FakeWorld) -> None:
-    batched(fake)
-    fake.pusher.batch_behaviours["A"] = naming("1", "3")
+    batched(fake, naming("1", "3"))
     ids = fake.first_round("0", "1", "2", "3", "4")
 
     assert [entry(fake, each).state for each in ids] == [EntryState.DELIVERED, *[EntryState.BLOCKED] * 4]
     assert [entry(fake, each).attempts for each in ids] == [1, 1, 0, 0, 0]
-    fake.pusher.batch_behaviours["A"] = lambda batch: OK
-    fake.pusher.batches.clear()
-    fake.run_for(60)
+    heal(fake)
 
     assert requests(fake) == [["1"], ["2", "3"], ["4"]]
 
 
 def test_without_order_only_what_failed_comes_again_and_each_alone(fake: FakeWorld) -> None:
-    batched(fake, strategy=DECAY)
-    fake.pusher.batch_behaviours["A"] = naming("1", "3")
+    batched(fake, naming("1", "3"), strategy=DECAY)
     ids = fake.first_round("0", "1", "2", "3", "4")
 
     assert [entry(fake, each).state is EntryState.DELIVERED for each in ids] == [True, False, True, False, True]
     assert {entry(fake, each).attempts for each in ids} == {1}
-    fake.pusher.batch_behaviours["A"] = lambda batch: OK
-    fake.pusher.batches.clear()
-    fake.run_for(60)
+    heal(fake)
 
     assert requests(fake) == [["1"], ["3"]]
 
@@ -188,8 +193,7 @@ def test_what_is_over_is_left_out_of_a_batch(fake: FakeWorld) -> None:
 
 
 def test_the_rate_counts_requests(fake: FakeWorld) -> None:
-    known = batched(fake, messages_max=4)
-    subscriptions.put_subscription(fake.world, "test1", "A", replace(known.settings, max_per_second=0.5))
+    batched(fake, messages_max=4, max_per_second=0.5)
     ids = fake.first_round(*map(str, range(10)))
 
     assert requests(fake) == [["0", "1", "2", "3"], ["4", "5", "6", "7"]]
@@ -197,9 +201,7 @@ def test_the_rate_counts_requests(fake: FakeWorld) -> None:
 
 
 def test_a_filter_function_s_no_is_left_out_of_a_batch(fake: FakeWorld) -> None:
-    known = batched(fake)
-    judged = replace(known.settings, filter={"kind": "function", "function": "decide"})
-    subscriptions.put_subscription(fake.world, "test1", "A", judged)
+    batched(fake, filter={"kind": "function", "function": "decide"})
     fake.filter_functions.behaviours["A"] = lambda found: tuple(each.draft.body != b"1" for each in found)
     ids = fake.first_round("0", "1", "2")
 
@@ -208,21 +210,17 @@ def test_a_filter_function_s_no_is_left_out_of_a_batch(fake: FakeWorld) -> None:
 
 
 def test_a_head_that_was_skipped_is_not_in_the_next_batch(fake: FakeWorld) -> None:
-    batched(fake)
-    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    batched(fake, fail)
     ids = fake.first_round("0", "1", "2")
     lanes.skip_head(fake.world, "test1", "A", "poison")
-    fake.pusher.batch_behaviours["A"] = lambda batch: OK
-    fake.pusher.batches.clear()
-    fake.run_for(60)
+    heal(fake)
 
     assert requests(fake) == [["1"], ["2"]]
     assert entry(fake, ids[0]).state is EntryState.CANCELLED
 
 
 def test_a_410_to_a_batch_suspends_and_leaves_all_of_it_owed(fake: FakeWorld) -> None:
-    batched(fake)
-    fake.pusher.batch_behaviours["A"] = lambda batch: Outcome(False, "http 410", gone=True)
+    batched(fake, lambda batch: Outcome(False, "http 410", gone=True))
     ids = fake.first_round("0", "1")
 
     assert lanes.lane_view(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).state == "suspended"
@@ -254,12 +252,10 @@ def drained(store: WatchedStore, *written: str) -> tuple[FakeWorld, list[Any]]:
     """Let the receiver be away while these are published, and come back; return the world and the entries."""
     fake = FakeWorld(store=store)
     fake.topic()
-    batched(fake, bytes_max=1024 * 1024)
-    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    batched(fake, fail, bytes_max=1024 * 1024)
     ids = fake.first_round(*written)
-    fake.pusher.batch_behaviours["A"] = lambda batch: OK
     store.ended.clear()
-    fake.run_for(60)
+    heal(fake)
     return fake, [entry(fake, each) for each in ids]
 
 
@@ -328,8 +324,6 @@ def test_batches_that_could_not_be_kept_are_refused(fake: FakeWorld, pointer: st
 
 @pytest.mark.parametrize("readings", range(1, 12))
 def test_no_batch_begins_after_a_look_at_the_clock_that_finds_it_over(fake: FakeWorld, readings: int) -> None:
-    batched(fake)
-    ids = fake.publish("1", "2")
     clock = SetForward(fake.clock.instant)
     begun: list[int] = []
 
@@ -337,7 +331,8 @@ def test_no_batch_begins_after_a_look_at_the_clock_that_finds_it_over(fake: Fake
         begun.append(clock.read - min(push.message.expires_at for push in batch.pushes))
         return OK
 
-    fake.pusher.batch_behaviours["A"] = begin
+    batched(fake, begin)
+    ids = fake.publish("1", "2")
     fake.world = replace(fake.world, clock=clock)
     clock.readings = readings
     fake.fan_out("test1", ids)

@@ -57,12 +57,11 @@ def lane_at(
     *tags: str,
     topic: str = "test1",
     strategy: Strategy = DECAY,
+    **settings: Any,
 ) -> Subscription:
     """Subscribe at the dead host, which may give an answer to this one all the same."""
-    known = fake.subscribe(name, *tags, topic=topic, strategy=strategy)
-    settings = replace(known.settings, endpoint=Endpoint(Protocol.HTTP, f"{DEAD}/{name}"))
-    fake.pusher.behaviours[name] = lambda push: outcome
-    return subscriptions.put_subscription(fake.world, topic, name, settings)[0]
+    endpoint = Endpoint(Protocol.HTTP, f"{DEAD}/{name}")
+    return fake.subscribe(name, *tags, topic=topic, strategy=strategy, answers=outcome, endpoint=endpoint, **settings)
 
 
 def fail_lanes(fake: FakeWorld, count: int = LANES_MIN, outcome: Outcome = UNREACHED) -> list[str]:
@@ -95,6 +94,18 @@ def asked(fake: FakeWorld, name: str) -> CircuitCheck:
     way = passage(fake, name)
     asyncio.run(way.ask(15, None))
     return way
+
+
+def hear_nothing(fake: FakeWorld, name: str) -> None:
+    """Let another process get no answer for this lane."""
+    forget(fake)
+    way = passage(fake, name)
+    way.hear(UNREACHED)
+    asyncio.run(way.tell())
+
+
+def listed_hosts(fake: FakeWorld) -> Any:
+    return json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"]
 
 
 def wake(fake: FakeWorld, name: str) -> int:
@@ -228,9 +239,8 @@ def test_a_lane_without_contact_that_the_host_answered_is_not_held_by_others(fak
 
 def test_after_an_error_of_its_filter_function_a_lane_is_not_held_by_others(fake: FakeWorld) -> None:
     fake.topic("another")
-    known = lane_at(fake, "judged", OK, topic="another")
     function = {"kind": "function", "function": "decide", "on_error": "block", "timeout_seconds": 3}
-    subscriptions.put_subscription(fake.world, "another", "judged", replace(known.settings, filter=function))
+    lane_at(fake, "judged", OK, topic="another", filter=function)
     fake.filter_functions.behaviours["judged"] = lambda asked: None
     [waiting] = fake.first_round("1", topic="another")
     fail_lanes(fake)
@@ -353,10 +363,7 @@ def test_life_runs_on_while_a_circuit_is_open(fake: FakeWorld) -> None:
 def test_a_message_behind_one_that_expired_is_not_attempted_for_that(fake: FakeWorld) -> None:
     fake.topic("brief", retention_s=60)
     fail_lanes(fake)
-    known = fake.subscribe("B", topic="brief", max_retries=100)
-    settings = replace(known.settings, endpoint=Endpoint(Protocol.HTTP, f"{DEAD}/B"))
-    subscriptions.put_subscription(fake.world, "brief", "B", settings)
-    fake.pusher.behaviours["B"] = lambda push: UNREACHED
+    lane_at(fake, "B", topic="brief", strategy=Strategy.BACKOFF_RETRY, max_retries=100)
     forget(fake)
     fake.first_round("1", topic="brief")
     fake.clock.sleep(30)
@@ -380,10 +387,7 @@ def test_a_host_that_flaps_is_soon_dead_again_and_its_lanes_wait_as_long_as_befo
     assert not is_open(fake)
 
     for place in range(LANES_MIN):
-        forget(fake)
-        way = passage(fake, f"D{place}")
-        way.hear(UNREACHED)
-        asyncio.run(way.tell())
+        hear_nothing(fake, f"D{place}")
     again = host_of(fake)
     assert is_open(fake)
     assert again is not None
@@ -412,10 +416,7 @@ def test_a_circuit_that_closed_opens_again_with_the_fifth_lane_and_not_with_the_
 
     told = []
     for place in range(LANES_MIN):
-        forget(fake)
-        way = passage(fake, f"D{place}")
-        way.hear(UNREACHED)
-        asyncio.run(way.tell())
+        hear_nothing(fake, f"D{place}")
         told.append(is_open(fake))
 
     assert told == [False] * (LANES_MIN - 1) + [True]
@@ -426,17 +427,14 @@ def test_what_was_written_of_a_host_counts_for_an_hour(fake: FakeWorld) -> None:
     fake.clock.sleep(UNREACHED_S + 1)
 
     assert asked(fake, "D0").until is None
-    assert json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"] == []
+    assert listed_hosts(fake) == []
 
 
 def test_after_an_hour_without_an_attempt_the_first_failure_opens_no_circuit(fake: FakeWorld) -> None:
     fail_lanes(fake)
     assert is_open(fake)
     fake.clock.sleep(UNREACHED_S + 1)
-    forget(fake)
-    way = passage(fake, "D0")
-    way.hear(UNREACHED)
-    asyncio.run(way.tell())
+    hear_nothing(fake, "D0")
 
     assert not is_open(fake)
     host = host_of(fake)
@@ -497,10 +495,10 @@ def test_a_throttled_row_of_a_host_repeats_no_push_and_is_not_waited_for(fake: F
 
 def test_hosts_are_listed_with_the_state_of_their_circuits(fake: FakeWorld) -> None:
     fail_lanes(fake, LANES_MIN - 1)
-    [failing] = json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"]
+    [failing] = listed_hosts(fake)
     lane_at(fake, "fifth")
     fake.first_round("2")
-    [dead] = json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"]
+    [dead] = listed_hosts(fake)
 
     assert (failing["host"], failing["circuit"], failing["opened_at"]) == (DEAD, "closed", None)
     assert (dead["host"], dead["circuit"]) == (DEAD, "open")

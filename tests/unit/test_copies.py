@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
-from threading import Thread
-from typing import Any
 
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.model import BODY_BYTES_MAX, Entry, EntryState, Ordering, Outcome, Push, TopicSettings
-from tagcast.ports import Row, Table, Write
+from tagcast.ports import Table, Write
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
-from tagcast.tables import Check
 
 from tests.aws.limits import TRANSACTION_BYTES_MAX
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import elsewhere
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.item_size import row_size
 from tests.unit.worlds import row_of
@@ -27,65 +25,27 @@ class CrashError(Exception):
     """The process is no more."""
 
 
-def elsewhere(happening: Callable[[], object]) -> None:
-    """Let it happen in another process, as it were: a thread without this one's event loop."""
-    thread = Thread(target=happening)
-    thread.start()
-    thread.join()
-
-
-class CopyStore(MemoryStore):
-    """Keeps writers of message rows out while *closed*; lets something happen once, *after* lanes or dues were read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.closed: type[Exception] | None = None
-        self.after: dict[str, Callable[[], object]] = {}
-        self.broken = "-"
-        self.checks = 0
-        self.before_write: Callable[[], object] | None = None
-
-    def write(self, write: Write) -> None:
-        happening, self.before_write = self.before_write, None
-        if happening is not None:
-            elsewhere(happening)
-        super().write(write)
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        self.checks += sum(isinstance(write, Check) for write in writes)
-        if self.closed is not None and any(write.key.pk.startswith("MSG#") for write in writes):
-            raise self.closed
-        super().transact(writes)
-
-    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
-        if pk.startswith(self.broken):
-            raise CrashError
-        rows = super().query(table, pk, **bounds)
-        happening = self.after.pop(pk.partition("#")[0], None)
-        if happening is not None:
-            elsewhere(happening)
-        return rows
-
-
 @pytest.fixture
-def store() -> CopyStore:
-    return CopyStore()
-
-
-@pytest.fixture
-def fake(store: CopyStore) -> FakeWorld:
-    fake = FakeWorld(store=store)
+def fake() -> FakeWorld:
+    fake = FakeWorld()
     fake.topic(retention_s=60, ordering=Ordering.NONE)
     fake.subscribe("A", answers=FAIL)
     return fake
 
 
-def crash_before_the_end(fake: FakeWorld, store: CopyStore, ids: Sequence[str]) -> None:
+def crash_before_the_end(fake: FakeWorld, ids: Sequence[str]) -> None:
     """Let a first copy of the batch hand its deliveries to the lane, and die before it closes the messages."""
-    store.closed = CrashError
-    with pytest.raises(CrashError):
-        fake.fan_out("test1", ids)
-    store.closed = None
+    transact = fake.store.transact
+
+    def crash(writes: Sequence[Write]) -> None:
+        if any(write.key.pk.startswith("MSG#") for write in writes):
+            raise CrashError
+        transact(writes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fake.store, "transact", crash)
+        with pytest.raises(CrashError):
+            fake.fan_out("test1", ids)
 
 
 def dues(fake: FakeWorld) -> list[PendingDelivery]:
@@ -99,8 +59,7 @@ def lane(fake: FakeWorld) -> Lane:
 
 
 def entry(fake: FakeWorld, message_id: str) -> Entry:
-    row = row_of(fake, message_id)
-    return row.map.entry(0)
+    return row_of(fake, message_id).map.entry(0)
 
 
 def wake(fake: FakeWorld) -> None:
@@ -110,13 +69,11 @@ def wake(fake: FakeWorld) -> None:
     fake.run_for(600)
 
 
-def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_dropped(
-    fake: FakeWorld, store: CopyStore
-) -> None:
+def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_dropped(fake: FakeWorld) -> None:
     [message_id] = fake.publish("1")
 
     def other() -> None:
-        crash_before_the_end(fake, store, [message_id])
+        crash_before_the_end(fake, [message_id])
         fake.clock.sleep(20)
         fake.redeliver(fake.workflow.tasks[-1])
 
@@ -148,7 +105,7 @@ def test_a_lane_s_row_names_the_last_that_joined_and_stays_small(fake: FakeWorld
     assert len(lane(fake).joined) == JOINED_MAX * ID_BYTES
 
 
-class BoundedStore(CopyStore):
+class BoundedStore(MemoryStore):
     """Fails at a transaction whose rows are together larger than DynamoDB accepts."""
 
     def transact(self, writes: Sequence[Write]) -> None:
@@ -158,13 +115,12 @@ class BoundedStore(CopyStore):
 
 
 def test_large_messages_with_an_open_first_round_are_cancelled_in_transactions_that_dynamodb_accepts() -> None:
-    store = BoundedStore()
-    fake = FakeWorld(store=store)
+    fake = FakeWorld(store=BoundedStore())
     topics.put_topic(fake.world, "test1", TopicSettings(3_600, body_bytes_max=BODY_BYTES_MAX))
     fake.subscribe("A", answers=FAIL)
     bodies = [Random(each).randbytes(BODY_BYTES_MAX // 2) for each in range(40)]
     ids = [fake.publish(body.hex())[0] for body in bodies]
-    crash_before_the_end(fake, store, ids)
+    crash_before_the_end(fake, ids)
 
     subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.run_for(60)

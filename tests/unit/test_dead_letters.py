@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from tagcast.errors import ConditionLostError, UnavailableError
@@ -11,7 +11,6 @@ from tagcast.model import EntryState, Outcome, Strategy, Subscription
 from tagcast.operating.lanes import pause, skip_head
 from tagcast.operating.messages import message_view
 from tagcast.registry import shadows
-from tagcast.registry.subscriptions import put_subscription
 from tagcast.repairing.expiry import expire_messages
 from tagcast.tables import Update, Write
 
@@ -22,10 +21,34 @@ from tests.fakes.world import FAIL, FakeWorld
 DAY_S = 86_400
 
 
+class FailingStore(MemoryStore):
+    """A store that refuses the writes to which *fails* says yes, as often as *times*."""
+
+    times = 0
+    of_letters = False
+
+    def transact(self, writes: list[Write]) -> None:  # type: ignore[override]
+        is_letter = any(write.key.pk.startswith("MSG#dead#") for write in writes)
+        ends = any(write.key.pk.startswith("MSG#test1#") and self._is_end(write) for write in writes)
+        if self.times and (is_letter if self.of_letters else ends):
+            self.times -= 1
+            raise UnavailableError("the table is away")
+        super().transact(writes)
+
+    @staticmethod
+    def _is_end(write: Write) -> bool:
+        return write.key.sk.startswith("END#") or isinstance(write, Update)
+
+
 @pytest.fixture
-def world() -> FakeWorld:
+def store() -> FailingStore:
+    return FailingStore()
+
+
+@pytest.fixture
+def world(store: FailingStore) -> FakeWorld:
     """A world with a topic and a dead-letter topic, which *watch* is subscribed to."""
-    world = FakeWorld()
+    world = FakeWorld(store=store)
     world.topic()
     world.topic("dead")
     world.subscribe("watch", topic="dead")
@@ -34,18 +57,9 @@ def world() -> FakeWorld:
 
 
 def subscribed(
-    world: FakeWorld,
-    name: str = "a",
-    *,
-    max_retries: int = 1,
-    expired: bool = False,
-    strategy: Strategy = Strategy.BACKOFF_RETRY,
-    topic: str = "test1",
-    letters: str = "dead",
+    world: FakeWorld, name: str = "a", *, max_retries: int = 1, dead_letter_topic: str = "dead", **settings: Any
 ) -> Subscription:
-    made = world.subscribe(name, max_retries=max_retries, strategy=strategy, topic=topic)
-    settings = replace(made.settings, dead_letter_topic=letters, dead_letter_expired=expired)
-    return put_subscription(world.world, topic, name, settings)[0]
+    return world.subscribe(name, max_retries=max_retries, dead_letter_topic=dead_letter_topic, **settings)
 
 
 def state(world: FakeWorld, message_id: str, name: str = "a") -> EntryState:
@@ -107,7 +121,7 @@ def test_without_retries_the_first_round_publishes_the_letter(world: FakeWorld) 
 @pytest.mark.parametrize("expired", [False, True])
 def test_what_expires_makes_a_letter_only_where_that_is_chosen(world: FakeWorld, expired: bool) -> None:
     world.topic(retention_s=3_600)
-    subscribed(world, max_retries=176, strategy=Strategy.EXPONENTIAL_DECAY_RETRY, expired=expired)
+    subscribed(world, max_retries=176, strategy=Strategy.EXPONENTIAL_DECAY_RETRY, dead_letter_expired=expired)
     [message_id] = world.first_round("hello")
     world.run_for(7_200)
 
@@ -116,7 +130,7 @@ def test_what_expires_makes_a_letter_only_where_that_is_chosen(world: FakeWorld,
 
 
 def test_what_expires_in_the_queue_makes_a_letter(world: FakeWorld) -> None:
-    subscribed(world, expired=True)
+    subscribed(world, dead_letter_expired=True)
     world.publish("hello")
     world.clock.sleep(DAY_S)
 
@@ -126,7 +140,7 @@ def test_what_expires_in_the_queue_makes_a_letter(world: FakeWorld) -> None:
 
 
 def test_what_expires_behind_a_paused_lane_makes_a_letter(world: FakeWorld) -> None:
-    subscribed(world, expired=True)
+    subscribed(world, dead_letter_expired=True)
     pause(world.world, "test1", "a")
     ids = world.first_round("one", "two")
     world.clock.sleep(DAY_S)
@@ -138,7 +152,7 @@ def test_what_expires_behind_a_paused_lane_makes_a_letter(world: FakeWorld) -> N
 
 
 def test_what_the_search_finds_expired_makes_a_letter(world: FakeWorld) -> None:
-    subscribed(world, expired=True)
+    subscribed(world, dead_letter_expired=True)
     [message_id] = world.publish("hello")
     world.clock.sleep(DAY_S)
 
@@ -149,7 +163,7 @@ def test_what_the_search_finds_expired_makes_a_letter(world: FakeWorld) -> None:
 
 
 def test_what_a_person_skips_makes_no_letter(world: FakeWorld) -> None:
-    subscribed(world, expired=True)
+    subscribed(world, dead_letter_expired=True)
     [message_id] = world.first_round("hello")
     skip_head(world.world, "test1", "a", "a test")
 
@@ -168,7 +182,7 @@ def test_each_of_two_subscriptions_that_give_a_message_up_makes_a_letter(world: 
 
 def test_a_letter_that_is_given_up_makes_no_second_one(world: FakeWorld) -> None:
     subscribed(world, max_retries=0)
-    subscribed(world, "back", max_retries=0, topic="dead", letters="test1")
+    subscribed(world, "back", max_retries=0, topic="dead", dead_letter_topic="test1")
     world.first_round("hello")
     world.deliver()
 
@@ -185,35 +199,12 @@ def test_a_shadow_of_the_dead_letter_topic_counts_the_letter(world: FakeWorld) -
     assert {verdict.value: count for verdict, count in counts.items() if count} == {"only_active": 1}
 
 
-class FailingStore(MemoryStore):
-    """A store that refuses the writes to which *fails* says yes, as often as *times*."""
-
-    times = 0
-    of_letters = False
-
-    def transact(self, writes: list[Write]) -> None:  # type: ignore[override]
-        is_letter = any(write.key.pk.startswith("MSG#dead#") for write in writes)
-        ends = any(write.key.pk.startswith("MSG#test1#") and self._is_end(write) for write in writes)
-        if self.times and (is_letter if self.of_letters else ends):
-            self.times -= 1
-            raise UnavailableError("the table is away")
-        super().transact(writes)
-
-    @staticmethod
-    def _is_end(write: Write) -> bool:
-        return write.key.sk.startswith("END#") or isinstance(write, Update)
-
-
 @pytest.mark.parametrize("max_retries", [0, 1])
 @pytest.mark.parametrize("of_letters", [True, False])
-def test_an_accident_around_the_letter_loses_none_and_stores_one(max_retries: int, of_letters: bool) -> None:
-    store = FailingStore()
-    world = FakeWorld(store=store)
-    world.topic()
-    world.topic("dead")
-    world.subscribe("watch", topic="dead")
+def test_an_accident_around_the_letter_loses_none_and_stores_one(
+    world: FakeWorld, store: FailingStore, max_retries: int, of_letters: bool
+) -> None:
     subscribed(world, max_retries=max_retries)
-    world.pusher.behaviours["a"] = lambda push: FAIL
     [message_id] = world.publish("hello")
     if max_retries:
         world.deliver()

@@ -2,63 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from threading import Thread
 from typing import Any
 
 import pytest
 from tagcast.delivery.lease import Task, continue_as_new
-from tagcast.model import Entry, EntryState, Outcome, TopicSettings
+from tagcast.model import Entry, EntryState, Outcome
 from tagcast.operating import lanes, messages
 from tagcast.ports import Row, Table
-from tagcast.registry import subscriptions, topics
+from tagcast.registry import subscriptions
 from tagcast.registry.directory import Directories
 from tagcast.repairing.expiry import LEFT_S
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.message import MESSAGES
 
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import elsewhere
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.worlds import blocked
+from tests.unit.worlds import blocked, entry
 
 GONE = Outcome(False, "http 410", gone=True)
 
 
-class ReadingStore(MemoryStore):
-    """Lets something happen once, right before the lanes of a topic are read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before_lanes: Callable[[], object] = lambda: None
-
-    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
-        if pk.startswith("LANES#"):
-            happening, self.before_lanes = self.before_lanes, lambda: None
-            happening()
-        return super().query(table, pk, **bounds)
-
-
 @pytest.fixture
 def fake() -> FakeWorld:
-    fake = FakeWorld(store=ReadingStore())
+    fake = FakeWorld()
     fake.topic(retention_s=60)
     return fake
-
-
-def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
-    return replace(messages.message_view(fake.world, "test1", message_id).subscribers[name], filter_version=None)
-
-
-def elsewhere(happening: Callable[[], object]) -> Callable[[], object]:
-    """Let it happen in another process, as it were: a thread without this one's event loop."""
-
-    def happen() -> None:
-        thread = Thread(target=happening)
-        thread.start()
-        thread.join()
-
-    return happen
 
 
 def pending(fake: FakeWorld, name: str = "A") -> list[str]:
@@ -74,7 +43,8 @@ def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: F
     fake.clock.sleep(60)
     fake.sweep()
 
-    assert entry(fake, message_id) == Entry(EntryState.EXPIRED, 1, failed_at, "http 500")
+    ended = Entry(EntryState.EXPIRED, 1, failed_at, "http 500", filter_version=1)
+    assert entry(fake, message_id) == ended
     assert pending(fake) == []
 
 
@@ -108,32 +78,16 @@ def test_a_message_that_nobody_drives_is_expired_by_the_sweep_when_its_lane_had_
     assert len(fake.pusher.pushes) == 1
 
 
-@pytest.mark.parametrize("asleep_first", [False, True])
+@pytest.mark.parametrize("first", [None, GONE, FAIL], ids=["with the second", "before it", "by a retry"])
 def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expires(
-    fake: FakeWorld, asleep_first: bool
+    fake: FakeWorld, first: Outcome | None
 ) -> None:
-    topics.put_topic(fake.world, "test1", TopicSettings(3_600))
-    fake.subscribe("A", answers=GONE)
+    fake.topic(retention_s=3_600)
+    fake.subscribe("A", answers=first or GONE)
     [long] = fake.publish("long")
-    if asleep_first:
+    if first is not None:
         fake.deliver()
-    topics.put_topic(fake.world, "test1", TopicSettings(60))
-    [short] = fake.first_round("short")
-    fake.sweep()
-    assert pending(fake) == [long, short]
-
-    fake.clock.sleep(60)
-    fake.sweep()
-
-    assert pending(fake) == [long]
-    assert entry(fake, short).state is EntryState.EXPIRED
-
-
-def test_a_backlog_suspended_by_a_retry_is_looked_at_when_the_first_of_its_deliveries_expires(fake: FakeWorld) -> None:
-    topics.put_topic(fake.world, "test1", TopicSettings(3_600))
-    fake.subscribe("A", answers=FAIL)
-    [long] = fake.first_round("long")
-    topics.put_topic(fake.world, "test1", TopicSettings(60))
+    fake.topic(retention_s=60)
     [short] = fake.first_round("short")
     fake.pusher.behaviours["A"] = lambda push: GONE
     fake.run_for(30)
@@ -147,17 +101,22 @@ def test_a_backlog_suspended_by_a_retry_is_looked_at_when_the_first_of_its_deliv
     assert entry(fake, short).state is EntryState.EXPIRED
 
 
-def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(fake: FakeWorld) -> None:
+def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake.subscribe("A", answers=FAIL)
-    [message_id] = fake.publish("1")
-    entries = list(fake.queue.entries)
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     fake.pusher.behaviours["A"] = lambda push: OK
-    store = fake.store
-    assert isinstance(store, ReadingStore)
-    store.before_lanes = elsewhere(lambda: fake.run_for(30))
+    query = fake.store.query
 
-    fake.fan_out("test1", [each.message_id for each in entries])
+    def overtaken(table: Table, pk: str, **bounds: Any) -> list[Row]:
+        if pk.startswith("LANES#"):
+            monkeypatch.undo()
+            elsewhere(lambda: fake.run_for(30))
+        return query(table, pk, **bounds)
+
+    monkeypatch.setattr(fake.store, "query", overtaken)
+    fake.fan_out("test1", [message_id])
 
     assert fake.pusher.received["A"] == ["1"]
     assert entry(fake, message_id).attempts == 2

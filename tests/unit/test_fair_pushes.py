@@ -12,9 +12,9 @@ from tagcast.delivery.fan_out import TIME_S_MAX
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import TIMEOUT_MAX_S
 from tagcast.ids import subscription_id
-from tagcast.model import Message, Strategy, Subscription
+from tagcast.model import Message, Outcome, Strategy, Subscription
 from tagcast.operating import lanes
-from tagcast.ports import Table, Update, Write
+from tagcast.ports import Put, Table, Update, Write
 from tagcast.pushing.engine import LastPush, LastPushes
 from tagcast.pushing.push_slots import Priority
 from tagcast.queues import Audience
@@ -214,16 +214,17 @@ def test_filter_functions_that_hang_let_the_function_end_in_time() -> None:
     assert round_.took_s <= 10 + 30 + 5
 
 
+def refuse_dues(writes: Sequence[Write]) -> None:
+    if any(write.key.pk.startswith("DUE#") for write in writes):
+        raise ConnectionError
+
+
 def test_a_write_that_fails_ends_nothing_but_its_own_part_and_the_batch_comes_again() -> None:
     world = TimedWorld()
     world.subscribe("refused", answers=(0.01, FAIL))
     world.subscribe("slow", answers=(0.2, OK))
 
-    def refuse(writes: Sequence[Write]) -> None:
-        if any(write.key.pk.startswith("DUE#") for write in writes):
-            raise ConnectionError
-
-    world.store.before_transact = refuse
+    world.store.before_transact = refuse_dues
     first = world.first_round("0", "1")
 
     assert len(first.failures) == 2
@@ -237,11 +238,7 @@ def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_fai
     world.subscribe("refused", answers=(0.01, FAIL), filter={"kind": "tags", "tags": ["x"]})
     world.subscribe("other", answers=(0.01, OK))
 
-    def refuse(writes: Sequence[Write]) -> None:
-        if any(write.key.pk.startswith("DUE#") for write in writes):
-            raise ConnectionError
-
-    world.store.before_transact = refuse
+    world.store.before_transact = refuse_dues
     ids = [*world.fake.publish("0", tags=("x",)), *world.fake.publish("1", tags=("y",))]
     round_ = world.round_of(ids)
 
@@ -249,13 +246,16 @@ def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_fai
     assert [round_.row(place).rounds[Audience.EVERYBODY] is None for place in (0, 1)] == [True, False]
 
 
-def test_a_condition_that_is_always_lost_ends_after_a_few_tries_with_pauses() -> None:
+@pytest.mark.parametrize(("receiver", "kind", "row"), [(FAIL, Put, "LANES#"), (OK, Update, "MSG#")])
+def test_a_condition_that_is_always_lost_ends_after_a_few_tries_with_pauses(
+    receiver: Outcome, kind: type[Write], row: str
+) -> None:
     world = TimedWorld()
-    world.subscribe("unlucky", answers=(0.01, FAIL))
+    world.subscribe("unlucky", answers=(0.01, receiver))
     tries: list[float] = []
 
     def race(writes: Sequence[Write]) -> None:
-        if any(write.key.pk.startswith("LANES#") for write in writes):
+        if any(isinstance(write, kind) and write.key.pk.startswith(row) for write in writes):
             tries.append(world.loop.seconds)
             raise ConditionLostError
 
@@ -267,23 +267,6 @@ def test_a_condition_that_is_always_lost_ends_after_a_few_tries_with_pauses() ->
     gaps = [later - earlier for earlier, later in pairwise(tries)]
     assert min(gaps) >= 0.01
     assert gaps[-1] > 5 * gaps[0]
-
-
-def test_a_message_that_everybody_writes_at_is_given_up_after_a_few_tries() -> None:
-    world = TimedWorld()
-    world.subscribe("healthy", answers=(0.01, OK))
-    tries: list[float] = []
-
-    def race(writes: Sequence[Write]) -> None:
-        if any(isinstance(write, Update) and write.key.pk.startswith("MSG#") for write in writes):
-            tries.append(world.loop.seconds)
-            raise ConditionLostError
-
-    world.store.before_transact = race
-    round_ = world.first_round("0")
-
-    assert len(round_.failures) == 1
-    assert 3 <= len(tries) <= 10
 
 
 def retry_took_s(push_s: float, messages: int) -> tuple[float, int]:

@@ -27,9 +27,9 @@ def collect(fake: FakeWorld, now_s: int) -> list[Key]:
     return gone
 
 
-def test_name_and_versions_of_a_removed_subscription_go_after_the_last_receipt_that_can_name_them() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_name_and_versions_of_a_removed_subscription_go_after_the_last_receipt_that_can_name_them(
+    fake: FakeWorld,
+) -> None:
     fake.subscribe("A", "apple")
     fake.subscribe("A", "pear")
     fake.subscribe("B")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.herd import removal, stampede
-from tests.fakes.world import OK, FakeWorld
-from tests.unit.worlds import blocked
 
 
 @pytest.mark.parametrize("number", [10, 60, 200])
@@ -31,13 +29,3 @@ def test_what_removed_subscriptions_owe_ends_many_at_once() -> None:
     assert came.attempts == 30, "what was attempted before is told"
     assert came.seconds < 3
     assert came.worker_s < 20
-
-
-@pytest.fixture
-def fake() -> FakeWorld:
-    """A lane with two pending messages; the receiver is healthy again."""
-    fake = FakeWorld()
-    fake.topic()
-    blocked(fake, "1", "2")
-    fake.pusher.behaviours["A"] = lambda push: OK
-    return fake

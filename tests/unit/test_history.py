@@ -41,7 +41,8 @@ def publish(fakes: FakeWorld, *tags: str, topic: str = "test1", **properties: st
 
 
 def archive(fakes: FakeWorld) -> None:
-    """Let the archive get all messages that no file of it has yet, in one file."""
+    """Deliver what was published; then let the archive get all messages that no file of it has yet, in one file."""
+    fakes.deliver()
     known = b"".join(line for _, lines in fakes.message_archive.came.values() for line in lines)
     rows = [row for key, row in fakes.store.rows.items() if key.sk == "MSG" and row["message_id"].encode() not in known]
     records = [record for row in rows for record in records_of(RowChange(None, row, fakes.clock.now()), bool)]
@@ -77,7 +78,6 @@ def sub(fakes: FakeWorld, name: str) -> Subscription:
 
 def test_what_was_delivered_and_deleted_is_listed_newest_first(fakes: FakeWorld) -> None:
     sent = [publish(fakes) for _ in range(3)]
-    fakes.deliver()
     archive(fakes)
 
     page = asked(fakes)
@@ -90,7 +90,6 @@ def test_what_was_delivered_and_deleted_is_listed_newest_first(fakes: FakeWorld)
 
 def test_a_subscription_created_again_does_not_have_the_deliveries_of_its_predecessor(fakes: FakeWorld) -> None:
     delivered = publish(fakes)
-    fakes.deliver()
     archive(fakes)
     delete_subscription(fakes.world, "test1", "a")
     fakes.group("a", start_from=0)
@@ -102,7 +101,6 @@ def test_a_subscription_created_again_does_not_have_the_deliveries_of_its_predec
 
 def test_what_is_not_archived_yet_is_listed_while_it_is_owed(fakes: FakeWorld) -> None:
     sent = [publish(fakes) for _ in range(2)]
-    fakes.deliver()
     archive(fakes)
     fakes.pusher.behaviours["a"] = lambda push: FAIL
     younger = [publish(fakes) for _ in range(2)]
@@ -127,7 +125,6 @@ def test_pages_have_each_message_once(fakes: FakeWorld, limit: int) -> None:
     sent = []
     for _ in range(4):
         sent += [publish(fakes, topic="test1") for _ in range(5)]
-        fakes.deliver()
         archive(fakes)
         fakes.clock.sleep(40_000)
     fakes.pusher.behaviours["a"] = lambda push: FAIL
@@ -139,7 +136,6 @@ def test_pages_have_each_message_once(fakes: FakeWorld, limit: int) -> None:
 
 def test_a_page_goes_on_where_the_last_one_ended_though_more_was_archived(fakes: FakeWorld) -> None:
     sent = [publish(fakes) for _ in range(4)]
-    fakes.deliver()
     archive(fakes)
     fakes.pusher.behaviours["a"] = lambda push: FAIL
     younger = [publish(fakes) for _ in range(4)]
@@ -156,7 +152,6 @@ def test_a_page_goes_on_where_the_last_one_ended_though_more_was_archived(fakes:
 
 def test_a_change_that_the_stream_brought_twice_is_listed_once_in_its_file(fakes: FakeWorld) -> None:
     sent = publish(fakes)
-    fakes.deliver()
     archive(fakes)
     at, lines = fakes.message_archive.came["raw/messages/0.gz"]
     fakes.message_archive.came["raw/messages/0.gz"] = at, lines * 2
@@ -215,7 +210,6 @@ def test_other_topics_and_earlier_messages_are_left_out(fakes: FakeWorld) -> Non
     since = fakes.clock.now()
     sent = publish(fakes)
     publish(fakes, topic="test2")
-    fakes.deliver()
     archive(fakes)
 
     assert ids(asked(fakes, since=since)) == [sent]
@@ -225,7 +219,6 @@ def test_a_page_ends_in_time_and_the_next_goes_on(fakes: FakeWorld, monkeypatch:
     sent = []
     for _ in range(6):
         sent.append(publish(fakes))
-        fakes.deliver()
         archive(fakes)
         fakes.clock.sleep(1)
     lines = fakes.message_archive.lines
@@ -252,7 +245,6 @@ def test_a_message_that_was_archived_late_is_no_fault_after_its_erasure(fakes: F
 
 def test_a_receipt_that_is_gone_is_left_out(fakes: FakeWorld) -> None:
     gone, sent = publish(fakes), publish(fakes)
-    fakes.deliver()
     archive(fakes)
     [key] = [key for key in fakes.store.rows if key.sk == "MSG" and key.pk.endswith(gone)]
     del fakes.store.rows[key]
@@ -265,7 +257,6 @@ def test_a_wide_message_has_its_counts(fakes: FakeWorld) -> None:
     for name in ("c", "d"):
         fakes.subscribe(name, strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     [accepted] = publishing.publish(wide, "test1", [Draft(b"x")])
-    fakes.deliver()
     archive(fakes)
 
     [view] = asked(fakes, state=EntryState.DELIVERED).messages
@@ -305,7 +296,6 @@ def test_a_subscription_is_found_in_a_later_section_of_a_wide_message(fakes: Fak
     wide = replace(fakes.world, section_max=1)
     fakes.subscribe("c")
     [accepted] = publishing.publish(wide, "test1", [Draft(b"x", tags=("b",))])
-    fakes.deliver()
     archive(fakes)
 
     for name in "abc":
@@ -315,7 +305,6 @@ def test_a_subscription_is_found_in_a_later_section_of_a_wide_message(fakes: Fak
 
 def test_a_page_ends_with_the_message_that_fills_it(fakes: FakeWorld) -> None:
     sent = [publish(fakes) for _ in range(3)]
-    fakes.deliver()
     archive(fakes)
 
     wanted = HistoryFilter(fakes.clock.now() - DAY_MS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from threading import Thread
 from typing import Any, cast
 
 import pytest
@@ -14,13 +13,14 @@ from tagcast.errors import ConflictError
 from tagcast.model import Batching, EntryState, LaneState, Outcome, Push, PushBatch, RetryPolicy, Strategy
 from tagcast.operating import explaining, lanes, messages
 from tagcast.operating.lanes import DueDelivery
-from tagcast.registry.subscriptions import get_subscription, put_subscription
+from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import due_put
 from tagcast.rows.keys import lane_key
 from tagcast.tables import Update, Write
 from tagcast_aws.endpoints import http
 
+from tests.fakes.raced_store import elsewhere
 from tests.fakes.world import OK, FakeWorld
 
 INDEPENDENT = Strategy.INDEPENDENT_RETRY
@@ -81,8 +81,7 @@ def test_what_a_receiver_refuses_holds_up_nothing_else(fake: FakeWorld) -> None:
     fake.first_round("4", "5")
 
     assert fake.pusher.received["A"] == ["1", "2", "3", "4", "5"]
-    view = lane(fake)
-    assert (view.state, view.backlog) == (LaneState.RETRYING, 1)
+    assert (lane(fake).state, lane(fake).backlog) == (LaneState.RETRYING, 1)
 
 
 def test_each_delivery_keeps_to_its_own_schedule(fake: FakeWorld) -> None:
@@ -162,18 +161,12 @@ def test_what_joins_behind_a_workers_last_look_is_not_overlooked(
         transact(writes)
 
     monkeypatch.setattr(fake.store, "transact", let_it_join)
-    monkeypatch.setattr(fake, "deliver", partial(_in_a_loop_of_its_own, fake.deliver))
+    monkeypatch.setattr(fake, "deliver", partial(elsewhere, fake.deliver))
     later(fake, 500)
     assert joined
     later(fake, 2)
 
     assert attempts(fake, "new")[:2] == [1, 2]
-
-
-def _in_a_loop_of_its_own(work: Callable[[], None]) -> None:
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
 
 
 def test_a_retry_now_is_of_everything_that_waits(fake: FakeWorld) -> None:
@@ -192,9 +185,7 @@ def test_a_retry_now_is_of_everything_that_waits(fake: FakeWorld) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"batching": Batching(10, 200_000)}, {"max_per_second": 100.0}])
 def test_a_retry_now_reaches_what_waits_far_behind_and_only_once(fake: FakeWorld, changes: dict[str, Any]) -> None:
-    settings = get_subscription(fake.world, "test1", "A").settings
-    put_subscription(fake.world, "test1", "A", replace(settings, **changes))
-    fake.pusher.behaviours["A"] = lambda push: REFUSED
+    fake.subscribe("A", strategy=INDEPENDENT, answers=REFUSED, **changes)
     fake.pusher.batch_behaviours["A"] = lambda batch: REFUSED
     for body in ("old1", "old2"):
         fake.first_round(body)
@@ -250,8 +241,7 @@ def test_the_attempts_of_a_message_far_behind_in_the_backlog_are_shown(fake: Fak
 
 
 def test_a_subscription_that_no_longer_keeps_an_order_lets_its_backlog_go(fake: FakeWorld) -> None:
-    fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    fake.pusher.behaviours["A"] = poison("bad")
+    fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY, answers=poison("bad"))
     fake.first_round("bad", "1", "2")
     assert lane(fake).backlog == 3
 
@@ -274,8 +264,7 @@ def test_what_waited_alone_comes_first_once_there_is_an_order(fake: FakeWorld) -
 
 
 def batched(fake: FakeWorld, answer: Callable[[PushBatch], Outcome]) -> None:
-    settings = get_subscription(fake.world, "test1", "A").settings
-    put_subscription(fake.world, "test1", "A", replace(settings, batching=Batching(10, 65_536)))
+    fake.subscribe("A", strategy=INDEPENDENT, batching=Batching(10, 65_536))
     fake.pusher.batch_behaviours["A"] = answer
 
 
@@ -307,9 +296,7 @@ def test_a_message_that_fails_every_batch_is_found_and_the_others_get_through(fa
 
 
 def test_what_is_above_a_rate_waits_for_it_beside_what_failed(fake: FakeWorld) -> None:
-    settings = get_subscription(fake.world, "test1", "A").settings
-    put_subscription(fake.world, "test1", "A", replace(settings, max_per_second=2.0))
-    fake.pusher.behaviours["A"] = poison("bad")
+    fake.subscribe("A", strategy=INDEPENDENT, answers=poison("bad"), max_per_second=2.0)
     fake.first_round("bad", *(str(number) for number in range(12)))
     assert lane(fake).state is LaneState.BLOCKED
 
@@ -321,13 +308,11 @@ def test_what_is_above_a_rate_waits_for_it_beside_what_failed(fake: FakeWorld) -
 
 def test_a_delivery_that_waits_longer_after_a_change_of_its_schedule_holds_up_nothing_else(fake: FakeWorld) -> None:
     schedule = RetryPolicy(INDEPENDENT, 176, interval_s_max=1)
-    settings = replace(fake.subscribe("A", retry=schedule).settings, max_per_second=10.0)
-    put_subscription(fake.world, "test1", "A", settings)
-    fake.pusher.behaviours["A"] = poison("old new")
+    fake.subscribe("A", retry=schedule, answers=poison("old new"), max_per_second=10.0)
     fake.first_round("old")
     later(fake, 8)
     assert len(attempts(fake, "old")) >= 8
-    put_subscription(fake.world, "test1", "A", replace(settings, retry=replace(schedule, interval_s_max=512)))
+    fake.subscribe("A", retry=replace(schedule, interval_s_max=512), max_per_second=10.0)
     fake.first_round("new")
     before = len(attempts(fake, "old"))
 
@@ -391,8 +376,7 @@ def test_who_keeps_order_again_gets_what_waited_before_later_messages(fake: Fake
 
 @pytest.mark.parametrize("strategy", [Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY])
 def test_under_another_strategy_a_lane_stays_for_a_push_that_is_in_flight(fake: FakeWorld, strategy: Strategy) -> None:
-    fake.pusher.behaviours["A"] = poison("1")
-    fake.subscribe("A", strategy=strategy)
+    fake.subscribe("A", strategy=strategy, answers=poison("1"))
     fake.first_round("1", "2")
     *_, behind = stored.dues(fake.store, get_subscription(fake.world, "test1", "A").subscription_id)
     in_flight_until = fake.clock.instant + 60_000
