@@ -12,7 +12,7 @@ from tagcast.delivery.publishing import Idempotency
 from tagcast.errors import ConditionLostError, ContendedError, TableThrottledError, UnavailableError
 from tagcast.model import Draft, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
-from tagcast.ports import Key, Put, Row, Table, World, Write
+from tagcast.ports import Key, Put, Row, Table, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.subscriptions import change_filter
 from tagcast.rows.keys import lane_key
@@ -97,23 +97,18 @@ def joined_behind_each_read(fake: FakeWorld, store: CrowdedStore) -> None:
     store.behind = {lane_key("test1", "").pk: join, f"DUE#{subscription_id}": join}
 
 
-def skip_head(world: World, topic: str, name: str) -> object:
-    return lanes.skip_head(world, topic, name, "by hand")
-
-
 @pytest.mark.parametrize(
-    ("command", "state"),
-    [(lanes.pause, LaneState.PAUSED), (lanes.retry_now, LaneState.BLOCKED), (skip_head, LaneState.BLOCKED)],
-    ids=["pause", "retry_now", "skip_head"],
+    ("name", "state"),
+    [("pause", LaneState.PAUSED), ("retry_now", LaneState.BLOCKED), ("skip_head", LaneState.BLOCKED)],
 )
 def test_batches_that_join_all_the_time_hold_up_no_command(
-    fake: FakeWorld, store: CrowdedStore, command: Callable[[World, str, str], object], state: LaneState
+    fake: FakeWorld, store: CrowdedStore, name: str, state: LaneState
 ) -> None:
     owing(fake)
     before = lane(fake)
     joined_behind_each_read(fake, store)
 
-    command(fake.world, "test1", "A")
+    COMMANDS[name](fake)
 
     assert lane(fake).state is state
     assert lane(fake).generation != before.generation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -34,11 +35,10 @@ def bounds(size: int, count: int) -> tuple[int, ...]:
     return bounds_of(range(1, size + 1), size // count)
 
 
-def accepted(*matched: int, in_order: Sequence[int] = (), is_split: bool = False) -> tuple[MemoryStore, MessageRow]:
+def accepted(*matched: int) -> tuple[MemoryStore, MessageRow]:
     """Return a table that has a message, and the message as it is read there."""
     store = MemoryStore()
-    row = MessageRow(MESSAGE, StateMap.of(matched), 7, in_order=frozenset(in_order), is_split=is_split)
-    store.write(accepted_put(row))
+    store.write(accepted_put(MessageRow(MESSAGE, StateMap.of(matched), 7)))
     return store, read(store)
 
 
@@ -185,31 +185,22 @@ def test_a_late_entry_and_the_removal_of_the_body_decide_by_one_condition() -> N
         write_all(other, late_writes(row, 9, AddedLater(10_500, 1)))
 
 
-class Overtaken(MemoryStore):
-    """Loses the conditions of the first *losses* transactions."""
-
-    losses = 0
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        if self.losses:
-            self.losses -= 1
-            raise ConditionLostError
-        super().transact(writes)
-
-
 @pytest.mark.parametrize(("losses", "is_raised"), [(4, False), (5, True)])
-def test_whoever_lets_a_message_go_tries_again_and_says_so_in_the_end(losses: int, is_raised: bool) -> None:
-    store = Overtaken()
-    known, row = accepted(1)
-    store.rows = known.rows
+def test_whoever_lets_a_message_go_tries_again_and_says_so_in_the_end(
+    losses: int, is_raised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, row = accepted(1)
     write_all(store, (*closed(row, {}), *end_writes(row, {})))
     assert end_alone(store, read(store), 1, OVER)
-    store.losses = losses
+    lost, transact = iter([ConditionLostError()] * losses), store.transact
 
-    if is_raised:
-        with pytest.raises(ConditionLostError):
-            complete(store, "t", "m")
-    else:
+    def overtaken(writes: Sequence[Write]) -> None:
+        for error in lost:
+            raise error
+        transact(writes)
+
+    monkeypatch.setattr(store, "transact", overtaken)
+    with pytest.raises(ConditionLostError) if is_raised else nullcontext():
         complete(store, "t", "m")
 
     assert read(store).has_body is is_raised

@@ -11,12 +11,12 @@ import pytest
 from tagcast.archive.events import BURST, EVENTS_PER_S, KNOWN_S, EventPublisher
 from tagcast.archive.record import Field, Record, RecordKind
 from tagcast.errors import ConflictError, InvalidRequestError
-from tagcast.model import Ordering, Outcome, RetryPolicy, Strategy
+from tagcast.model import Endpoint, Ordering, Outcome, Protocol, RetryPolicy, Strategy
 from tagcast.operating.lanes import pause, resume
 from tagcast.ports import World
 from tagcast.registry import topics
 from tagcast.registry.directory import read_topic
-from tagcast.registry.subscriptions import change_filter, delete_subscription, put_subscription
+from tagcast.registry.subscriptions import change_filter, delete_subscription
 from tagcast.tables import Write
 
 from tests.fakes.stream import FakeStream
@@ -124,17 +124,16 @@ def test_an_expired_delivery_is_told(world: FakeWorld, stream: FakeStream) -> No
 
 
 def test_an_endpoint_that_becomes_unverified_is_told(world: FakeWorld, stream: FakeStream) -> None:
-    made = world.subscribe("a")
+    world.subscribe("a")
     assert told(world, stream) == []
-    put_subscription(world.world, "test1", "a", replace(made.settings, unverified="http 404"))
+    world.subscribe("a", unverified="http 404")
 
     [event] = told(world, stream)
     assert (event["type"], event["data"]["reason"]) == ("tagcast.endpoint.unverified", "http 404")
 
     change_filter(world.world, "test1", "a", {"kind": "tags", "tags": ["x"]})
     assert told(world, stream) == []
-    elsewhere = replace(made.settings.endpoint, target="http://elsewhere.test/")
-    put_subscription(world.world, "test1", "a", replace(made.settings, endpoint=elsewhere, unverified="http 500"))
+    world.subscribe("a", "x", endpoint=Endpoint(Protocol.HTTP, "http://elsewhere.test/"), unverified="http 500")
     assert types(told(world, stream)) == ["tagcast.endpoint.unverified"]
 
 
@@ -196,8 +195,8 @@ def test_a_table_that_cannot_take_an_event_lets_the_change_come_again(
     assert types(told(world, stream)) == ["tagcast.lane.blocked"]
 
 
-def lane(number: int, ordinal: int = 99) -> Record:
-    fields: dict[str, Field] = {"topic": "test1", "ordinal": ordinal, "state": "blocked", "previous_state": "active"}
+def lane(number: int) -> Record:
+    fields: dict[str, Field] = {"topic": "test1", "ordinal": 99, "state": "blocked", "previous_state": "active"}
     return Record(RecordKind.LANES, fields | {"changed_at": 1, "record_id": f"lane {number}"})
 
 
@@ -213,16 +212,6 @@ def test_above_its_bound_a_topic_is_told_how_many_were_omitted(world: FakeWorld,
         events.tell(lane(1_000 + number))
 
     assert [each["data"].get("omitted_before") for each in told(world, stream)] == [7, None]
-
-
-def test_events_of_a_removed_subscription_have_its_name_while_that_is_kept(
-    world: FakeWorld, stream: FakeStream
-) -> None:
-    ordinal = world.subscribe("a").ordinal
-    delete_subscription(world.world, "test1", "a")
-    EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1, ordinal))
-
-    assert [each["data"]["subscription"] for each in told(world, stream)] == ["a"]
 
 
 def test_events_of_an_unknown_subscription_name_its_ordinal(world: FakeWorld, stream: FakeStream) -> None:

@@ -12,7 +12,7 @@ from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.delivery import publishing
 from tagcast.errors import InvalidRequestError, UnavailableError
-from tagcast.model import Draft, EntryState, Keep, Strategy, Subscription
+from tagcast.model import Draft, EntryState, Keep, Subscription
 from tagcast.operating import history
 from tagcast.operating.history import History, HistoryFilter, read_history
 from tagcast.operating.messages import MessageState
@@ -111,15 +111,6 @@ def test_what_is_not_archived_yet_is_listed_while_it_is_owed(fakes: FakeWorld) -
     assert ids(asked(fakes)) == [*younger[::-1], *sent[::-1]]
 
 
-def test_without_an_archive_the_retained_are_listed(fakes: FakeWorld) -> None:
-    fakes.pusher.behaviours["a"] = lambda push: FAIL
-    sent = publish(fakes)
-    fakes.deliver()
-
-    page = asked(fakes)
-    assert (ids(page), page.archive_until) == ([sent], None)
-
-
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 def test_pages_have_each_message_once(fakes: FakeWorld, limit: int) -> None:
     sent = []
@@ -191,7 +182,9 @@ def test_a_history_is_narrowed(
     else:  # The table lists what is retained.
         expected = [each for each in expected if each in (1, 3)]
 
-    assert ids(asked(fakes, **wanted(fakes))) == [sent[each] for each in expected[::-1]]
+    page = asked(fakes, **wanted(fakes))
+    assert ids(page) == [sent[each] for each in expected[::-1]]
+    assert (page.archive_until is not None) == is_archived
 
 
 def test_unmatched_messages_are_found_by_that(fakes: FakeWorld) -> None:
@@ -252,17 +245,6 @@ def test_a_receipt_that_is_gone_is_left_out(fakes: FakeWorld) -> None:
     assert ids(asked(fakes)) == [sent]
 
 
-def test_a_wide_message_has_its_counts(fakes: FakeWorld) -> None:
-    wide = replace(fakes.world, section_max=1)
-    for name in ("c", "d"):
-        fakes.subscribe(name, strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    [accepted] = publishing.publish(wide, "test1", [Draft(b"x")])
-    archive(fakes)
-
-    [view] = asked(fakes, state=EntryState.DELIVERED).messages
-    assert (view.message.message_id, view.counts) == (accepted.message_id, {EntryState.DELIVERED: 3})
-
-
 def test_a_late_entry_of_a_group_is_found_by_its_subscription(fakes: FakeWorld) -> None:
     fakes.topic(keep=Keep.LIFE)
     old, other = publish(fakes, "b"), publish(fakes, "c")
@@ -292,14 +274,14 @@ def test_a_late_entry_is_found_after_a_change_of_the_start_that_only_the_creatio
     assert ids(asked(fakes, subscription=sub(fakes, "late"))) == [old]
 
 
-def test_a_subscription_is_found_in_a_later_section_of_a_wide_message(fakes: FakeWorld) -> None:
+def test_a_wide_message_is_found_in_each_section_with_its_counts(fakes: FakeWorld) -> None:
     wide = replace(fakes.world, section_max=1)
     fakes.subscribe("c")
     [accepted] = publishing.publish(wide, "test1", [Draft(b"x", tags=("b",))])
     archive(fakes)
 
-    for name in "abc":
-        [view] = asked(fakes, subscription=sub(fakes, name), state=EntryState.DELIVERED).messages
+    for subscription in (None, *(sub(fakes, name) for name in "abc")):
+        [view] = asked(fakes, subscription=subscription, state=EntryState.DELIVERED).messages
         assert (view.message.message_id, view.counts) == (accepted.message_id, {EntryState.DELIVERED: 3})
 
 

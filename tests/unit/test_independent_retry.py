@@ -75,8 +75,9 @@ def later(fake: FakeWorld, seconds: float) -> None:
     fake.clock.instant = until
 
 
-def test_what_a_receiver_refuses_holds_up_nothing_else(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = poison("bad")
+@pytest.mark.parametrize("outcome", [REFUSED, NO_ANSWER])
+def test_a_failure_beside_which_others_get_through_holds_up_nothing_else(fake: FakeWorld, outcome: Outcome) -> None:
+    fake.pusher.behaviours["A"] = poison("bad", outcome)
     fake.first_round("1", "bad", "2", "3")
     fake.first_round("4", "5")
 
@@ -134,15 +135,6 @@ def test_without_an_answer_for_the_message_one_delivery_at_a_time_is_tried(fake:
 
     assert len(fake.pusher.received["A"]) == 30
     assert lane(fake).state is LaneState.ACTIVE
-
-
-def test_a_failure_beside_which_others_got_through_loses_no_contact(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = poison("bad", NO_ANSWER)
-    fake.first_round("1", "bad")
-
-    assert lane(fake).state is LaneState.RETRYING
-    fake.first_round("2")
-    assert fake.pusher.received["A"] == ["1", "2"]
 
 
 def test_what_joins_behind_a_workers_last_look_is_not_overlooked(
