@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from tagcast.errors import TableThrottledError
-from tagcast.ports import Key, Write
+from tagcast.ports import Key, Row, Write
 
 from tests.fakes.memory_store import MemoryStore
 
@@ -17,6 +17,18 @@ def elsewhere(happening: Callable[[], object]) -> None:
     """Let it happen in another process, as it were: a thread without this one's event loop."""
     with ThreadPoolExecutor(1) as other:
         other.submit(happening).result()
+
+
+def watch_reads(store: MemoryStore) -> list[Key]:
+    """Return a list that grows by the key of each row that is read by itself."""
+    get, read = store.get, list[Key]()
+
+    def watched(key: Key) -> Row | None:
+        read.append(key)
+        return get(key)
+
+    store.get = watched  # type: ignore[method-assign]
+    return read
 
 
 class RacedStore(MemoryStore):

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +30,16 @@ def message(dice: random.Random, event: str) -> Any:
     )
 
 
+def by_pattern(pattern: dict[str, Any], **settings: str) -> dict[str, Any]:
+    return {"kind": "event_pattern", "pattern": pattern, **settings}
+
+
+def with_body(event: object, **more: Any) -> Any:
+    return SimpleNamespace(
+        **{"tags": (), "routing_key": None, "properties": {}, "body": json.dumps(body).encode()} | more
+    )
+
+
 def one_by_one(filters: dict[int, CompiledFilter], of: Any) -> Matched:
     matched, errors = [], []
     for ordinal, each in filters.items():
@@ -55,8 +64,7 @@ def topics(count: int, seed: int) -> Any:
             pattern = json.loads(pair["pattern"])
             written = {"detail": pattern} if scope == "envelope" else pattern
             try:
-                value = {"kind": "event_pattern", "pattern": written, "dialect": dialect, "scope": scope}
-                filters[ordinal * 3] = compile_filter(value)
+                filters[ordinal * 3] = compile_filter(by_pattern(written, dialect=dialect, scope=scope))
             except InvalidFilterError:
                 continue
         if len(filters) > 1:
@@ -83,9 +91,9 @@ def test_index_and_rule_agree_on_generated_patterns(cells: tuple[int, int], monk
 
 
 def test_a_list_attribute_matches_once_and_is_bounded_by_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"kind": "event_pattern", "dialect": "sns", "scope": "properties"}
-    filters = {place: compile_filter({**settings, "pattern": {"a": [{"prefix": "x"}]}}) for place in (3, 4)}
-    of = SimpleNamespace(tags=(), routing_key=None, properties={"a": '["xb", "xc"]'}, body=b"")
+    value = by_pattern({"a": [{"prefix": "x"}]}, dialect="sns", scope="properties")
+    filters = {place: compile_filter(value) for place in (3, 4)}
+    of = with_body(None, properties={"a": '["xb", "xc"]'})
 
     assert TopicIndex.build(filters).match(of) == one_by_one(filters, of) == Matched((3, 4), ())
 
@@ -96,9 +104,8 @@ def test_a_list_attribute_matches_once_and_is_bounded_by_its_length(monkeypatch:
 
 def test_the_values_of_an_envelope_count_in_the_index_as_in_the_rule() -> None:
     pattern = {"detail": {"a": [{"prefix": "x"}, {"prefix": "y"}]}, "resources": [{"prefix": "t"}, {"prefix": "u"}]}
-    filters = {3: compile_filter({"kind": "event_pattern", "pattern": pattern, "scope": "envelope"}), 4: EVERYTHING}
-    body = json.dumps({"a": ["x"] * (JSON_VALUES_MAX - 1)}).encode()
-    of = SimpleNamespace(tags=tuple(f"t{n}" for n in range(10)), routing_key=None, properties={}, body=body)
+    filters = {3: compile_filter(by_pattern(pattern, scope="envelope")), 4: EVERYTHING}
+    of = with_body({"a": ["x"] * (JSON_VALUES_MAX - 1)}, tags=tuple(f"t{n}" for n in range(10)))
 
     assert TopicIndex.build(filters).match(of) == one_by_one(filters, of) == Matched((4,), (3,))
 
@@ -130,22 +137,14 @@ def test_what_takes_too_long_is_not_compared_at_all(
         return holds(leaf, value)
 
     monkeypatch.setattr(IgnoringCase, "holds", watched)
-    filters: dict[int, Any] = {
-        number: {"kind": "event_pattern", "pattern": {"a": [*_letters(number)], **beside}} for number in range(count)
-    }
-    filters[count] = {"kind": "event_pattern", "pattern": {"a": [{"equals-ignore-case": "straße"}], **beside}}
-    index = TopicIndex.build(filters)
-    body = json.dumps({"a": ["STRASSE"] * 2_000, "b": ["x", 1]}).encode()
+    texts = [[f"{letter}{number}ß" for letter in "éàüöä" * 2] for number in range(count)] + [["straße"]]
+    leaves = [[{"equals-ignore-case": text} for text in each] for each in texts]
+    filters = {number: by_pattern({"a": each, **beside}) for number, each in enumerate(leaves)}
 
-    found = index.match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=body))
+    found = TopicIndex.build(filters).match(with_body({"a": ["STRASSE"] * 2_000, "b": ["x", 1]}))
 
     assert found == Matched((count,), tuple(range(count)))
     assert {leaf.text for leaf in compared} == {"straße"}
-
-
-def _letters(number: int) -> Iterator[dict[str, str]]:
-    for letter in "éàüöä" * 2:
-        yield {"equals-ignore-case": f"{letter}{number}ß"}
 
 
 @pytest.mark.parametrize("count", [2, 20])
@@ -160,14 +159,10 @@ def test_an_alternative_is_asked_once_however_many_elements_have_its_value(
 
     monkeypatch.setattr("tagcast.filters.index.event_cell.hold_together", watched)
     pattern = {"items": {"status": [{"prefix": "paid"}], "sku": ["A", "C7"]}}
-    filters: dict[int, Any] = {
-        number: {"kind": "event_pattern", "pattern": {**pattern, "n": [{"anything-but": number}]}}
-        for number in range(count)
-    }
+    filters = {number: by_pattern({**pattern, "n": [{"anything-but": number}]}) for number in range(count)}
     items = [{"status": f"paid {place}", "sku": "B"} for place in range(500)] + [{"status": "open", "sku": "A"}]
-    body = json.dumps({"items": items, "n": -1}).encode()
 
-    found = TopicIndex.build(filters).match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=body))
+    found = TopicIndex.build(filters).match(with_body({"items": items, "n": -1}))
 
     assert (found, len(asked)) == (Matched((), ()), count)
 
@@ -182,28 +177,19 @@ def test_the_elements_of_a_shared_condition_are_found_once(monkeypatch: pytest.M
 
     monkeypatch.setattr(Condition, "holds", watched)
     items = [{"sku": "A", "status": "paid"}] * 100
-    filters: dict[int, Any] = {
-        number: {"kind": "event_pattern", "pattern": {"items": {"sku": ["A"], "status": ["paid"], "n": [number, None]}}}
-        for number in range(30)
-    }
-    filters |= {
-        30 + number: {
-            "kind": "event_pattern",
-            "pattern": {"items": {"sku": ["A"], "status": ["paid"]}, "m": [number, 7]},
-        }
-        for number in range(30)
-    }
-    index = TopicIndex.build(filters)
-    body = json.dumps({"items": items, "m": 7}).encode()
-    result = index.match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=body))
+    shared = {"sku": ["A"], "status": ["paid"]}
+    patterns: list[dict[str, Any]] = [{"items": {**shared, "n": [number, None]}} for number in range(30)]
+    patterns += [{"items": shared, "m": [number, 7]} for number in range(30)]
+    index = TopicIndex.build(dict(enumerate(map(by_pattern, patterns))))
+    result = index.match(with_body({"items": items, "m": 7}))
     assert result.ordinals == tuple(range(30, 60))
     assert len(found) < 1_000
 
 
 def test_without_a_body_every_pattern_that_reads_it_fails() -> None:
-    values = [{"kind": "event_pattern", "pattern": {"a": [1]}, "scope": scope} for scope in ("body", "envelope")]
-    index = TopicIndex.build({1: values[0], 2: values[1], 3: {**values[0], "scope": "properties"}, 4: None})
+    body, envelope, properties = (by_pattern({"a": [1]}, scope=scope) for scope in ("body", "envelope", "properties"))
+    index = TopicIndex.build({1: body, 2: envelope, 3: properties, 4: None})
 
-    found = index.match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=None))
+    found = index.match(with_body(None, body=None))
 
     assert found == Matched((4,), (1, 2))

@@ -88,27 +88,16 @@ class Story:
 
 @pytest.fixture
 def story() -> Story:
-    return tell()
-
-
-def tell() -> Story:
     fake = FakeWorld()
     fake.topic(TOPIC)
-    fake.subscribe("warehouse", topic=TOPIC, strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.subscribe("warehouse", topic=TOPIC, strategy=Strategy.EXPONENTIAL_DECAY_RETRY, answers=FAIL)
     fake.subscribe("billing", topic=TOPIC)
-    fake.pusher.behaviours["warehouse"] = lambda push: FAIL
-    message_ids = [*fake.publish("first", topic=TOPIC, tags=("apple",))]
-    message_ids += fake.publish("second", topic=TOPIC, tags=("apple",))
+    message_ids = [fake.publish(body, topic=TOPIC, tags=("apple",))[0] for body in ("first", "second")]
     return Story(fake, message_ids, tuple(fake.queue.entries))
 
 
 def as_written(lane: Lane) -> Row:
     return {"pk": lane.key.pk, "sk": lane.key.sk, **LANES.row_of(lane)}
-
-
-def claimed(lane: Lane) -> Lane:
-    """The lane after a worker took its head: the same generation."""
-    return replace(lane, claim=lane.claim + 1)
 
 
 def test_the_queue_records_name_what_was_queued_under_its_group(story: Story) -> None:
@@ -132,16 +121,15 @@ def test_fan_out_serves_its_batch(story: Story) -> None:
 
 def test_fan_out_reports_the_records_of_a_topic_that_could_not_be_completed(story: Story) -> None:
     batch = event("fan_out_batch")
-    story.fake.pusher.before_push = _refuse
 
+    def refuse(push: object) -> None:
+        raise OSError("the table cannot be reached")
+
+    story.fake.pusher.before_push = refuse
     answer = asyncio.run(fan_out.handle(batch, story.fake.world))
 
     failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
     assert failed == {record["messageId"] for record in batch["Records"]}
-
-
-def _refuse(push: object) -> None:
-    raise OSError("the table cannot be reached")
 
 
 def test_the_retry_task_is_the_input_of_the_execution_that_fan_out_started(story: Story) -> None:
@@ -173,7 +161,7 @@ def test_the_stream_records_are_the_rows_as_they_are_written(story: Story) -> No
 
     assert lane["dynamodb"]["NewImage"] == in_lambda(as_written(story.lane()))
     assert claim["dynamodb"]["OldImage"] == in_lambda(as_written(story.lane()))
-    assert claim["dynamodb"]["NewImage"] == in_lambda(as_written(claimed(story.lane())))
+    assert claim["dynamodb"]["NewImage"] == in_lambda(as_written(replace(story.lane(), claim=story.lane().claim + 1)))
 
 
 def test_the_stream_records_pass_the_filters_of_the_template() -> None:
@@ -213,30 +201,10 @@ def test_relay_serves_every_record_of_a_batch(story: Story) -> None:
     assert story.fake.queue.entries == story.queued_first
 
 
-@pytest.mark.parametrize(("left_ms", "budget_s"), [(900_000, 855.0), (120_000, 75.0), (46_000, 1.0), (3_000, 1.0)])
-def test_retry_keeps_time_for_an_attempt_and_its_writes_at_the_end_of_an_invocation(
-    left_ms: int, budget_s: float
-) -> None:
-    assert retry.budget_s_of(left_ms) == budget_s
+@pytest.fixture
+def deployed(story: Story, monkeypatch: pytest.MonkeyPatch) -> Story:
+    """The story, whose world is that of the deployed functions."""
 
-
-def test_the_entry_point_of_retry_answers_within_what_its_invocation_has_left(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    story.block()
-    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
-    monkeypatch.setattr(wiring, "process", lambda: story.fake)
-    monkeypatch.setattr(wiring, "run", lambda world, work: asyncio.run(work))
-    context = SimpleNamespace(function_name="retry", get_remaining_time_in_millis=lambda: 120_000)
-
-    answer = retry.lambda_handler(event("retry_task"), context)
-
-    assert (answer["status"], answer["rounds"]) == ("wait", 1)
-
-
-def test_the_entry_point_of_fan_out_lets_the_deployed_world_run_what_it_handles(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def run(world: World, work: Coroutine[Any, Any, Any]) -> Any:
         assert world is story.fake.world
         return asyncio.run(work)
@@ -244,6 +212,27 @@ def test_the_entry_point_of_fan_out_lets_the_deployed_world_run_what_it_handles(
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
     monkeypatch.setattr(wiring, "process", lambda: story.fake)
     monkeypatch.setattr(wiring, "run", run)
+    return story
+
+
+@pytest.mark.parametrize(("left_ms", "budget_s"), [(900_000, 855.0), (120_000, 75.0), (46_000, 1.0), (3_000, 1.0)])
+def test_retry_keeps_time_for_an_attempt_and_its_writes_at_the_end_of_an_invocation(
+    left_ms: int, budget_s: float
+) -> None:
+    assert retry.budget_s_of(left_ms) == budget_s
+
+
+def test_the_entry_point_of_retry_answers_within_what_its_invocation_has_left(deployed: Story) -> None:
+    deployed.block()
+    context = SimpleNamespace(function_name="retry", get_remaining_time_in_millis=lambda: 120_000)
+
+    answer = retry.lambda_handler(event("retry_task"), context)
+
+    assert (answer["status"], answer["rounds"]) == ("wait", 1)
+
+
+@pytest.mark.usefixtures("deployed")
+def test_the_entry_point_of_fan_out_lets_the_deployed_world_run_what_it_handles() -> None:
     context = SimpleNamespace(function_name="fan_out", get_remaining_time_in_millis=lambda: 60_000)
 
     assert fan_out.lambda_handler(event("fan_out_batch"), context) == {"batchItemFailures": []}

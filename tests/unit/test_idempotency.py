@@ -8,37 +8,25 @@ import pytest
 from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import ConflictError
 from tagcast.model import Draft
-from tagcast.ports import Key, Row, Table
+from tagcast.ports import Key, Table
 from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.registry.topics import delete_topic
 from tagcast.rows.claim import Accepted
 
-from tests.fakes.raced_store import RacedStore
+from tests.fakes.raced_store import RacedStore, watch_reads
 from tests.fakes.world import FakeWorld
 
 NOW = 1_800_000_000_000
 
 
-class ReadStore(RacedStore):
-    """Knows which keys were read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read: list[Key] = []
-
-    def get(self, key: Key) -> Row | None:
-        self.read.append(key)
-        return super().get(key)
+@pytest.fixture
+def store() -> RacedStore:
+    return RacedStore()
 
 
 @pytest.fixture
-def store() -> ReadStore:
-    return ReadStore()
-
-
-@pytest.fixture
-def fake(store: ReadStore) -> FakeWorld:
+def fake(store: RacedStore) -> FakeWorld:
     fake = FakeWorld(store=store)
     fake.topic(retention_s=3_600)
     fake.subscribe("A")
@@ -77,12 +65,13 @@ def test_a_claim_is_stored_with_the_life_of_its_message(fake: FakeWorld) -> None
     }
 
 
-def test_a_key_is_looked_up_only_when_it_was_used_before(store: ReadStore, fake: FakeWorld) -> None:
+def test_a_key_is_looked_up_only_when_it_was_used_before(fake: FakeWorld) -> None:
+    read = watch_reads(fake.store)
     asked(fake, b"1")
-    assert claim_of(fake) not in store.read
+    assert claim_of(fake) not in read
 
     asked(fake, b"1")
-    assert store.read.count(claim_of(fake)) == 1
+    assert read.count(claim_of(fake)) == 1
 
 
 def test_while_its_message_lives_the_answer_is_the_first_one_in_full(fake: FakeWorld) -> None:

@@ -14,77 +14,63 @@ from tagcast.registry.subscribing import SubscriptionRequest, put_subscriptions
 from tagcast.registry.subscriptions import change_filter
 from tagcast.rows.keys import topic_key
 
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import watch_reads
 from tests.fakes.world import FakeWorld
 
 KNOWN_S = 1.0
 AWAITED_S = KNOWN_S + CLOCKS_APART_S
+TOPIC = topic_key("test1")
 PEAR = {"kind": "tags", "tags": ["pear"]}
 
 
-class WatchedStore(MemoryStore):
-    """Counts reads of the topic's row, and does something during each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.topic_reads = 0
-        self.while_reading: Callable[[], object] = lambda: None
-
-    def get(self, key: Key) -> Row | None:
-        found = super().get(key)
-        if key == topic_key("test1"):
-            self.topic_reads += 1
-            self.while_reading()
-        return found
-
-
 @pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld(store=WatchedStore())
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.subscribe("A")
     fake.publish("known from here on")
     return fake
 
 
-def reading(fake: FakeWorld, known_s: float) -> WatchedStore:
-    """Let the process know the topic for *known_s*; what it knows already is older than that."""
+def reading(fake: FakeWorld, known_s: float = KNOWN_S) -> list[Key]:
+    """Let the process know the topic for *known_s*; what it knows already is older than that. Return what it reads."""
     fake.world = replace(fake.world, topic_known_s=known_s)
     fake.clock.sleep(known_s)
-    assert isinstance(fake.store, WatchedStore)
-    fake.store.topic_reads = 0
-    return fake.store
+    return watch_reads(fake.store)
 
 
 @pytest.mark.parametrize(("known_s", "reads"), [(0, [1, 2, 3]), (KNOWN_S, [1, 1, 2])])
 def test_a_topic_is_read_for_every_publish_or_once_a_second(fake: FakeWorld, known_s: float, reads: list[int]) -> None:
-    store = reading(fake, known_s)
+    read = reading(fake, known_s)
 
     seen = []
     for pause_s in (0, KNOWN_S - 0.001, 0.001):
         fake.clock.sleep(pause_s)
         fake.publish("x")
-        seen.append(store.topic_reads)
+        seen.append(read.count(TOPIC))
 
     assert seen == reads
 
 
-def test_what_is_known_counts_from_the_beginning_of_its_read(fake: FakeWorld) -> None:
-    store = reading(fake, KNOWN_S)
-    store.while_reading = lambda: fake.clock.sleep(KNOWN_S)
-    fake.clock.sleep(KNOWN_S)
+def test_what_is_known_counts_from_the_beginning_of_its_read(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = fake.store.get
+
+    def get_slowly(key: Key) -> Row | None:
+        fake.clock.sleep(KNOWN_S if key == TOPIC else 0)
+        return get(key)
+
+    monkeypatch.setattr(fake.store, "get", get_slowly)
+    read = reading(fake)
 
     fake.publish("x")
     fake.publish("y")
 
-    assert store.topic_reads == 2
+    assert read.count(TOPIC) == 2
 
 
 @pytest.mark.parametrize("stopped", ["monotonic", "now"])
 def test_a_process_that_was_frozen_knows_nothing_whichever_of_its_clocks_stood_still(
     fake: FakeWorld, stopped: str
 ) -> None:
-    store = reading(fake, KNOWN_S)
+    read = reading(fake)
     fake.publish("x")
     still = getattr(fake.clock, stopped)()
     setattr(fake.clock, stopped, lambda: still)
@@ -92,7 +78,7 @@ def test_a_process_that_was_frozen_knows_nothing_whichever_of_its_clocks_stood_s
     fake.clock.sleep(3_600)
     fake.publish("x")
 
-    assert store.topic_reads == 2
+    assert read.count(TOPIC) == 2
 
 
 CHANGES: dict[str, Callable[[FakeWorld], object]] = {
@@ -131,7 +117,7 @@ def known(fake: FakeWorld) -> tuple[object, ...]:
 def test_whatever_was_acknowledged_is_what_the_next_publish_of_any_process_goes_by(
     fake: FakeWorld, change: Callable[[FakeWorld], object]
 ) -> None:
-    reading(fake, KNOWN_S)
+    reading(fake)
     known(fake)
     began_at = fake.clock.now()
 
@@ -144,7 +130,7 @@ def test_whatever_was_acknowledged_is_what_the_next_publish_of_any_process_goes_
 
 
 def test_a_topic_that_is_gone_is_published_to_by_nobody_once_that_was_told(fake: FakeWorld) -> None:
-    reading(fake, KNOWN_S)
+    reading(fake)
     subscriptions.delete_subscription(fake.world, "test1", "A")
     began_at = fake.clock.now()
 
@@ -163,7 +149,7 @@ def test_nobody_waits_where_every_publish_reads_its_topic(fake: FakeWorld) -> No
 
 def test_many_subscriptions_wait_once(fake: FakeWorld) -> None:
     settings = fake.subscribe("A").settings
-    reading(fake, KNOWN_S)
+    reading(fake)
     began_at = fake.clock.now()
 
     put_subscriptions(
