@@ -35,9 +35,8 @@ def by_pattern(pattern: dict[str, Any], **settings: str) -> dict[str, Any]:
 
 
 def with_body(event: object, **more: Any) -> Any:
-    return SimpleNamespace(
-        **{"tags": (), "routing_key": None, "properties": {}, "body": json.dumps(body).encode()} | more
-    )
+    bare = {"tags": (), "routing_key": None, "properties": {}, "body": json.dumps(event).encode()}
+    return SimpleNamespace(**bare | more)
 
 
 def one_by_one(filters: dict[int, CompiledFilter], of: Any) -> Matched:
