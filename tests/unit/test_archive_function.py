@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -266,12 +267,10 @@ def test_what_stands_behind_a_lost_line_is_left_for_the_repetition() -> None:
     assert firehose.sizes == [4] * ATTEMPTS_MAX
 
 
-def test_records_of_a_hundred_deliveries_are_put_in_an_eighth_of_their_bytes() -> None:
-    fake = FakeWorld()
-    fake.topic("t")
+def test_records_of_a_hundred_deliveries_are_put_in_an_eighth_of_their_bytes(fake: FakeWorld) -> None:
     for number in range(100):
-        fake.subscribe(f"s{number}", topic="t")
-    fake.publish("1", topic="t")
+        fake.subscribe(f"s{number}")
+    fake.publish("1")
     before = rows_of(fake)
     fake.deliver()
     lines = [(0, RecordKind.DELIVERIES, json.dumps(record)) for record in told(before, rows_of(fake))]
@@ -292,12 +291,10 @@ def test_lines_travel_together_within_the_limits_of_firehose() -> None:
     assert len(parcels) == 5
 
 
-def test_no_secret_of_a_subscription_is_archived() -> None:
-    fake = FakeWorld()
-    fake.topic("t")
+def test_no_secret_of_a_subscription_is_archived(fake: FakeWorld) -> None:
     before = rows_of(fake)
     endpoint = Endpoint(Protocol.HTTPS, "https://user:word@hooks.test/services/T0/B1/key?token=abc")
-    fake.subscribe("a", topic="t", endpoint=endpoint, secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    fake.subscribe("a", endpoint=endpoint, secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
     kept = json.dumps(told(before, rows_of(fake)))
 
@@ -307,20 +304,13 @@ def test_no_secret_of_a_subscription_is_archived() -> None:
 
 
 @pytest.mark.parametrize("max_retries", [0, 1, 3])
-def test_what_a_receiver_said_is_never_archived(max_retries: int) -> None:
-    fake = FakeWorld()
-    fake.topic("t")
+def test_what_a_receiver_said_is_never_archived(fake: FakeWorld, max_retries: int) -> None:
     answer = Outcome(False, "http 500", status=500, answer=b"not yours")
-    fake.subscribe("A", topic="t", max_retries=max_retries, answers=answer)
+    fake.subscribe("A", max_retries=max_retries, answers=answer)
     states = [rows_of(fake)]
-    fake.publish("1", topic="t")
-    states.append(rows_of(fake))
-    fake.deliver()
-    states.append(rows_of(fake))
-    fake.run_for(20)
-    states.append(rows_of(fake))
-    fake.run_for(600)
-    states.append(rows_of(fake))
+    for happen in (partial(fake.publish, "1"), fake.deliver, partial(fake.run_for, 20), partial(fake.run_for, 600)):
+        happen()
+        states.append(rows_of(fake))
 
     assert any(UNTOLD & row.keys() for row in states[-1].values())
     kept = json.dumps([told(before, after) for before, after in pairwise(states)])

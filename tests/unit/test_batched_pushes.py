@@ -230,10 +230,10 @@ def test_a_410_to_a_batch_suspends_and_leaves_all_of_it_owed(fake: FakeWorld) ->
 class WatchedStore(MemoryStore):
     """Remembers how many messages each transaction ends, and refuses those that end more than *together*."""
 
-    def __init__(self) -> None:
+    def __init__(self, together: int) -> None:
         super().__init__()
         self.ended: list[int] = []
-        self.together = 100
+        self.together = together
 
     def transact(self, writes: Sequence[Write]) -> None:
         ended = sum(write.key.pk.startswith("MSG#") for write in writes)
@@ -243,38 +243,33 @@ class WatchedStore(MemoryStore):
         self.ended.append(ended)
 
 
-@pytest.fixture
-def store() -> WatchedStore:
-    return WatchedStore()
-
-
-def drained(store: WatchedStore, *written: str) -> tuple[FakeWorld, list[Any]]:
+def drained(*written: str, together: int = 100) -> tuple[FakeWorld, WatchedStore, list[Any]]:
     """Let the receiver be away while these are published, and come back; return the world and the entries."""
+    store = WatchedStore(together)
     fake = FakeWorld(store=store)
     fake.topic()
     batched(fake, fail, bytes_max=1024 * 1024)
     ids = fake.first_round(*written)
     store.ended.clear()
     heal(fake)
-    return fake, [entry(fake, each) for each in ids]
+    return fake, store, [entry(fake, each) for each in ids]
 
 
-def test_the_ends_of_a_batch_are_written_together(store: WatchedStore) -> None:
-    _, ends = drained(store, *map(str, range(100)))
+def test_the_ends_of_a_batch_are_written_together() -> None:
+    _, store, ends = drained(*map(str, range(100)))
 
     assert {each.state for each in ends} == {EntryState.DELIVERED}
     assert [ended for ended in store.ended if ended] == [1, 2, 4, 8, 16, 32, 33, 4]
 
 
-def test_a_transaction_takes_no_more_than_dynamodb_does(store: WatchedStore) -> None:
-    drained(store, *(f"{place:65536}" for place in range(90)))
+def test_a_transaction_takes_no_more_than_dynamodb_does() -> None:
+    _, store, _ = drained(*(f"{place:65536}" for place in range(90)))
 
     assert max(store.ended) == 2 * 1024 * 1024 // 65_536
 
 
-def test_where_others_write_the_same_messages_each_end_is_written_alone(store: WatchedStore) -> None:
-    store.together = 1
-    fake, ends = drained(store, *map(str, range(20)))
+def test_where_others_write_the_same_messages_each_end_is_written_alone() -> None:
+    fake, _, ends = drained(*map(str, range(20)), together=1)
 
     assert {(each.state, each.attempts) for each in ends[1:]} == {(EntryState.DELIVERED, 1)}
     assert fake.pusher.received["A"] == list(map(str, range(20)))

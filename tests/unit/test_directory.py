@@ -94,10 +94,8 @@ def test_after_more_changes_than_are_remembered_all_subscriptions_are_read(large
     assert large.store.rows_read > ARCHIVED_SUBSCRIPTIONS_MIN
 
 
-def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads() -> None:
+def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads(fake: FakeWorld) -> None:
     dice = random.Random(5)
-    fake = FakeWorld()
-    fake.topic()
     for _ in range(300):
         present = directory.directory_of(fake.world, "test1")
         present.index.get()
@@ -260,9 +258,7 @@ def test_the_archive_names_an_index_by_its_topic_and_version(large: FakeWorld) -
     assert list(large.index_archive.contents) == [f"{topic.topic_id}/{ARCHIVED_SUBSCRIPTIONS_MIN:012d}.json"]
 
 
-def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_they_are_now() -> None:
-    fake = FakeWorld()
-    fake.topic(retention_s=3_600)
+def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_they_are_now(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.publish("1")
     topics.put_topic(fake.world, "test1", TopicSettings(60, body_bytes_max=5, ordering=Ordering.NONE))

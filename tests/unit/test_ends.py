@@ -104,8 +104,7 @@ def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expir
 def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake.subscribe("A", answers=FAIL)
-    [message_id] = fake.first_round("1")
+    [message_id] = blocked(fake, "1")
     fake.pusher.behaviours["A"] = lambda push: OK
     query = fake.store.query
 

@@ -35,7 +35,7 @@ def by_pattern(pattern: dict[str, Any], **settings: str) -> dict[str, Any]:
 
 
 def with_body(event: object, **more: Any) -> Any:
-    bare = {"tags": (), "routing_key": None, "properties": {}, "body": json.dumps(event).encode()}
+    bare: dict[str, Any] = {"tags": (), "routing_key": None, "properties": {}, "body": json.dumps(event).encode()}
     return SimpleNamespace(**bare | more)
 
 

@@ -21,6 +21,7 @@ from tagcast.tables import Write
 
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import blocked
 
 GONE, NO_ANSWER = Outcome(False, "http 410", gone=True), Outcome(False, "timeout after 15 s", unreached=True)
 REFUSED = Outcome(False, "http 422", refused=True)
@@ -57,16 +58,15 @@ def types(found: list[Any]) -> list[str]:
 
 
 def test_a_blocked_lane_a_discarded_delivery_and_the_recovery_are_told(world: FakeWorld, stream: FakeStream) -> None:
-    world.subscribe("a", max_retries=1, answers=FAIL)
-    [message_id] = world.first_round("hello")
+    [message_id] = blocked(world, "hello", name="a", max_retries=1)
 
-    [blocked] = told(world, stream)
+    [event] = told(world, stream)
     world.run_for(3_600)
     ended = told(world, stream)
 
-    assert blocked["type"] == "tagcast.lane.blocked"
-    assert (blocked["specversion"], blocked["source"], blocked["subject"]) == ("1.0", "/topics/test1", "a")
-    assert blocked["data"] == {"topic": "test1", "subscription": "a", "state": "blocked", "previous_state": "active"}
+    assert event["type"] == "tagcast.lane.blocked"
+    assert (event["specversion"], event["source"], event["subject"]) == ("1.0", "/topics/test1", "a")
+    assert event["data"] == {"topic": "test1", "subscription": "a", "state": "blocked", "previous_state": "active"}
     assert sorted(types(ended)) == ["tagcast.delivery.discarded", "tagcast.lane.recovered"]
     [discarded] = [each for each in ended if each["type"] == "tagcast.delivery.discarded"]
     assert discarded["data"] == {
@@ -152,8 +152,7 @@ def test_a_person_who_pauses_and_resumes_is_not_trouble(world: FakeWorld, stream
 def test_trouble_that_a_person_ends_is_told_to_be_over(
     world: FakeWorld, stream: FakeStream, end: Callable[[World], object], state: str
 ) -> None:
-    world.subscribe("a", answers=FAIL)
-    world.first_round("hello")
+    blocked(world, "hello", name="a")
     assert types(told(world, stream)) == ["tagcast.lane.blocked"]
 
     end(world.world)
@@ -164,8 +163,7 @@ def test_trouble_that_a_person_ends_is_told_to_be_over(
 
 
 def test_changes_that_come_again_are_told_once(world: FakeWorld, stream: FakeStream) -> None:
-    world.subscribe("a", answers=FAIL)
-    world.first_round("hello")
+    blocked(world, "hello", name="a")
     records = stream.records()
     for _ in range(3):
         for record in records:
@@ -181,8 +179,7 @@ def away(*_: object) -> None:
 def test_a_table_that_cannot_take_an_event_lets_the_change_come_again(
     world: FakeWorld, stream: FakeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.subscribe("a", answers=FAIL)
-    world.first_round("hello")
+    blocked(world, "hello", name="a")
     [record] = [each for each in stream.records() if each.kind is RecordKind.LANES]
     events = EventPublisher(world.store, world.clock, lambda: world.world)
     with monkeypatch.context() as patch:

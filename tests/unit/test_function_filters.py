@@ -24,13 +24,19 @@ from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterF
 from tagcast_aws.runtime.system import SystemClock
 
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld, Judgement
-from tests.unit.worlds import entry, lane, lane_if_any
+from tests.unit.worlds import blocked, entry, lane, lane_if_any
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 
 
 def by_function(on_error: str = "drop", function: str = "decide") -> dict[str, object]:
     return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": 3}
+
+
+def judged(fake: FakeWorld, judgement: Judgement, on_error: str = "drop", **settings: Any) -> None:
+    """Subscribe A with a filter function that judges in this way."""
+    fake.subscribe("A", filter=by_function(on_error), **settings)
+    fake.filter_functions.behaviours["A"] = judgement
 
 
 def due_rows(fake: FakeWorld) -> list[dict[str, object]]:
@@ -46,8 +52,7 @@ def error(asked: object) -> None:
 
 
 def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    fake.filter_functions.behaviours["A"] = yes_unless("1")
+    judged(fake, yes_unless("1"))
     [message_id] = fake.publish("1")
 
     fake.deliver()
@@ -61,8 +66,7 @@ def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
 
 
 def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    fake.filter_functions.behaviours["A"] = yes_unless("2", "4")
+    judged(fake, yes_unless("2", "4"))
     ids = fake.publish("1", "2", "3", "4", "5")
 
     fake.deliver()
@@ -75,8 +79,7 @@ def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake: FakeWorld)
 
 
 def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    fake.filter_functions.behaviours["A"] = error
+    judged(fake, error)
     ids = fake.publish("1", "2", "3")
 
     fake.deliver()
@@ -107,8 +110,7 @@ def test_a_yes_to_what_was_not_started_any_more_is_kept(fake: FakeWorld) -> None
 
 
 def test_each_error_under_block_is_an_attempt_of_its_own(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function("block"), max_retries=3)
-    fake.filter_functions.behaviours["A"] = error
+    judged(fake, error, "block", max_retries=3)
     [message_id] = fake.publish("1")
 
     fake.deliver()
@@ -124,8 +126,7 @@ def test_each_error_under_block_is_an_attempt_of_its_own(fake: FakeWorld) -> Non
 
 
 def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function(), answers=FAIL)
-    fake.first_round("1", "2")
+    blocked(fake, "1", "2", filter=by_function())
     assert lane(fake).state is LaneState.BLOCKED
     assert [row.get("unjudged") for row in due_rows(fake)] == [None, None]
 
@@ -246,9 +247,8 @@ class Blinking(FakeClock):
 
 @pytest.mark.parametrize("readings", range(1, 12))
 def test_a_clock_that_is_set_back_lets_through_nothing_that_was_never_judged(fake: FakeWorld, readings: int) -> None:
-    fake.subscribe("A", filter=by_function())
+    judged(fake, yes_unless("1", "2"))
     ids = fake.publish("1", "2")
-    fake.filter_functions.behaviours["A"] = yes_unless("1", "2")
     clock = Blinking(fake.clock.instant)
     fake.world = replace(fake.world, clock=clock)
     clock.readings = readings
@@ -260,11 +260,9 @@ def test_a_clock_that_is_set_back_lets_through_nothing_that_was_never_judged(fak
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake: FakeWorld, strategy: Strategy) -> None:
-    fake.subscribe("A", filter=by_function("block"))
+    judged(fake, error, "block")
     fake.subscribe("B", strategy=strategy)
-    fake.subscribe("C", "apple", strategy=strategy)
-    fake.filter_functions.behaviours["A"] = error
-    fake.pusher.behaviours["C"] = lambda push: FAIL
+    fake.subscribe("C", "apple", strategy=strategy, answers=FAIL)
     ids = fake.publish("1", "2", tags=["apple"])
 
     fake.deliver()

@@ -25,13 +25,11 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def fakes() -> FakeWorld:
+def fakes(fake: FakeWorld) -> FakeWorld:
     """A world with a topic of which *a* gets all, and *b* only what has the tag b."""
-    fakes = FakeWorld()
-    fakes.topic()
-    fakes.subscribe("a")
-    fakes.subscribe("b", "b")
-    return fakes
+    fake.subscribe("a")
+    fake.subscribe("b", "b")
+    return fake
 
 
 def publish(fakes: FakeWorld, *tags: str, topic: str = "test1", **properties: str) -> str:

@@ -30,10 +30,8 @@ NO_ANSWER = Outcome(False, "timeout after 15 s", unreached=True)
 
 
 @pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.world = replace(fake.world, short_wait_s=0.01)
-    fake.topic()
     fake.subscribe("A", strategy=INDEPENDENT)
     return fake
 
