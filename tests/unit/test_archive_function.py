@@ -96,10 +96,10 @@ class Keeper:
         return not self.away
 
 
-def archived(event: Any, archive: FirehoseArchive, keeper: Keeper | None = None) -> Any:
-    """What the function answers where nobody watches."""
+def archived(event: Any, archive: FirehoseArchive, keeper: Keeper | None = None, tail: Any = None) -> Any:
+    """What the function answers, where nobody watches unless *tail* does."""
     fakes = FakeWorld()
-    tail = TailWriter(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
+    tail = tail or TailWriter(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
     events = EventPublisher(fakes.store, fakes.clock, lambda: fakes.world)
     return app.handle(event, archive, tail, events, cast("Any", keeper or Keeper()))
 
@@ -216,12 +216,10 @@ def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again(
     heard: list[RecordKind] = []
     lost: list[Sequence[int] | None] = [(), *[None] * ATTEMPTS_MAX]
 
-    fakes = FakeWorld()
-    events = EventPublisher(fakes.store, fakes.clock, lambda: fakes.world)
-    app.handle(batch, archive_into(FakeFirehose(lost)), cast("TailWriter", Listener()), events, cast("Any", Keeper()))
+    archived(batch, archive_into(FakeFirehose(lost)), tail=Listener())
     assert heard == [RecordKind.MESSAGES]
 
-    app.handle(batch, archive_into(FakeFirehose()), cast("TailWriter", Listener()), events, cast("Any", Keeper()))
+    archived(batch, archive_into(FakeFirehose()), tail=Listener())
     assert len(heard) == 1 + 1 + 3 + 1
 
 

@@ -47,6 +47,7 @@ def store() -> RacedStore:
 def fake(store: RacedStore) -> FakeWorld:
     fake = FakeWorld(store=store)
     fake.topic()
+    fake.topic("another")
     return fake
 
 
@@ -138,8 +139,6 @@ def test_lanes_at_a_dead_host_are_probed_one_at_a_time_and_all_get_their_message
 def test_an_active_lane_asks_no_circuit_whoever_keeps_it_open(
     fake: FakeWorld, topic: str, is_the_process_another: bool
 ) -> None:
-    if topic != "test1":
-        fake.topic(topic)
     lane_at(fake, "healthy", OK, "theirs", topic=topic)
     fake.first_round("before", tags=("theirs",), topic=topic)
     fake.clock.sleep(2 * WINDOW_S)
@@ -153,7 +152,6 @@ def test_an_active_lane_asks_no_circuit_whoever_keeps_it_open(
 
 
 def test_a_push_that_is_refused_here_is_no_answer_of_its_host(fake: FakeWorld) -> None:
-    fake.topic("another")
     lane_at(fake, "expired", Outcome(False, "client certificate expired", unsent=True), topic="another")
     fail_lanes(fake)
     fake.first_round("1", topic="another")
@@ -163,7 +161,6 @@ def test_a_push_that_is_refused_here_is_no_answer_of_its_host(fake: FakeWorld) -
 
 
 def test_a_lane_without_a_failed_attempt_asks_no_circuit_in_redelivery_either(fake: FakeWorld) -> None:
-    fake.topic("another")
     lane_at(fake, "paused", OK, topic="another")
     lanes.pause(fake.world, "another", "paused")
     fake.first_round("1", topic="another")
@@ -194,7 +191,6 @@ def test_a_host_that_answers_is_neither_written_nor_read(fake: FakeWorld, store:
 
 
 def test_a_lane_without_contact_that_the_host_answered_is_not_held_by_others(fake: FakeWorld) -> None:
-    fake.topic("another")
     busy = Outcome(False, "http 503", status=503, retry_after_s=65)
     lane_at(fake, "busy", busy, topic="another", strategy=Strategy.INDEPENDENT_RETRY)
     [waiting] = fake.first_round("1", topic="another")
@@ -209,7 +205,6 @@ def test_a_lane_without_contact_that_the_host_answered_is_not_held_by_others(fak
 
 
 def test_after_an_error_of_its_filter_function_a_lane_is_not_held_by_others(fake: FakeWorld) -> None:
-    fake.topic("another")
     function = {"kind": "function", "function": "decide", "on_error": "block", "timeout_seconds": 3}
     lane_at(fake, "judged", OK, topic="another", filter=function)
     fake.filter_functions.behaviours["judged"] = lambda asked: None
@@ -373,7 +368,6 @@ def test_a_host_that_flaps_is_soon_dead_again_and_its_lanes_wait_as_long_as_befo
 def test_a_circuit_that_closed_opens_again_with_the_fifth_lane_and_not_with_the_first(
     fake: FakeWorld, closes: str
 ) -> None:
-    fake.topic("another")
     lane_at(fake, "healthy", OK, topic="another")
     fail_lanes(fake)
     fake.clock.sleep(WINDOW_S / 2)

@@ -51,9 +51,6 @@ class CrowdedStore(MemoryStore):
             others[pk]()
         self.behind = others
 
-    def write(self, write: Write) -> None:
-        self.transact((write,))
-
     def transact(self, writes: Sequence[Write]) -> None:
         if self.closed is not None:
             self.refused += 1

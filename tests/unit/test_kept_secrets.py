@@ -43,21 +43,14 @@ def put(fake: FakeWorld, **settings: Any) -> Reply:
 
 def test_what_a_put_leaves_out_of_secrets_stays_and_all_else_has_its_default(fake: FakeWorld) -> None:
     put(fake, secret=SECRET, headers=HEADERS, timeout_seconds=7)
+    row = dict(fake.store.rows[secrets_key("test1", "A")])
 
     changed = put(fake, filter={"kind": "tags", "tags": ["a"]})
 
+    assert fake.store.rows[secrets_key("test1", "A")] == row
+    assert fake.vault.opened == [], "what stays is not opened for it"
     assert kept(fake) == (SECRET, HEADERS)
     assert (changed.json["signatures"], changed.json["timeout_seconds"]) == (["v1"], 15)
-
-
-def test_what_stays_is_not_opened_for_it(fake: FakeWorld) -> None:
-    put(fake, secret=SECRET, headers=HEADERS)
-    row = dict(fake.store.rows[secrets_key("test1", "A")])
-
-    put(fake, timeout_seconds=9)
-
-    assert fake.vault.opened == []
-    assert fake.store.rows[secrets_key("test1", "A")] == row
 
 
 @pytest.mark.parametrize(
