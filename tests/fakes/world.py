@@ -471,6 +471,10 @@ class FakeWorld:
         self.deliver()
         return ids
 
+    def fail(self, *names: str) -> None:
+        """Let every push to these subscriptions fail."""
+        self.pusher.behaviours |= dict.fromkeys(names, lambda push: FAIL)
+
     def publish_unqueued(self, *bodies: str, topic: str = "test1") -> list[str]:
         """Publish in order while the queue is away: the producer is refused, and what was stored has these ids."""
         before = set(self.store.rows)

@@ -19,7 +19,7 @@ from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.stored import ROWS_AT_ONCE
 
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 from tests.unit.worlds import changing, lane, lane_if_any
 
 NOW = 1_800_000_000_000
@@ -46,10 +46,8 @@ def head_of(fake: FakeWorld) -> DueDelivery:
 
 
 def block(fake: FakeWorld, *bodies: str, name: str = "A") -> list[str]:
-    fake.pusher.behaviours[name] = lambda push: FAIL
-    ids = fake.publish(*bodies)
-    fake.deliver()
-    return ids
+    fake.fail(name)
+    return fake.first_round(*bodies)
 
 
 def test_a_lane_without_a_row_is_active_and_owes_nothing(fake: FakeWorld) -> None:
@@ -149,8 +147,7 @@ def test_pausing_a_sleeping_lane_changes_nothing(fake: FakeWorld, state: LaneSta
         lanes.pause(fake.world, "test1", "A")
     else:
         fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
-        fake.publish("1")
-        fake.deliver()
+        fake.first_round("1")
     before = lane_if_any(fake)
 
     assert lanes.pause(fake.world, "test1", "A").state is state
@@ -237,9 +234,8 @@ def test_an_active_lane_has_nothing_to_be_retried_and_a_sleeping_one_has_to_be_r
 
 
 def test_a_retry_of_a_topic_leaves_out_endpoints_that_are_not_verified(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    fake.fail("A")
+    fake.first_round("1")
     known = stored.subscription(fake.world.store, "test1", "A")
     assert known is not None
     put_subscription(fake.world, "test1", "A", replace(known.settings, unverified="http 404"))
@@ -253,10 +249,8 @@ def test_a_topic_is_re_pushed_to_those_that_are_blocked_under_backoff(fake: Fake
     fake.subscribe("D")
     fake.subscribe("E", strategy=DECAY)
     lanes.pause(fake.world, "test1", "E")
-    for name in "ABC":
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    fake.fail(*"ABC")
+    fake.first_round("1")
     lanes.pause(fake.world, "test1", "B")
     assert lanes.resume(fake.world, "test1", "E").state is LaneState.BLOCKED
     fake.clock.sleep(1)
@@ -273,9 +267,8 @@ def test_a_topic_with_many_blocked_lanes_is_retried_part_by_part(
 ) -> None:
     for name in "ABCDE":
         fake.subscribe(name)
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+        fake.fail(name)
+    fake.first_round("1")
     seconds = iter(range(1_000))
     monkeypatch.setattr(type(fake.clock), "monotonic", lambda clock: next(seconds) * lanes.CHANGED_WITHIN_S / 3.5)
     parts = []
@@ -331,8 +324,7 @@ def test_skipping_while_the_lane_sleeps_leaves_it_asleep(fake: FakeWorld) -> Non
 
 def test_what_was_behind_a_head_skipped_while_the_lane_slept_is_due_with_the_resumption(fake: FakeWorld) -> None:
     fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=3_600)
-    _, second = fake.publish("1", "2")
-    fake.deliver()
+    _, second = fake.first_round("1", "2")
     lanes.pause(fake.world, "test1", "A")
     lanes.skip_head(fake.world, "test1", "A", "poison")
 
@@ -400,8 +392,7 @@ def test_a_batch_and_a_retry_of_a_topic_with_very_many_blocked_lanes_read_few_at
         fake.store.write(LANES.put(replace(lane(fake), subscription_id=other), "test1", other))
     fake.store.most_rows_at_once = fake.store.rows_read = 0
 
-    [second] = fake.publish("2")
-    fake.deliver()
+    [second] = fake.first_round("2")
 
     assert fake.store.rows_read < 1.1 * ROWS_AT_ONCE
     assert fake.pusher.received == {"B": ["1", "2"]}

@@ -20,7 +20,7 @@ from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 from tests.unit.worlds import row_of
 
 EARLIEST = 0
@@ -69,21 +69,17 @@ def pulled(fake: FakeWorld, name: str = "late", topic: str = "test1") -> list[st
 
 
 def test_a_new_group_gets_what_is_kept_in_its_order_and_then_what_is_published(fake: FakeWorld) -> None:
-    fake.publish("1", "2", "3")
-    fake.deliver()
+    fake.first_round("1", "2", "3")
     fake.group("late", ordered=True, start_from=EARLIEST)
-    fake.publish("4")
-    fake.deliver()
+    fake.first_round("4")
     work(fake)
     assert pulled(fake) == ["1", "2", "3", "4"]
 
 
 def test_a_group_that_asks_for_nothing_older_gets_nothing_older(fake: FakeWorld) -> None:
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     fake.group("late")
-    fake.publish("2")
-    fake.deliver()
+    fake.first_round("2")
     work(fake)
     assert pulled(fake) == ["2"]
 
@@ -91,8 +87,7 @@ def test_a_group_that_asks_for_nothing_older_gets_nothing_older(fake: FakeWorld)
 def test_both_deliveries_of_a_name_are_shown_and_the_newer_one_is_explained(fake: FakeWorld) -> None:
     fake.subscribe("late")
     lanes.pause(fake.world, "test1", "late")
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     [former] = [each.ordinal for each in stored.subscriptions(fake.store, "test1", ["late"]).values()]
     delete_subscription(fake.world, "test1", "late")
     fake.group("late", start_from=EARLIEST)
@@ -121,8 +116,7 @@ def test_an_instant_is_where_a_new_group_begins(fake: FakeWorld) -> None:
     fake.publish("before")
     fake.clock.sleep(10)
     instant = fake.clock.now()
-    fake.publish("at it")
-    fake.deliver()
+    fake.first_round("at it")
     fake.group("late", start_from=instant)
     work(fake)
     assert pulled(fake) == ["at it"]
@@ -130,8 +124,7 @@ def test_an_instant_is_where_a_new_group_begins(fake: FakeWorld) -> None:
 
 def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which_version(fake: FakeWorld) -> None:
     [apple] = fake.publish("apple", tags=["apple"])
-    [pear] = fake.publish("pear", tags=["pear"])
-    fake.deliver()
+    [pear] = fake.first_round("pear", tags=["pear"])
     fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, start_from=EARLIEST)
     work(fake)
     entry = message_view(fake.world, "test1", apple).subscribers["late"]
@@ -151,8 +144,7 @@ def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which
 
 def test_what_nobody_is_owed_any_more_is_gone_for_a_new_group(fake: FakeWorld) -> None:
     delete_subscription(fake.world, "test1", "asleep")
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     fake.group("late", start_from=EARLIEST)
     work(fake)
     assert pulled(fake) == []
@@ -163,8 +155,7 @@ def test_a_topic_that_keeps_for_life_gives_a_new_group_what_all_others_have_and_
     fake.topic("kept", keep=Keep.LIFE)
     fake.subscribe("tagged", "apple", topic="kept")
     [read] = fake.publish("read", tags=["apple"], topic="kept")
-    [unread] = fake.publish("unread", topic="kept")
-    fake.deliver()
+    [unread] = fake.first_round("unread", topic="kept")
     assert {message_view(fake.world, "kept", each).state for each in (read, unread)} == {"kept"}
     fake.group("late", topic="kept", start_from=EARLIEST)
     work(fake)
@@ -175,8 +166,7 @@ def test_a_topic_that_keeps_for_life_gives_a_new_group_what_all_others_have_and_
 
 def test_a_body_that_is_kept_goes_with_the_life_of_its_message(fake: FakeWorld) -> None:
     fake.topic(retention_s=3_600, keep=Keep.LIFE)
-    [wanted] = fake.publish("wanted")
-    fake.deliver()
+    [wanted] = fake.first_round("wanted")
     lanes.resume(fake.world, "test1", "asleep")
     work(fake)
     assert message_view(fake.world, "test1", wanted).body == b"wanted"
@@ -211,7 +201,7 @@ def test_a_repeated_entry_of_a_completed_message_with_a_late_entry_finds_nothing
 
     fake.topic(retention_s=3_600, keep=Keep.LIFE)
     lanes.resume(fake.world, "test1", "asleep")
-    fake.pusher.behaviours["asleep"] = lambda push: FAIL
+    fake.fail("asleep")
     [message_id] = fake.publish("1")
     store.before, store.rival = lambda write: isinstance(write, Update) and "round" in write.changes, die
     with pytest.raises(OSError):
@@ -249,8 +239,7 @@ def test_nothing_is_looked_for_before_every_publish_is_over_that_did_not_know_th
 def test_whoever_is_matched_by_publication_is_not_added_again_whatever_its_filter_is_by_now(fake: FakeWorld) -> None:
     fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, start_from=EARLIEST)
     [apple] = fake.publish("apple", tags=["apple"])
-    [pear] = fake.publish("pear", tags=["pear"])
-    fake.deliver()
+    [pear] = fake.first_round("pear", tags=["pear"])
     fake.group("late", start_from=EARLIEST)
     work(fake)
     assert pulled(fake) == ["apple"]
@@ -259,8 +248,7 @@ def test_whoever_is_matched_by_publication_is_not_added_again_whatever_its_filte
 
 
 def test_a_worker_that_dies_leaves_the_rest_to_the_next_one(fake: FakeWorld, store: RacingStore) -> None:
-    fake.publish(*map(str, range(30)))
-    fake.deliver()
+    fake.first_round(*map(str, range(30)))
     group = fake.group("late", ordered=True, start_from=EARLIEST)
     store.kept_page = 4
 
@@ -280,8 +268,7 @@ def test_a_worker_that_dies_leaves_the_rest_to_the_next_one(fake: FakeWorld, sto
 
 
 def test_a_message_that_others_write_just_then_is_added_once_they_are_done(fake: FakeWorld, store: RacingStore) -> None:
-    ids = fake.publish(*map(str, range(5)))
-    fake.deliver()
+    ids = fake.first_round(*map(str, range(5)))
     fake.group("late", ordered=True, start_from=EARLIEST)
 
     def skip() -> None:
@@ -295,8 +282,7 @@ def test_a_message_that_others_write_just_then_is_added_once_they_are_done(fake:
 
 
 def test_a_stale_worker_adds_nothing(fake: FakeWorld, store: RacingStore) -> None:
-    ids = fake.publish("1", "2")
-    fake.deliver()
+    ids = fake.first_round("1", "2")
     group = fake.group("late", start_from=EARLIEST)
     store.rival = lambda: delete_subscription(fake.world, "test1", "late")
     work(fake)
@@ -305,8 +291,7 @@ def test_a_stale_worker_adds_nothing(fake: FakeWorld, store: RacingStore) -> Non
 
 
 def test_what_was_added_is_cancelled_with_the_group(fake: FakeWorld) -> None:
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     group = fake.group("late", start_from=EARLIEST)
     fake.group_queues.broken = True
     work(fake)
@@ -317,8 +302,7 @@ def test_what_was_added_is_cancelled_with_the_group(fake: FakeWorld) -> None:
 
 
 def test_a_paused_group_goes_on_where_it_was(fake: FakeWorld) -> None:
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     fake.group("late", start_from=EARLIEST)
     lanes.pause(fake.world, "test1", "late")
     fake.clock.sleep(2 * PUBLISHED_S)
@@ -331,8 +315,7 @@ def test_a_paused_group_goes_on_where_it_was(fake: FakeWorld) -> None:
 
 
 def test_retrying_now_does_not_begin_too_early(fake: FakeWorld) -> None:
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     group = fake.group("late", start_from=EARLIEST)
     lanes.retry_now(fake.world, "test1", "late")
     work(fake, 5)
@@ -352,8 +335,7 @@ def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> 
 
 
 def test_a_filter_function_is_asked_about_late_entries(fake: FakeWorld) -> None:
-    fake.publish("yes", "no")
-    fake.deliver()
+    fake.first_round("yes", "no")
     fake.filter_functions.behaviours["late"] = lambda messages: tuple(each.draft.body == b"yes" for each in messages)
     fake.group("late", filter={"kind": "function", "function": "f"}, start_from=EARLIEST)
     work(fake)
@@ -376,8 +358,7 @@ def test_a_message_gets_no_more_late_entries_than_its_row_has_room_for(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tagcast.delivery.filling.LATE_MAX", 2)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     for name in ("one", "two", "three"):
         fake.group(name, start_from=EARLIEST)
     work(fake)
@@ -391,8 +372,7 @@ def test_keeping_for_life_costs_one_write_more_for_each_message(fake: FakeWorld)
         fake.topic(keep.value, keep=keep)
         fake.subscribe("pushed", topic=keep.value)
         before = fake.store.writes
-        fake.publish("1", "2", "3", topic=keep.value)
-        fake.deliver()
+        fake.first_round("1", "2", "3", topic=keep.value)
         fake.clock.sleep(2 * 86_400)
         fake.sweep()
         written.append(fake.store.writes - before)
@@ -405,8 +385,7 @@ def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_
 ) -> None:
     fake.topic("other", keep=Keep.LIFE)
     fake.publish(*map(str, range(60)), topic="other")
-    fake.publish("kept")
-    fake.deliver()
+    fake.first_round("kept")
     group = fake.group("late", ordered=True, start_from=EARLIEST)
     asked: list[str | None] = []
 

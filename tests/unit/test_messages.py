@@ -13,7 +13,7 @@ from tagcast.rows import stored
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 from tests.fakes.handlers import answered
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 from tests.unit.worlds import blocked
 
 ANSWER_BYTES_MAX = 6_000_000
@@ -84,8 +84,7 @@ def fake_topics() -> FakeWorld:
 def test_entries_in_one_state_are_shown_alone_with_the_counts_of_all(retained: tuple[FakeWorld, list[str]]) -> None:
     fake, _ = retained
     fake.subscribe("B")
-    [message_id] = fake.publish("x")
-    fake.deliver()
+    [message_id] = fake.first_round("x")
     whole, _ = get(fake, f"/topics/test1/messages/{message_id}", {})
     assert (list(whole["subscribers"]), whole["counts"]) == (["A", "B"], {"blocked": 1, "delivered": 1})
     some, _ = get(fake, f"/topics/test1/messages/{message_id}", {"only": "delivered"})
@@ -112,8 +111,7 @@ def test_a_parameter_that_is_neither_true_nor_false_is_refused(retained: tuple[F
 
 def test_what_stands_far_behind_the_head_is_blocked_without_attempts(retained: tuple[FakeWorld, list[str]]) -> None:
     fake, _ = retained
-    fake.publish(*["x"] * 300)
-    fake.deliver()
+    fake.first_round(*["x"] * 300)
     page, _ = get(fake, "/topics/test1/messages", {"limit": "1"})
     assert page["messages"][0]["subscribers"]["A"]["attempts"] == 1
     last, _ = get(fake, f"/topics/test1/messages/{fake.publish('last')[0]}", {})
@@ -129,9 +127,8 @@ def test_a_view_reads_only_the_first_rows_of_many_long_backlogs(
     monkeypatch.setattr(messages, "ALL_ROWS_MAX", 150)
     for number in range(20):
         fake.subscribe(f"S{number}")
-        fake.pusher.behaviours[f"S{number}"] = lambda push: FAIL
-    first, *_ = fake.publish(*["x"] * 100)
-    fake.deliver()
+        fake.fail(f"S{number}")
+    first, *_ = fake.first_round(*["x"] * 100)
     fake.store.rows_read = 0
 
     told = messages.message_view(fake.world, "test1", first).subscribers

@@ -9,7 +9,7 @@ from tagcast.operating.messages import message_view
 from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
 
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 from tests.unit.worlds import row_of
 
 
@@ -70,7 +70,7 @@ def test_a_mixed_message_costs_one_write_more_whichever_half_ends_first(fake: Fa
 
 
 def test_a_half_that_is_over_stays_in_its_lane_when_the_lane_has_forgotten_whom_it_named(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["kept"] = lambda push: FAIL
+    fake.fail("kept")
     [message_id] = fake.publish("1")
     [entry] = [entry for entry in fake.queue.entries if entry.audience is Audience.IN_ORDER]
     apart = [each for each in fake.queue.entries if each != entry]
@@ -92,7 +92,7 @@ def test_a_half_that_is_over_stays_in_its_lane_when_the_lane_has_forgotten_whom_
 def test_a_message_whose_second_half_was_closed_by_a_worker_that_died_is_let_go_by_the_repetition(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake.pusher.behaviours["free"] = lambda push: FAIL
+    fake.fail("free")
     [message_id] = fake.publish("1")
     [entry] = [entry for entry in fake.queue.entries if entry.audience is Audience.IN_ORDER]
     deliver_only(fake, Audience.APART)

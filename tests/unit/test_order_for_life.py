@@ -137,8 +137,7 @@ def test_after_six_hours_of_outage_an_ordered_subscription_gets_everything_in_or
     fake.pusher.behaviours["A"] = lambda push: OK if fake.clock.instant >= back_at else FAIL
     bodies = [f"{number:02d}" for number in range(20)]
 
-    fake.publish(*bodies)
-    fake.deliver()
+    fake.first_round(*bodies)
     fake.run_workflows(until=back_at + 600_000)
 
     assert fake.pusher.received["A"] == bodies

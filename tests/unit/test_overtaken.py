@@ -23,7 +23,7 @@ def fake(store: RacedStore) -> FakeWorld:
     fake = FakeWorld(store=store)
     fake.topic()
     fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.fail("A")
     return fake
 
 
@@ -42,8 +42,7 @@ def lane(fake: FakeWorld, ordinal: int = 0) -> Lane:
 def test_a_head_that_failed_once_more_while_it_was_skipped_keeps_that_attempt(
     fake: FakeWorld, store: RacedStore
 ) -> None:
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     [task] = fake.workflow.tasks
     fake.clock.sleep(15)
     store.once_before("DUE#", lambda: fake.redeliver(task))
@@ -56,8 +55,7 @@ def test_a_head_that_failed_once_more_while_it_was_skipped_keeps_that_attempt(
 
 def test_a_worker_that_loses_its_lane_while_a_window_fails_writes_none_of_the_failures(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    fake.publish("1", "2", "3", "4")
-    fake.deliver()
+    fake.first_round("1", "2", "3", "4")
     [task] = fake.workflow.tasks
     fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"1" else FAIL
 
@@ -77,8 +75,7 @@ def test_a_worker_that_loses_its_lane_while_a_window_fails_writes_none_of_the_fa
 def test_a_lane_that_was_suspended_while_its_subscription_went_is_removed_all_the_same(
     fake: FakeWorld, store: RacedStore
 ) -> None:
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     [task] = fake.workflow.tasks
     fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
     fake.clock.sleep(15)
@@ -111,8 +108,7 @@ def test_a_lane_that_was_blocked_while_its_subscription_went_is_removed_and_its_
 def test_an_overdue_lane_that_was_restarted_while_the_sweep_looked_at_it_is_restarted_once(
     fake: FakeWorld, store: RacedStore
 ) -> None:
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     fake.workflow.tasks.clear()
     fake.clock.sleep(60)
     store.once_before("LANES#", lambda: fake.sweep())

@@ -152,8 +152,7 @@ def test_a_push_is_made_with_the_certificate_that_was_put_last(fake: FakeWorld) 
     renewed = BETWEEN.issue("renewed")
     for each in (CHAIN, renewed, None):
         put(fake, each)
-        fake.publish("x")
-        fake.deliver()
+        fake.first_round("x")
 
     keys = [push.subscription.settings.client_key for push in fake.pusher.pushes]
     assert [key and key.endswith(of.key) for key, of in zip(keys, (CHAIN, renewed), strict=False)] == [True, True]

@@ -154,8 +154,7 @@ def test_what_the_receiver_says_of_them_is_redacted_where_attempts_are_told(fake
     put(fake, headers=HEADERS)
     said = f"{TOKEN} is no token, {HEADERS} is no tenant".encode()
     fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 401", status=401, answer=said)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
 
     [delivery] = ask(fake, "GET", f"/topics/test1/messages/{message_id}/attempts").json["deliveries"]
     assert "is no tenant" in json.dumps(delivery)

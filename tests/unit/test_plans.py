@@ -27,9 +27,8 @@ def taking(fake: FakeWorld, seconds: float, outcome: Outcome) -> Callable[[Push]
 
 def blocked(fake: FakeWorld, *bodies: str) -> Task:
     """Let A fail once, so that its lane is blocked; return the task of its execution."""
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish(*bodies)
-    fake.deliver()
+    fake.fail("A")
+    fake.first_round(*bodies)
     [task] = fake.workflow.tasks
     return task
 

@@ -110,9 +110,8 @@ def test_what_is_neither_queued_nor_listed_is_found_by_the_search_and_what_is_ov
 def test_invariant_2_the_body_and_the_list_go_with_the_last_entry(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.subscribe("B")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    fake.fail("A")
+    [message_id] = fake.first_round("1")
     assert row_of(fake, message_id).map.pending_count == 1
     check_invariants(fake)
 
@@ -126,11 +125,10 @@ def test_invariant_2_the_body_and_the_list_go_with_the_last_entry(fake: FakeWorl
 
 def test_invariant_3_terminal_entries_never_change(fake: FakeWorld) -> None:
     fake.subscribe("A")
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     before = row_of(fake, message_id)
 
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.fail("A")
     fake.fan_out("test1", [message_id])
 
     assert row_of(fake, message_id) == before
@@ -167,15 +165,13 @@ def test_retained_messages_behind_expired_ones_are_counted_once_each(
     monkeypatch.setattr(topics, "RETAINED_MAX", 3)
     fake.world = replace(fake.world, section_max=1)
     fake.subscribe("B")
-    fake.pusher.behaviours["B"] = lambda push: FAIL
+    fake.fail("B")
     gone = blocked(fake, *"12345")
     fake.clock.instant = row_of(fake, gone[-1]).message.expires_at
-    fake.publish("live")
-    fake.deliver()
+    fake.first_round("live")
     assert topics.retained_count(fake.world, "test1") == 1
 
-    fake.publish(*"abcdef")
-    fake.deliver()
+    fake.first_round(*"abcdef")
     assert topics.retained_count(fake.world, "test1") == 3
 
 
@@ -183,8 +179,7 @@ def test_retained_messages_behind_expired_ones_are_counted_once_each(
 def test_invariant_8_the_same_batch_again_changes_no_state(fake: FakeWorld, fails: bool) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL if fails else OK
-    ids = fake.publish("1", "2", "3")
-    fake.deliver()
+    ids = fake.first_round("1", "2", "3")
     before = {message_id: row_of(fake, message_id) for message_id in ids}
     rows = due_rows(fake)
 
@@ -204,8 +199,7 @@ def test_invariant_9_a_slow_subscriber_hands_the_rest_to_its_backlog_without_a_f
         return OK
 
     fake.pusher.behaviours["A"] = slow
-    ids = fake.publish(*"123456")
-    fake.deliver()
+    ids = fake.first_round(*"123456")
 
     backlog = lanes.backlog(fake.world, "test1", "A", 100, None).items
     assert 0 < len(backlog) < 6
@@ -220,9 +214,8 @@ def test_invariant_9_a_slow_subscriber_hands_the_rest_to_its_backlog_without_a_f
 def test_unsubscribing_cancels_what_is_owed_and_keeps_the_name_in_receipts(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.subscribe("B")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    ids = fake.publish("1", "2")
-    fake.deliver()
+    fake.fail("A")
+    ids = fake.first_round("1", "2")
 
     subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + 60_000)
@@ -246,8 +239,7 @@ def test_a_message_in_the_queue_when_its_subscription_goes_is_cancelled(fake: Fa
 def test_a_410_suspends_counts_as_an_attempt_and_stays_owed_until_resumed(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
-    ids = fake.publish("1", "2")
-    fake.deliver()
+    ids = fake.first_round("1", "2")
 
     assert lane(fake).state is LaneState.SUSPENDED
     assert [entry(fake, message_id).attempts for message_id in ids] == [1, 0]
@@ -261,8 +253,7 @@ def test_a_410_suspends_counts_as_an_attempt_and_stays_owed_until_resumed(fake: 
 def test_a_paused_lane_makes_no_attempts_and_its_deliveries_expire_by_the_sweep(fake: FakeWorld) -> None:
     fake.subscribe("A")
     lanes.pause(fake.world, "test1", "A")
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     assert entry(fake, message_id).state is EntryState.BLOCKED
     fake.clock.instant = row_of(fake, message_id).message.expires_at
 
@@ -287,10 +278,9 @@ def test_lost_contact_drains_concurrently_after_its_head_got_through(fake: FakeW
 
 def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake: FakeWorld) -> None:
     fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.fail("A")
     fake.workflow.broken = True
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     fake.workflow.broken = False
     fake.pusher.behaviours["A"] = lambda push: OK
     fake.clock.sleep(60)
@@ -317,8 +307,7 @@ def test_a_long_lived_execution_hands_over_to_a_new_generation(fake: FakeWorld) 
 def test_a_subscription_with_no_retries_discards_and_goes_on_with_the_next(fake: FakeWorld) -> None:
     fake.subscribe("A", max_retries=0)
     fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" else OK
-    ids = fake.publish("1", "2")
-    fake.deliver()
+    ids = fake.first_round("1", "2")
 
     assert entry(fake, ids[0]).state is EntryState.DISCARDED
     assert fake.pusher.received["A"] == ["2"]

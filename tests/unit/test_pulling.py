@@ -78,14 +78,8 @@ def entry(world: FakeWorld, message_id: str) -> tuple[str, int, str | None]:
     return found.state.value, found.attempts, found.last_outcome
 
 
-def published(world: FakeWorld, *texts: str) -> list[str]:
-    ids = world.publish(*texts)
-    world.deliver()
-    return ids
-
-
 def test_what_is_pulled_and_acknowledged_is_delivered(world: FakeWorld) -> None:
-    ids = published(world, "a", "b")
+    ids = world.first_round("a", "b")
     assert [entry(world, each) for each in ids] == [("pending", 0, None)] * 2
 
     messages = pull(world)
@@ -99,7 +93,7 @@ def test_what_is_pulled_and_acknowledged_is_delivered(world: FakeWorld) -> None:
 
 
 def test_what_is_acknowledged_was_attempted_when_it_was_pulled(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     pulled_at = world.clock.now()
     messages = pull(world)
     world.clock.sleep(7)
@@ -110,7 +104,7 @@ def test_what_is_acknowledged_was_attempted_when_it_was_pulled(world: FakeWorld)
 
 def test_a_message_that_is_acknowledged_costs_two_writes_more_than_one_that_is_pushed(world: FakeWorld) -> None:
     before = world.store.writes
-    published(world, "a")
+    world.first_round("a")
     said(world, "ack", *pull(world))
 
     assert world.store.writes - before == 3  # The message, its first round, its end.
@@ -119,7 +113,7 @@ def test_a_message_that_is_acknowledged_costs_two_writes_more_than_one_that_is_p
 
 
 def test_what_was_handed_over_is_owed_without_any_other_row(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     row = whole_message(world.store, "test1", message_id)
 
     assert row is not None
@@ -130,7 +124,7 @@ def test_what_was_handed_over_is_owed_without_any_other_row(world: FakeWorld) ->
 
 
 def test_what_is_not_acknowledged_in_time_comes_again_and_is_blocked(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     [first] = pull(world, visibility_timeout_seconds=30)
     assert pull(world) == []
     assert entry(world, message_id) == ("pending", 0, None)
@@ -145,7 +139,7 @@ def test_what_is_not_acknowledged_in_time_comes_again_and_is_blocked(world: Fake
 
 
 def test_a_handle_says_nothing_any_more_when_its_time_is_over(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     [stale] = pull(world, visibility_timeout_seconds=30)
     world.clock.sleep(30)
 
@@ -158,7 +152,7 @@ def test_a_handle_says_nothing_any_more_when_its_time_is_over(world: FakeWorld) 
 
 
 def test_what_is_given_back_comes_when_it_was_asked_for(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     [message] = pull(world)
 
     assert said(world, "nack", message, delay_seconds=90) == ["returned"]
@@ -174,7 +168,7 @@ def test_what_is_given_back_comes_when_it_was_asked_for(world: FakeWorld) -> Non
 def test_what_is_given_back_long_after_its_pull_waits_as_long_as_it_was_asked_for(
     world: FakeWorld, held_s: int
 ) -> None:
-    published(world, "a")
+    world.first_round("a")
     [message] = pull(world, visibility_timeout_seconds=300)
     world.clock.sleep(held_s)
 
@@ -188,7 +182,7 @@ def test_what_is_given_back_long_after_its_pull_waits_as_long_as_it_was_asked_fo
 
 def test_where_time_is_scaled_what_is_given_back_comes_as_much_sooner(world: FakeWorld) -> None:
     world.world = replace(world.world, time_scale=10.0)
-    published(world, "a")
+    world.first_round("a")
     [message] = pull(world, visibility_timeout_seconds=3_000)
 
     assert said(world, "nack", message, delay_seconds=90) == ["returned"]
@@ -200,7 +194,7 @@ def test_where_time_is_scaled_what_is_given_back_comes_as_much_sooner(world: Fak
 
 
 def test_who_needs_longer_gets_a_new_handle(world: FakeWorld) -> None:
-    published(world, "a")
+    world.first_round("a")
     [message] = pull(world, visibility_timeout_seconds=30)
     world.clock.sleep(20)
     status, answer = asked(world, "extend", receipt_handles=[message["receipt_handle"]], visibility_timeout_seconds=60)
@@ -215,7 +209,7 @@ def test_who_needs_longer_gets_a_new_handle(world: FakeWorld) -> None:
 
 def test_what_its_queue_does_not_hide_any_longer_is_not_extended(world: FakeWorld) -> None:
     """The clock of a queue may be ahead of ours: then somebody else may have the message by now."""
-    published(world, "a")
+    world.first_round("a")
     [message] = pull(world, visibility_timeout_seconds=30)
     [[held]] = world.group_queues.queues.values()
     held.visible_at = world.clock.now()
@@ -225,7 +219,7 @@ def test_what_its_queue_does_not_hide_any_longer_is_not_extended(world: FakeWorl
 
 
 def test_nobody_keeps_a_message_for_more_than_twelve_hours(world: FakeWorld) -> None:
-    published(world, "a", "b")
+    world.first_round("a", "b")
     first, second = pull(world, visibility_timeout_seconds=43_200)
     world.clock.sleep(3_600)
     handles = [each["receipt_handle"] for each in (first, second)]
@@ -241,7 +235,7 @@ def test_nobody_keeps_a_message_for_more_than_twelve_hours(world: FakeWorld) -> 
 
 def test_after_its_retries_a_message_is_discarded(world: FakeWorld) -> None:
     world.group("g", max_retries=2)
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     pulls = []
     for _ in range(3):
         [message] = pull(world)
@@ -262,7 +256,7 @@ def gives_up_to(world: FakeWorld, topic: str, group: str = GROUP) -> None:
 
 def discarded_to(world: FakeWorld, topic: str) -> str:
     gives_up_to(world, topic)
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     said(world, "nack", *pull(world))
     assert pull(world) == []
     assert entry(world, message_id) == ("discarded", 1, "returned")
@@ -324,7 +318,7 @@ def test_each_of_two_groups_that_discard_a_message_makes_a_letter(world: FakeWor
 def test_what_a_group_discards_says_what_came_of_its_own_pulls(world: FakeWorld) -> None:
     world.group("g", max_retries=0)
     world.group("h", max_retries=0)
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     said(world, "nack", *pull(world))
     pull(world, group=OTHER_GROUP, visibility_timeout_seconds=30)
     world.clock.sleep(30)
@@ -335,7 +329,7 @@ def test_what_a_group_discards_says_what_came_of_its_own_pulls(world: FakeWorld)
 
 
 def test_what_two_members_end_at_once_is_told_of_once(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     row = row_of(world, message_id)
     for _ in range(2):
         end_after_pull(world.world, _group(world), row, EntryState.EXPIRED, 0)
@@ -353,7 +347,7 @@ def test_a_letter_that_could_not_be_published_is_published_at_the_next_pull(
     world.topic("dead")
     world.subscribe("watch", topic="dead")
     gives_up_to(world, "dead")
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     said(world, "nack", *pull(world))
 
     with monkeypatch.context() as patched:
@@ -376,7 +370,7 @@ def test_a_dead_letter_that_no_topic_takes_is_counted(world: FakeWorld) -> None:
 
 
 def test_what_nobody_pulled_in_its_life_expires_at_the_next_pull(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     world.clock.sleep(86_400)
     assert entry(world, message_id) == ("expired", 0, None)
 
@@ -388,7 +382,7 @@ def test_what_nobody_pulled_in_its_life_expires_at_the_next_pull(world: FakeWorl
 
 def test_what_nobody_ever_pulls_is_ended_by_the_search(world: FakeWorld) -> None:
     world.group("g", max_retries=5)
-    ids = published(world, "a", "b")
+    ids = world.first_round("a", "b")
     said(world, "nack", pull(world)[0])
     world.clock.sleep(86_400 + 3_700)
     world.sweep()
@@ -399,7 +393,7 @@ def test_what_nobody_ever_pulls_is_ended_by_the_search(world: FakeWorld) -> None
 
 
 def test_an_acknowledgement_after_the_life_still_counts(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     world.clock.sleep(86_400 - 10)
     [message] = pull(world, visibility_timeout_seconds=60)
     world.clock.sleep(30)
@@ -422,7 +416,7 @@ def stale_due_row(world: FakeWorld, message_id: str) -> Subscription:
 
 
 def test_a_skip_takes_a_stale_due_row_and_leaves_what_lies_in_the_queue(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     group = stale_due_row(world, message_id)
 
     lanes.skip_head(world.world, "test1", "g", "nobody wants it")
@@ -434,7 +428,7 @@ def test_a_skip_takes_a_stale_due_row_and_leaves_what_lies_in_the_queue(world: F
 
 
 def test_an_expiry_takes_a_stale_due_row_and_leaves_what_a_member_has(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     world.clock.sleep(86_400 - 60)
     messages = pull(world, visibility_timeout_seconds=300)
     group = stale_due_row(world, message_id)
@@ -482,7 +476,7 @@ def test_a_pull_waits_for_its_first_message_only(world: FakeWorld) -> None:
     assert pull(world, wait_seconds=20) == []
     assert world.clock.instant - begun == 20_000
 
-    published(world, "a")
+    world.first_round("a")
     begun = world.clock.instant
     assert bodies(pull(world, wait_seconds=20)) == ["a"]
     assert world.clock.instant == begun
@@ -490,7 +484,7 @@ def test_a_pull_waits_for_its_first_message_only(world: FakeWorld) -> None:
 
 def test_what_a_throttled_table_does_not_note_is_not_handed_over_again(world: FakeWorld) -> None:
     lanes.pause(world.world, "test1", "g")
-    published(world, "a", "b")
+    world.first_round("a", "b")
     lanes.resume(world.world, "test1", "g")
     tries = iter((True, True, True))
     with throttled(world.store, lambda key: key.sk.startswith("ENQUEUED#") and next(tries, False)) as refused:
@@ -501,9 +495,9 @@ def test_what_a_throttled_table_does_not_note_is_not_handed_over_again(world: Fa
 
 
 def test_a_paused_group_gives_nothing_and_keeps_its_order(world: FakeWorld) -> None:
-    published(world, "a")
+    world.first_round("a")
     lanes.pause(world.world, "test1", "g")
-    published(world, "b")
+    world.first_round("b")
     assert pull(world, wait_seconds=20) == []
     assert lanes.lane_view(world.world, _group(world)).backlog == 1
 
@@ -517,7 +511,7 @@ def test_a_paused_group_gives_nothing_and_keeps_its_order(world: FakeWorld) -> N
 def test_a_group_that_is_removed_during_a_pull_gives_none_of_what_its_queue_still_holds(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    published(world, "a")
+    world.first_round("a")
     read = stored.lane
 
     def lane(*of: Any) -> Any:
@@ -540,7 +534,7 @@ def _group(world: FakeWorld) -> Any:
 
 def test_what_the_queue_does_not_take_waits_in_the_backlog_and_counts_no_attempt(world: FakeWorld) -> None:
     world.group_queues.broken = True
-    ids = published(world, "a", "b", "c")
+    ids = world.first_round("a", "b", "c")
     view = lanes.lane_view(world.world, _group(world))
     assert (view.state, view.backlog) == (LaneState.BLOCKED, 3)
     assert view.head is not None
@@ -572,8 +566,7 @@ def test_what_is_not_handed_over_in_the_groups_share_of_a_batch_waits_in_its_bac
     known = world.group_queues
     slow = SlowQueues(world.clock.now, world.clock.sleep, known.queues)
     object.__setattr__(world.world, "group_queues", slow)
-    ids = world.publish(*(f"{number}" for number in range(30)))
-    world.deliver()
+    ids = world.first_round(*(f"{number}" for number in range(30)))
 
     [queue] = known.queues
     waiting = stored.dues(world.store, queue.subscription_id)
@@ -583,14 +576,14 @@ def test_what_is_not_handed_over_in_the_groups_share_of_a_batch_waits_in_its_bac
 
 
 def test_a_batch_that_comes_twice_is_handed_over_once(world: FakeWorld) -> None:
-    ids = published(world, "a", "b")
+    ids = world.first_round("a", "b")
     world.fan_out("test1", ids)
 
     assert bodies(pull(world)) == ["a", "b"]
 
 
 def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     row = row_of(world, message_id)
     waiting = row.map.matched | {1}
     still_open = replace(row, map=replace(row.map, matched=waiting, pending=waiting, waiting=frozenset({1})))
@@ -601,7 +594,7 @@ def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: 
 
 
 def test_what_lies_in_the_queue_already_keeps_nothing_behind_it_from_being_handed_over(world: FakeWorld) -> None:
-    [first] = published(world, "a")
+    [first] = world.first_round("a")
     [second] = world.publish("b")
 
     world.fan_out("test1", [first, second])
@@ -611,7 +604,7 @@ def test_what_lies_in_the_queue_already_keeps_nothing_behind_it_from_being_hande
 
 
 def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:
-    published(world, "a")
+    world.first_round("a")
     [queue] = world.group_queues.queues
     [held] = world.group_queues.queues[queue]
     world.group_queues.send(queue, [held.entry])
@@ -623,8 +616,7 @@ def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:
 
 
 def test_what_comes_again_within_one_pull_stays_in_the_queue_until_it_is_done(world: FakeWorld) -> None:
-    world.publish("slow")
-    world.deliver()
+    world.first_round("slow")
     world.group_queues.sleep = lambda seconds: world.clock.sleep(11)
 
     [pulled] = pull(world, max_messages=2, visibility_timeout_seconds=10)
@@ -649,8 +641,7 @@ def test_what_the_queue_did_not_take_expires_with_its_life_and_not_with_its_next
 
 def test_what_comes_again_within_one_pull_too_often_is_not_given_out(world: FakeWorld) -> None:
     group = world.group("g", max_retries=0)
-    [message_id] = world.publish("slow")
-    world.deliver()
+    [message_id] = world.first_round("slow")
     world.group_queues.sleep = lambda seconds: world.clock.sleep(11)
 
     assert pull(world, max_messages=2, visibility_timeout_seconds=10) == []
@@ -659,7 +650,7 @@ def test_what_comes_again_within_one_pull_too_often_is_not_given_out(world: Fake
 
 
 def test_a_copy_behind_an_acknowledgement_is_dropped(world: FakeWorld) -> None:
-    published(world, "a")
+    world.first_round("a")
     [queue] = world.group_queues.queues
     [held] = world.group_queues.queues[queue]
     said(world, "ack", *pull(world))
@@ -688,14 +679,14 @@ def test_an_ordered_group_gives_an_order_to_one_member_at_a_time(world: FakeWorl
 
 def test_a_pull_gives_no_more_than_it_was_asked_for_however_often_it_asks_its_queue(world: FakeWorld) -> None:
     texts = [str(number) for number in range(15)]
-    published(world, *texts)
+    world.first_round(*texts)
 
     assert bodies(pull(world, max_messages=11)) == texts[:11]
     assert bodies(pull(world)) == texts[11:]
 
 
 def test_a_pull_ends_before_its_answer_is_too_large(world: FakeWorld) -> None:
-    published(world, *["\x01" * 65_536] * 12)
+    world.first_round(*["\x01" * 65_536] * 12)
 
     messages = pull(world)
     said(world, "ack", *messages)
@@ -743,7 +734,7 @@ def test_what_is_no_handle_is_a_fault(world: FakeWorld, handle: Any) -> None:
 @pytest.mark.parametrize("verb", ["ack", "nack", "extend"])
 def test_a_forged_a_foreign_and_an_older_handle_are_unknown_and_change_nothing(world: FakeWorld, verb: str) -> None:
     world.group("h")
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     [message] = pull(world)
     reply = answered(world.world, "POST", "/topics/test1/subscriptions/h/pull", "{}")
     [foreign] = json.loads(reply["body"])["messages"]
@@ -756,7 +747,7 @@ def test_a_forged_a_foreign_and_an_older_handle_are_unknown_and_change_nothing(w
 
 
 def test_acknowledged_twice_is_no_fault(world: FakeWorld) -> None:
-    [message_id] = published(world, "a")
+    [message_id] = world.first_round("a")
     [message] = pull(world)
 
     assert said(world, "ack", message, message) == ["acknowledged", "already_acknowledged"]
@@ -767,7 +758,7 @@ def test_acknowledged_twice_is_no_fault(world: FakeWorld) -> None:
 
 
 def test_what_ended_otherwise_leaves_the_queue_when_a_member_acknowledges_it(world: FakeWorld) -> None:
-    published(world, "a", "b")
+    world.first_round("a", "b")
     message, _ = pull(world, visibility_timeout_seconds=30)
     world.clock.sleep(86_400)
     asyncio.run(expire_messages(world.world, "test1", [(message["message_id"], None)]))
@@ -791,7 +782,7 @@ def test_what_ended_otherwise_leaves_the_queue_when_a_member_acknowledges_it(wor
 def test_bad_input_is_named_and_changes_nothing(
     world: FakeWorld, verb: str, body: dict[str, Any], pointer: str
 ) -> None:
-    published(world, "a")
+    world.first_round("a")
     before = {key: dict(row) for key, row in world.store.rows.items()}
 
     status, answer = asked(world, verb, **body)
@@ -809,7 +800,7 @@ def test_only_a_group_is_pulled_from(world: FakeWorld) -> None:
 
 
 def test_without_an_answer_of_the_queue_a_pull_is_told_to_try_again(world: FakeWorld) -> None:
-    published(world, "a")
+    world.first_round("a")
     world.group_queues.broken = True
 
     assert asked(world, "pull")[0] == 503
@@ -818,7 +809,7 @@ def test_without_an_answer_of_the_queue_a_pull_is_told_to_try_again(world: FakeW
 def test_a_queue_that_fails_after_its_first_messages_costs_these_no_attempt(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    published(world, *map(str, range(15)))
+    world.first_round(*map(str, range(15)))
     receive = world.group_queues.receive
 
     def fails_next(*args: Any, **bounds: Any) -> Any:
@@ -840,7 +831,7 @@ def test_a_queue_that_fails_after_its_first_messages_costs_these_no_attempt(
 
 
 def test_a_failed_pull_that_cannot_be_noted_keeps_no_message_from_a_member(world: FakeWorld) -> None:
-    ids = published(world, "a", "b")
+    ids = world.first_round("a", "b")
     pull(world, visibility_timeout_seconds=10)
     world.clock.sleep(10)
 
@@ -852,9 +843,9 @@ def test_a_failed_pull_that_cannot_be_noted_keeps_no_message_from_a_member(world
 
 
 def test_a_message_that_cannot_be_handed_out_keeps_those_before_it_from_no_member(world: FakeWorld) -> None:
-    ids = published(world, "a")
+    ids = world.first_round("a")
     world.topic(retention_s=60)
-    ids += published(world, "expired")
+    ids += world.first_round("expired")
     world.clock.sleep(60)
 
     with throttled(world.store, lambda key: key == end_key("test1", ids[1], 0)):

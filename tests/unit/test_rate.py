@@ -59,11 +59,9 @@ def test_a_clock_that_was_wrong_for_a_while_stops_no_subscription(fake: FakeWorl
     instants = began_at(fake)
     began = fake.clock.instant
     fake.clock.instant = began + 25 * 3_600_000
-    fake.publish("far ahead")
-    fake.deliver()
+    fake.first_round("far ahead")
     fake.clock.instant = began
-    fake.publish("now", "too soon")
-    fake.deliver()
+    fake.first_round("now", "too soon")
     assert instants == [began + 25 * 3_600_000, began]
 
 
@@ -71,8 +69,7 @@ def test_what_is_over_the_rate_waits_in_the_backlog_without_an_attempt(fake: Fak
     limited(fake, 2.0)
     instants = began_at(fake)
     began = fake.clock.instant
-    ids = fake.publish(*map(str, range(10)))
-    fake.deliver()
+    ids = fake.first_round(*map(str, range(10)))
 
     assert [instant - began for instant in instants] == [0, 500, 1000, 1500, 2000][: len(instants)]
     assert len(instants) >= HORIZON_S * 2
@@ -85,8 +82,7 @@ def test_the_rate_is_kept_within_a_fifth_and_used(fake: FakeWorld, per_second: f
     limited(fake, per_second)
     instants = began_at(fake)
     for batch in range(3):
-        fake.publish(*(f"{batch}-{place}" for place in range(10)))
-        fake.deliver()
+        fake.first_round(*(f"{batch}-{place}" for place in range(10)))
     fake.run_workflows(until=fake.clock.instant + 600_000)
 
     assert len(instants) == 30
@@ -100,7 +96,7 @@ def test_a_worker_reads_few_more_messages_than_the_rate_lets_it_push(
 ) -> None:
     limited(fake, 1.0, Strategy.EXPONENTIAL_DECAY_RETRY)
     ids = [each for batch in range(8) for each in fake.publish(*(f"{batch}-{place}" for place in range(10)))]
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.fail("A")
     fake.deliver()
     fake.pusher.behaviours["A"] = lambda push: OK
     read: list[str] = []
@@ -133,8 +129,7 @@ def test_where_time_is_scaled_a_rate_lets_as_many_more_begin_in_a_second(fake: F
 def test_retries_count_as_well(fake: FakeWorld) -> None:
     limited(fake, 0.01, Strategy.EXPONENTIAL_DECAY_RETRY)
     instants = began_at(fake, FAIL)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     fake.run_workflows(until=fake.clock.instant + 500_000)
 
     assert len(instants) == 5
@@ -154,8 +149,7 @@ def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: Fake
 
     store.write = faster  # type: ignore[method-assign]
     instants = began_at(fake)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
 
     assert subscription.settings.max_per_second == 5.0
     assert instants == []
@@ -165,8 +159,7 @@ def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: Fake
 def test_a_throttled_rate_leaves_the_message_to_the_backlog_at_once(fake: FakeWorld, store: RacedStore) -> None:
     limited(fake, 5.0)
     with throttled(store, lambda key: key.pk.startswith("RATE#")) as refused:
-        [message_id] = fake.publish("1")
-        fake.deliver()
+        [message_id] = fake.first_round("1")
 
     assert len(refused) == 1
     assert entry(fake, message_id).state is EntryState.BLOCKED
@@ -174,8 +167,7 @@ def test_a_throttled_rate_leaves_the_message_to_the_backlog_at_once(fake: FakeWo
 
 def test_a_subscription_without_a_rate_reads_and_writes_none(fake: FakeWorld) -> None:
     fake.subscribe("A")
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
 
     assert not [key for key in fake.store.rows if key.pk.startswith("RATE#")]
 
@@ -192,8 +184,7 @@ def test_a_filter_function_is_asked_only_about_what_may_begin(fake: FakeWorld) -
         return (True,) * len(found)
 
     fake.filter_functions.behaviours["A"] = judge
-    fake.publish(*map(str, range(5)))
-    fake.deliver()
+    fake.first_round(*map(str, range(5)))
 
     assert asked == [2]
 

@@ -62,9 +62,8 @@ def fake(store: ObservedStore) -> FakeWorld:
 def blocked(fake: FakeWorld, *bodies: str, strategy: Strategy = Strategy.BACKOFF_RETRY) -> Task:
     """Give a lane these pending messages; the first failed once, its receiver is healthy again, and time is up."""
     fake.subscribe("A", strategy=strategy)
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish(*bodies)
-    fake.deliver()
+    fake.fail("A")
+    fake.first_round(*bodies)
     fake.pusher.behaviours["A"] = lambda push: OK
     [task] = fake.workflow.tasks
     fake.clock.sleep(15)
@@ -186,7 +185,7 @@ def test_a_short_wait_keeps_a_worker_only_if_the_deployment_says_so(
 ) -> None:
     task = blocked(fake, "1", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     fake.world = replace(fake.world, short_wait_s=short_wait_s)
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.fail("A")
     fake.redeliver(task)
     fake.pusher.behaviours["A"] = lambda push: OK
     [row] = [row for key, row in fake.store.rows.items() if key == lane_key("test1", task.subscription_id)]

@@ -41,8 +41,7 @@ def wait_of(receiver: Receiver, body: str) -> float:
 def test_behind_a_head_that_got_through_it_is_waited_for(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY)
     receiver = Receiver(fake, {"1": FAIL, "2": BUSY})
-    fake.publish("0", "1", "2")
-    fake.deliver()
+    fake.first_round("0", "1", "2")
 
     fake.run_workflows(until=fake.clock.instant + 200_000)
 
@@ -55,8 +54,7 @@ def test_what_joins_a_lane_that_is_there_already_is_waited_for(fake: FakeWorld, 
     fake.subscribe("A", strategy=strategy)
     receiver = Receiver(fake, {"1": BUSY})
     receiver.meanwhile = lambda: lanes.pause(fake.world, "test1", "A")
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
 
     lanes.resume(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + 200_000)
@@ -67,8 +65,7 @@ def test_what_joins_a_lane_that_is_there_already_is_waited_for(fake: FakeWorld, 
 def test_who_asks_for_a_retry_now_waits_for_nothing(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY)
     receiver = Receiver(fake, {"1": BUSY})
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
 
     fake.clock.instant += 1
     lanes.retry_now(fake.world, "test1", "A")

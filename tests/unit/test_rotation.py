@@ -44,8 +44,7 @@ def rotate(fake: FakeWorld, secret: str = SECOND, grace_s: int = GRACE_S) -> dic
 
 def signers(fake: FakeWorld) -> list[str]:
     """Those of all secrets by which the next push verifies."""
-    fake.publish("x")
-    fake.deliver()
+    fake.first_round("x")
     push, now = fake.pusher.pushes[-1], fake.clock.now()
     request = http_request(push, now, "1")
     made = request.headers["webhook-signature"].split(" ")

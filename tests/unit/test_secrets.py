@@ -21,7 +21,7 @@ from tagcast.sealing.secrets import OPENED_S, OpenedSecrets, open_secrets
 from tagcast.settings import Signature
 
 from tests.fakes.stream import FakeStream
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 
 SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
 ROW, OWN_ROW = subscription_key("test1", "A"), secrets_key("test1", "A")
@@ -66,8 +66,7 @@ def test_what_changes_something_else_leaves_the_sealed_secret_as_it_is(fake: Fak
     report, _ = shadows.put_shadow(fake.world, "test1", "A", {"kind": "tags", "tags": ["a"]})
     shadows.promote_shadow(fake.world, "test1", "A", report.shadow.shadow_version)
     subscriptions.change_subscription(fake.world, "test1", "A", lambda settings: replace(settings, timeout_s=7))
-    fake.publish("1", tags=("a",))
-    fake.deliver()
+    fake.first_round("1", tags=("a",))
 
     assert fake.store.rows[OWN_ROW] == before
     assert pushed_with(fake) == [SECRET]
@@ -80,8 +79,7 @@ def test_a_secret_goes_with_its_subscription_and_when_it_is_put_without_one(fake
         subscriptions.delete_subscription(fake.world, "test1", "A")
     else:
         subscribe(fake, None)
-        fake.publish("1")
-        fake.deliver()
+        fake.first_round("1")
 
     assert OWN_ROW not in fake.store.rows
     assert pushed_with(fake) == ([] if is_removed else [None])
@@ -105,9 +103,8 @@ def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_count
     settings = replace(settings_of(fake), retry=RetryPolicy(strategy, 100))
     made, _ = subscriptions.put_subscription(fake.world, "test1", "A", settings)
     fake.vault.broken = not has_failed
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    fake.fail("A")
+    [message_id] = fake.first_round("1")
     fake.run_workflows(fake.clock.instant + 600_000)
     before, stream = stored.dues(fake.store, made.subscription_id), FakeStream(fake)
 
@@ -150,8 +147,7 @@ def test_a_push_never_mixes_the_url_of_one_version_with_the_secrets_of_another(
 
     monkeypatch.setattr(engine, "open_secrets", open_late)
     fake.world.memory.of(OpenedSecrets).clear()
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     assert (pushed_with(fake), fake.telemetry.faults) == ([], [])
 
     fake.run_workflows(fake.clock.instant + 60_000)
@@ -164,8 +160,7 @@ def test_while_the_service_s_own_key_cannot_be_read_nothing_is_pushed_either(fak
     settings = replace(settings_of(fake, None), signature=Signature.V1A)
     subscriptions.put_subscription(fake.world, "test1", "A", settings)
     fake.signer.broken = True
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     assert pushed_with(fake) == []
 
     fake.signer.broken = False
@@ -180,8 +175,7 @@ def test_what_cannot_be_signed_in_its_life_expires(fake: FakeWorld) -> None:
     fake.topic("test1", retention_s=60)
     subscribe(fake)
     fake.vault.broken = True
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     fake.run_workflows(fake.clock.instant + 120_000)
 
     assert pushed_with(fake) == []
@@ -192,8 +186,7 @@ def test_a_process_opens_a_secret_again_only_after_a_while(fake: FakeWorld) -> N
     subscribe(fake)
     for pause_s in (0, OPENED_S - 1, 1, 0):
         fake.clock.sleep(pause_s)
-        fake.publish("x")
-        fake.deliver()
+        fake.first_round("x")
 
     assert fake.vault.opened == ["A", "A"]
     assert set(pushed_with(fake)) == {SECRET}

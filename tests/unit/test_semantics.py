@@ -44,10 +44,9 @@ def test_a_topic_with_subscriptions_stays(fake: FakeWorld) -> None:
 
 def test_the_ordering_stays_while_anything_is_retained_also_behind_what_is_over(fake: FakeWorld) -> None:
     fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.fail("A")
     for body in ("over", "alive"):
-        fake.publish(body)
-        fake.deliver()
+        fake.first_round(body)
         fake.clock.sleep(43_200)
 
     with pytest.raises(ConflictError):
@@ -60,8 +59,7 @@ def test_the_ordering_stays_while_anything_is_retained_also_behind_what_is_over(
 
 def test_the_ordering_stays_while_a_message_waits_for_an_ordered_group(fake: FakeWorld) -> None:
     fake.group("g", ordered=True)
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
 
     with pytest.raises(ConflictError):
         put_topic(fake, Ordering.KEY)
@@ -74,8 +72,7 @@ def test_a_410_leaves_its_delivery_owed_although_no_retry_is_left(fake: FakeWorl
     fake.subscribe("A", max_retries=0)
     fake.pusher.behaviours["A"] = lambda push: GONE
 
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
 
     subscription = subscriptions.get_subscription(fake.world, "test1", "A")
     assert lanes.lane_view(fake.world, subscription).state is LaneState.SUSPENDED
@@ -101,8 +98,7 @@ def test_retries_that_are_changed_during_an_attempt_count_from_the_next_one(
 
     fake.subscribe("A", max_retries=before)
     fake.pusher.behaviours["A"] = change_and_fail
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     fake.run_workflows(until=fake.clock.instant + 3_600_000)
 
     entry = message_view(fake.world, "test1", message_id).subscribers["A"]
@@ -125,8 +121,7 @@ def test_a_lane_that_wakes_at_the_expiry_pushes_nothing(fake: FakeWorld) -> None
 def test_a_subscription_that_was_made_later_gets_nothing_older_and_is_told_so(fake: FakeWorld) -> None:
     [older] = fake.publish("older")
     fake.subscribe("A")
-    [newer] = fake.publish("newer")
-    fake.deliver()
+    [newer] = fake.first_round("newer")
 
     assert fake.pusher.received["A"] == ["newer"]
     assert (

@@ -57,8 +57,7 @@ def test_counts_tell_all_four_ways_and_samples_name_the_differences(fake: FakeWo
 def test_a_shadow_sends_nothing_and_keeps_nothing_back(fake: FakeWorld) -> None:
     shadow(fake)
     fake.publish("active", tags=["apple"])
-    fake.publish("candidate", tags=["pear"])
-    fake.deliver()
+    fake.first_round("candidate", tags=["pear"])
 
     assert fake.pusher.received["A"] == ["active"]
 
@@ -204,8 +203,7 @@ def test_promotion_makes_exactly_that_filter_the_next_version_and_ends_the_shado
     with pytest.raises(NotFoundError):
         report(fake)
     fake.publish("old", tags=["apple"])
-    fake.publish("new", tags=["pear"])
-    fake.deliver()
+    fake.first_round("new", tags=["pear"])
     assert fake.pusher.received["A"] == ["new"]
     assert not any(key.sk.startswith("COUNTS#") for key in fake.store.rows)
 

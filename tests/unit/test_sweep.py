@@ -29,7 +29,7 @@ from tagcast_aws.runtime.system import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
-from tests.fakes.world import FAIL, FakeClock, FakeWorld
+from tests.fakes.world import FakeClock, FakeWorld
 from tests.unit.worlds import blocked, entry, lane, row_of
 
 GONE = Outcome(False, "http 410", gone=True)
@@ -90,8 +90,7 @@ def suspend(fake: FakeWorld, name: str, backlog: int, topic: str = "test1") -> N
     """Create a subscription that is pushed nothing, with a backlog of *backlog* messages."""
     fake.subscribe(name, topic=topic)
     fake.pusher.behaviours[name] = lambda push: GONE
-    fake.publish(*(str(number) for number in range(backlog)), topic=topic)
-    fake.deliver()
+    fake.first_round(*(str(number) for number in range(backlog)), topic=topic)
 
 
 def lose_lanes(fake: FakeWorld, names: Sequence[str], topic: str = "other") -> None:
@@ -99,9 +98,8 @@ def lose_lanes(fake: FakeWorld, names: Sequence[str], topic: str = "other") -> N
     fake.topic(topic)
     for name in names:
         fake.subscribe(name, topic=topic)
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    fake.publish("z", topic=topic)
-    fake.deliver()
+        fake.fail(name)
+    fake.first_round("z", topic=topic)
     fake.workflow.tasks.clear()
 
 
@@ -172,7 +170,7 @@ def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_mes
     for name in names:
         fake.topic(name, retention_s=60, ordering=Ordering.NONE)
         fake.subscribe("A", topic=name)
-        fake.pusher.behaviours["A"] = lambda push: FAIL
+        fake.fail("A")
         fake.publish(*map(str, range(25)), topic=name)
     fake.deliver()
     fake.clock.sleep(60 + expiry.LEFT_S)
@@ -223,9 +221,8 @@ def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dyna
     monkeypatch.setattr(expiry, "REACH", 1_000)
     for number in range(250):
         fake.subscribe(f"S{number}")
-        fake.pusher.behaviours[f"S{number}"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+        fake.fail(f"S{number}")
+    [message_id] = fake.first_round("1")
     fake.clock.sleep(300 + expiry.LEFT_S)
 
     assert fake.sweep().expired == 250
@@ -388,9 +385,8 @@ def test_what_the_parts_of_a_sweep_expire_beside_each_other_adds_up(
 def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_schedule(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1", topic="day")
-    fake.deliver()
+    fake.fail("A")
+    fake.first_round("1", topic="day")
     fake.run_workflows(until=fake.clock.instant + 12 * 3_600_000)
 
     swept = fake.sweep()
@@ -402,8 +398,7 @@ def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_sc
 def test_a_head_that_waits_because_somebody_paused_it_rings_no_alarm_and_a_suspended_one_does(fake: FakeWorld) -> None:
     fake.subscribe("A")
     lanes.pause(fake.world, "test1", "A")
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     fake.clock.sleep(100)
     assert fake.sweep().backlogs.oldest_s == 0
 
@@ -452,12 +447,10 @@ def test_of_a_backlog_that_begins_to_expire_all_is_counted(fake: FakeWorld) -> N
 def test_of_a_backlog_in_the_order_of_retries_the_oldest_is_told_and_all_that_expire(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=7_200, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day", retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, 176))
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("old", topic="day")
-    fake.deliver()
+    fake.fail("A")
+    fake.first_round("old", topic="day")
     fake.run_workflows(until=fake.clock.instant + 4_800_000)
-    fake.publish("new", topic="day")
-    fake.deliver()
+    fake.first_round("new", topic="day")
 
     pending = fake.sweep().backlogs
 
@@ -600,8 +593,7 @@ def test_the_subscriptions_of_many_expired_deliveries_are_read_together(fake: Fa
     fake.topic("dead")
     with_letters = replace(settings, dead_letter_topic="dead", dead_letter_expired=True)
     put_subscription(fake.world, "test1", "g", with_letters)
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     fake.clock.sleep(300 + search.OVER_S + 1)
     store.clock = fake.clock
     began_s = fake.clock.monotonic()
@@ -615,8 +607,7 @@ def test_retained_messages_of_a_longer_retention_hide_no_shorter_lives(fake: Fak
     fake.topic(retention_s=86_400)
     blocked(fake, *map(str, range(expiry.RETAINED_PAGE * (expiry.QUIET_PAGES_MAX - 1))))
     fake.topic(retention_s=60)
-    fake.publish("short")
-    fake.deliver()
+    fake.first_round("short")
     fake.clock.sleep(60 + expiry.LEFT_S)
 
     assert fake.sweep().expired == 1
@@ -679,9 +670,8 @@ def test_a_backlog_that_cannot_be_read_hides_no_other_of_the_same_messages(
 ) -> None:
     for name in "AB":
         fake.subscribe(name)
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    ids = fake.publish("1", "2")
-    fake.deliver()
+        fake.fail(name)
+    ids = fake.first_round("1", "2")
     fake.clock.sleep(300 + expiry.LEFT_S)
     unreadable = min(key.pk for key in store.rows if key.pk.startswith("DUE#"))
     query = SlowStore.query

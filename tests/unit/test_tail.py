@@ -25,7 +25,7 @@ from tagcast_aws.api.tail import show_events
 from tests.benchmarks.wide import topic_with
 from tests.fakes.handlers import answered
 from tests.fakes.stream import FakeStream
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 from tests.item_size import ITEM_BYTES_MAX, row_size
 
 
@@ -63,8 +63,7 @@ def said(told: TailPage) -> list[tuple[str, str, str | None, int | None]]:
 
 def test_while_nobody_watches_nothing_is_written_and_the_batch_costs_one_read_a_second(watched: Watched) -> None:
     store = watched.fakes.store
-    watched.fakes.publish("1")
-    watched.fakes.deliver()
+    watched.fakes.first_round("1")
     records, writes = watched.stream.records(), store.writes
     queries: list[str] = []
     ask = store.query
@@ -83,7 +82,7 @@ def test_while_nobody_watches_nothing_is_written_and_the_batch_costs_one_read_a_
 
 
 def test_who_watches_is_told_of_messages_deliveries_and_lanes_as_they_happen(watched: Watched) -> None:
-    watched.fakes.pusher.behaviours["A"] = lambda push: FAIL
+    watched.fakes.fail("A")
     first = watched.ask()
     assert said(first) == []
 

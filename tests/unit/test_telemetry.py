@@ -21,8 +21,7 @@ def push() -> Push:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A")
-    fake.publish("a secret body")
-    fake.deliver()
+    fake.first_round("a secret body")
     return fake.pusher.pushes[0]
 
 

@@ -12,7 +12,7 @@ from tagcast.operating.urgency import UrgentLane, urgent_lanes
 from tagcast.registry import subscriptions
 from tagcast.rows.lane import WAKE_SHARDS
 
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 
 NOW = 1_800_000_000_000
 
@@ -25,9 +25,8 @@ def fake() -> FakeWorld:
         name = f"S{number}"
         fake.topic(f"test{number}")
         fake.subscribe(name, topic=f"test{number}")
-        fake.pusher.behaviours[name] = lambda push: FAIL
-        fake.publish(f"body {number}", topic=f"test{number}")
-        fake.deliver()
+        fake.fail(name)
+        fake.first_round(f"body {number}", topic=f"test{number}")
         fake.clock.sleep(60)
     return fake
 
@@ -58,10 +57,8 @@ def test_pages_of_one_shard_of_the_index_lead_to_each_of_its_lanes() -> None:
         fake.subscribe(f"S{number}")
         if lane_shard(fake, f"S{number}") == shard:
             found.append(f"S{number}")
-    for name in found:
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    fake.publish("body")
-    fake.deliver()
+    fake.fail(*found)
+    fake.first_round("body")
     seen, cursor = [], None
     while True:
         page = urgent_lanes(fake.world, 2, cursor)
@@ -89,9 +86,8 @@ def test_the_name_of_a_subscription_is_read_once_and_never_anothers(fake: FakeWo
     subscriptions.delete_subscription(fake.world, "test0", "S0")
     fake.run_workflows(until=fake.clock.now() + 1)
     fake.subscribe("other", topic="test0")
-    fake.pusher.behaviours["other"] = lambda push: FAIL
-    fake.publish("later", topic="test0")
-    fake.deliver()
+    fake.fail("other")
+    fake.first_round("later", topic="test0")
     assert sorted(names(urgent_lanes(fake.world, 10, None).items)) == ["S1", "S2", "S3", "S4", "other"]
 
 

@@ -17,7 +17,7 @@ from tagcast.settings import UNVERIFIED
 from tagcast.verification import VerificationResult
 
 from tests.fakes.raced_store import before_the_next_transaction, throttled
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 
 URL, OTHER = "https://a.test/hook", "https://b.test/hook"
 REFUSED = VerificationResult("http 404")
@@ -61,8 +61,7 @@ def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does
 ) -> None:
     made = refused(fake)
     put(fake, replace(made.settings, retry=replace(made.settings.retry, strategy=strategy)))
-    sent = fake.publish("1", "2", "3")
-    fake.deliver()
+    sent = fake.first_round("1", "2", "3")
     fake.run_workflows(until=fake.clock.instant + WAITING_MS)
 
     assert [entry(fake, each) for each in sent] == [(EntryState.BLOCKED, 0, UNVERIFIED)] * 3
@@ -91,8 +90,7 @@ def test_a_repeated_request_wakes_the_lane_if_the_first_failed_after_the_endpoin
     fake: FakeWorld, act: Callable[[FakeWorld, SubscriptionSettings], object]
 ) -> None:
     moved = replace(refused(fake).settings, endpoint=Endpoint(Protocol.HTTPS, OTHER))
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     fake.run_workflows(until=fake.clock.instant + WAITING_MS)
     fake.verifier.consents[URL] = VerificationResult()
 
@@ -117,11 +115,9 @@ def test_a_round_that_read_the_subscription_before_it_was_verified_does_not_let_
 
 def test_life_runs_on_while_nobody_agrees(fake: FakeWorld) -> None:
     refused(fake)
-    [early] = fake.publish("early")
-    fake.deliver()
+    [early] = fake.first_round("early")
     fake.clock.sleep(3_600)
-    [late] = fake.publish("late")
-    fake.deliver()
+    [late] = fake.first_round("late")
     fake.run_workflows(until=fake.clock.instant + 86_400_000 - 1_800_000)
 
     assert entry(fake, early)[:2] == (EntryState.EXPIRED, 0)
@@ -144,9 +140,8 @@ def test_an_endpoint_is_asked_when_its_url_is_new_and_by_nothing_else(fake: Fake
 
 def test_what_failed_at_the_former_url_waits_for_the_new_one_to_agree(fake: FakeWorld) -> None:
     put(fake, settings(fake))
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [sent] = fake.publish("1")
-    fake.deliver()
+    fake.fail("A")
+    [sent] = fake.first_round("1")
     fake.verifier.consents[OTHER] = REFUSED
     put(fake, settings(fake, OTHER))
     fake.run_workflows(until=fake.clock.instant + WAITING_MS)
@@ -265,8 +260,7 @@ def test_an_endpoint_whose_first_look_up_failed_is_not_taken_for_one_that_agreed
     fake.world = replace(fake.world, guard=FlakyGuard())
 
     assert put_it(fake, chosen).settings.unverified == "does not resolve"
-    fake.publish("1")
-    fake.deliver()
+    fake.first_round("1")
     fake.run_workflows(until=fake.clock.instant + WAITING_MS)
     assert (fake.verifier.asked, fake.pusher.received["A"]) == ([], [])
 

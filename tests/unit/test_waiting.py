@@ -90,8 +90,7 @@ def test_tails_have_places_of_their_own(world: FakeWorld) -> None:
 
 def test_what_is_there_is_given_without_a_place_and_nothing_is_written_for_it(full: FakeWorld) -> None:
     full.publish("a", topic="orders")
-    full.publish("b", topic="payments")
-    full.deliver()
+    full.first_round("b", topic="payments")
 
     for topic in ("orders", "payments"):
         status, answer = pull(full, topic)
@@ -165,8 +164,7 @@ def test_a_pull_whose_place_cannot_be_left_answers_with_its_messages(
 
     def comes_during_the_wait(*args: Any, **bounds: Any) -> Any:
         if bounds["wait_s"]:
-            world.publish("a", topic="orders")
-            world.deliver()
+            world.first_round("a", topic="orders")
         return receive(*args, **bounds)
 
     monkeypatch.setattr(world.group_queues, "receive", comes_during_the_wait)

@@ -32,7 +32,7 @@ from functions.fan_out import app as fan_out
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
-from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.fakes.world import OK, FakeWorld
 from tests.unit.worlds import row_of
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -101,8 +101,7 @@ def test_a_message_that_one_section_holds_has_one_row_and_two_writes_as_ever() -
     fake.world = replace(fake.world, section_max=5)
     before = fake.store.writes
 
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
 
     assert fake.store.writes - before == 2
     assert set(rows_of(fake, message_id)) == {"MSG"}
@@ -134,9 +133,8 @@ def test_sections_without_an_order_have_groups_of_their_own_and_all_in_order_sha
 
 
 def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["d"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    fake.fail("d")
+    [message_id] = fake.first_round("1")
 
     row = row_of(fake, message_id)
     assert (row.has_body, row.map.pending_count) == (True, 1)
@@ -159,9 +157,8 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
 
 
 def test_a_view_shows_one_section_after_the_other_and_explains_every_entry(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["e"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    fake.fail("e")
+    [message_id] = fake.first_round("1")
 
     first = message_view(fake.world, "test1", message_id)
     last = message_view(fake.world, "test1", message_id, 2)
@@ -174,8 +171,7 @@ def test_a_view_shows_one_section_after_the_other_and_explains_every_entry(fake:
 
 
 def test_a_wide_message_counts_all_its_entries_and_shows_those_in_one_state_from_every_section(fake: FakeWorld) -> None:
-    for name in ("b", "d", "e"):
-        fake.pusher.behaviours[name] = lambda push: FAIL
+    fake.fail("b", "d", "e")
     [message_id] = fake.publish("1")
     assert message_view(fake.world, "test1", message_id).counts == {EntryState.PENDING: 5}
     fake.deliver()
@@ -197,8 +193,7 @@ def test_a_wide_message_counts_all_its_entries_and_shows_those_in_one_state_from
 def test_a_page_of_one_state_has_as_many_sections_as_have_a_page_together(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY)
     monkeypatch.setattr(messages, "PAGE_ENTRIES_MAX", 3)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     path = f"/topics/test1/messages/{message_id}?only=delivered"
     page = json.loads(answered(fake.world, "GET", path)["body"])
     assert (set(page["subscribers"]), page["counts"]) == ({"a", "b"}, {"delivered": 5})
@@ -233,10 +228,8 @@ def attempted(fake: FakeWorld, message_id: str, page_size: int = 10) -> list[str
 
 @pytest.mark.parametrize("page_size", [1, 2, 10])
 def test_attempts_are_listed_section_by_section_whatever_a_page_takes(fake: FakeWorld, page_size: int) -> None:
-    for name in ("a", "c", "d", "e"):
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    fake.fail("a", "c", "d", "e")
+    [message_id] = fake.first_round("1")
 
     assert attempted(fake, message_id, page_size) == ["a", "c", "d", "e"]
 
@@ -255,10 +248,8 @@ class Watched(MemoryStore):
 
 
 def test_whoever_is_told_of_one_section_waits_for_no_other_and_of_one_entry_for_no_other(fake: FakeWorld) -> None:
-    for name in NAMES:
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    fake.fail(*NAMES)
+    [message_id] = fake.first_round("1")
     store = Watched()
     store.rows = fake.store.rows
     fake.world = replace(fake.world, store=store)
@@ -276,7 +267,7 @@ def test_whoever_is_told_of_one_section_waits_for_no_other_and_of_one_entry_for_
 
 
 def test_beside_a_section_that_is_sent_again_nothing_ends_that_is_in_its_life(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["c"] = lambda push: FAIL
+    fake.fail("c")
     [message_id] = fake.publish("1")
     fake.queue.entries = fake.queue.entries[1:2]
     fake.deliver()
@@ -287,10 +278,8 @@ def test_beside_a_section_that_is_sent_again_nothing_ends_that_is_in_its_life(fa
 
 
 def test_the_search_reads_one_section_at_a_time(fake: FakeWorld) -> None:
-    for name in NAMES:
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    fake.fail(*NAMES)
+    fake.first_round("1")
     for name in NAMES[:-1]:
         skip_head(fake.world, "test1", name, "a test")
     fake.clock.sleep(1_200)
@@ -301,10 +290,8 @@ def test_the_search_reads_one_section_at_a_time(fake: FakeWorld) -> None:
 
 
 def test_what_is_owed_past_its_life_expires_in_every_section(fake: FakeWorld) -> None:
-    for name in ("a", "e"):
-        fake.pusher.behaviours[name] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    fake.fail("a", "e")
+    [message_id] = fake.first_round("1")
     fake.workflow.tasks.clear()
     fake.clock.instant += 3 * 86_400_000
 
@@ -317,8 +304,7 @@ def test_what_is_owed_past_its_life_expires_in_every_section(fake: FakeWorld) ->
 
 def test_what_lies_in_the_queue_of_a_group_is_ended_by_the_search_when_nobody_pulls_it(fake: FakeWorld) -> None:
     fake.group("g")
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     assert row_of(fake, message_id).has_body
     fake.clock.instant += 3 * 86_400_000
 
@@ -330,8 +316,7 @@ def test_what_lies_in_the_queue_of_a_group_is_ended_by_the_search_when_nobody_pu
 
 def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_again() -> None:
     fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY, keep=Keep.LIFE)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     fake.relay_ends()
     assert not row_of(fake, message_id).is_pending
 
@@ -352,8 +337,7 @@ def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_a
 
 def test_a_late_entry_of_a_wide_message_has_the_name_of_its_group() -> None:
     fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY, keep=Keep.LIFE)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     delete_subscription(fake.world, "test1", "a")
     fake.group("a", start_from=0)
     fake.run_workflows(fake.clock.instant + 600_000)
@@ -368,8 +352,7 @@ def test_a_late_entry_of_a_wide_message_has_the_name_of_its_group() -> None:
 
 def test_the_body_of_a_kept_wide_message_goes_after_its_life_and_every_end_stays() -> None:
     fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY, keep=Keep.LIFE)
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = fake.first_round("1")
     fake.relay_ends()
     assert row_of(fake, message_id).has_body
     fake.clock.instant += 2 * 86_400_000
@@ -381,7 +364,7 @@ def test_the_body_of_a_kept_wide_message_goes_after_its_life_and_every_end_stays
 
 
 def test_the_archive_is_told_of_every_end_once_and_nothing_when_rows_go(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["d"] = lambda push: FAIL
+    fake.fail("d")
     changes: list[RowChange] = []
     seen: dict[str, Row] = {}
     [message_id] = fake.publish("1")

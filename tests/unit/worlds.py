@@ -18,13 +18,20 @@ from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MessageRow
 
 from tests.fakes.whole_message import whole_message
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 
 
 def blocked(fake: FakeWorld, *bodies: str, name: str = "A", **settings: Any) -> list[str]:
     """Subscribe a receiver that fails, and let it fail at *bodies*; return their ids."""
-    fake.subscribe(name, answers=FAIL, **settings)
+    failing(fake, name, **settings)
     return fake.first_round(*bodies)
+
+
+def failing(fake: FakeWorld, *names: str, **settings: Any) -> None:
+    """Subscribe receivers that fail."""
+    for name in names:
+        fake.subscribe(name, **settings)
+    fake.fail(*names)
 
 
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
