@@ -14,13 +14,13 @@ from tagcast.operating.lanes import LIST_COUNTED_MAX, DueDelivery, LaneView
 from tagcast.ports import World
 from tagcast.registry import subscriptions
 from tagcast.registry.subscriptions import put_subscription
-from tagcast.rows import lane_transitions, stored
+from tagcast.rows import lane_transitions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.stored import ROWS_AT_ONCE
 
 from tests.fakes.world import FakeWorld
-from tests.unit.worlds import changing, lane, lane_if_any
+from tests.unit.worlds import changing, entry, failing, lane, lane_if_any
 
 NOW = 1_800_000_000_000
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
@@ -77,16 +77,12 @@ def test_while_an_attempt_is_under_way_no_next_one_is_planned(fake: FakeWorld) -
     _, claim = lane_transitions.claim(before, NOW + 45_000)
     fake.store.write(claim)
 
-    during = view(fake).head
+    during = head_of(fake)
     fake.store.write(
         lane_transitions.plan(LANES.value_of(fake.store.rows[before.key]), NOW + 1_000, None, before.state)
     )
-    after = view(fake).head
 
-    assert during is not None
-    assert during.next_attempt_at is None
-    assert after is not None
-    assert after.next_attempt_at == NOW + 1_000
+    assert (during.next_attempt_at, head_of(fake).next_attempt_at) == (None, NOW + 1_000)
 
 
 def test_a_sleeping_lane_has_no_plan_and_an_expired_head_is_shown_as_that(fake: FakeWorld) -> None:
@@ -98,8 +94,7 @@ def test_a_sleeping_lane_has_no_plan_and_an_expired_head_is_shown_as_that(fake: 
 
     fake.clock.sleep(0.001)
 
-    head = head_of(fake)
-    assert head.state is EntryState.EXPIRED
+    assert head_of(fake).state is EntryState.EXPIRED
 
 
 def test_a_backlog_is_read_page_by_page_and_only_its_head_has_a_plan(fake: FakeWorld) -> None:
@@ -196,9 +191,8 @@ def test_resuming_keeps_the_plan_until_it_is_over(fake: FakeWorld) -> None:
     for now in (NOW, planned.next_attempt_at + 5):
         lanes.pause(fake.world, "test1", "A")
         fake.clock.instant = now
-        head = lanes.resume(fake.world, "test1", "A").head
-        assert head is not None
-        assert head.next_attempt_at == max(now, planned.next_attempt_at)
+        lanes.resume(fake.world, "test1", "A")
+        assert head_of(fake).next_attempt_at == max(now, planned.next_attempt_at)
 
 
 def test_resuming_an_awake_lane_changes_nothing(fake: FakeWorld) -> None:
@@ -234,10 +228,8 @@ def test_an_active_lane_has_nothing_to_be_retried_and_a_sleeping_one_has_to_be_r
 
 
 def test_a_retry_of_a_topic_leaves_out_endpoints_that_are_not_verified(fake: FakeWorld) -> None:
-    fake.fail("A")
-    fake.first_round("1")
-    known = stored.subscription(fake.world.store, "test1", "A")
-    assert known is not None
+    block(fake, "1")
+    known = subscriptions.get_subscription(fake.world, "test1", "A")
     put_subscription(fake.world, "test1", "A", replace(known.settings, unverified="http 404"))
 
     assert lanes.retry_topic(fake.world, "test1") == ()
@@ -257,17 +249,14 @@ def test_a_topic_is_re_pushed_to_those_that_are_blocked_under_backoff(fake: Fake
 
     assert lanes.retry_topic(fake.world, "test1") == ("A",)
 
-    due = [None if (each := lane_if_any(fake, name)) is None else each.next_attempt_at for name in "ACD"]
-    assert due[0] == NOW + 1_000
-    assert due[2] is None
+    assert lane(fake).next_attempt_at == NOW + 1_000
+    assert lane_if_any(fake, "D") is None
 
 
 def test_a_topic_with_many_blocked_lanes_is_retried_part_by_part(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in "ABCDE":
-        fake.subscribe(name)
-        fake.fail(name)
+    failing(fake, *"ABCDE")
     fake.first_round("1")
     seconds = iter(range(1_000))
     monkeypatch.setattr(type(fake.clock), "monotonic", lambda clock: next(seconds) * lanes.CHANGED_WITHIN_S / 3.5)
@@ -301,15 +290,18 @@ def test_skipping_cancels_the_head_with_its_reason_and_plans_the_next_for_now(fa
 
     assert shown.head is not None
     assert (shown.backlog, shown.head.message_id, shown.head.next_attempt_at) == (1, second, NOW + 2_000)
-    entry = messages.message_view(fake.world, "test1", first).subscribers["A"]
-    assert (entry.state, entry.attempts, entry.last_outcome) == (EntryState.CANCELLED, 1, "skipped: poison")
+    skipped = entry(fake, first)
+    assert (skipped.state, skipped.attempts, skipped.last_outcome) == (EntryState.CANCELLED, 1, "skipped: poison")
     moved = lane(fake)
     assert moved.wake_at == NOW + 2_000
     assert [task.generation for task in fake.workflow.tasks] == [moved.generation]
 
 
-def test_skipping_while_the_lane_sleeps_leaves_it_asleep(fake: FakeWorld) -> None:
-    block(fake, "1", "2")
+def test_skipping_while_the_lane_sleeps_leaves_it_asleep_and_what_is_behind_is_due_with_the_resumption(
+    fake: FakeWorld,
+) -> None:
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=3_600)
+    _, second = fake.first_round("1", "2")
     lanes.pause(fake.world, "test1", "A")
     before = lane(fake)
     fake.workflow.tasks.clear()
@@ -320,16 +312,7 @@ def test_skipping_while_the_lane_sleeps_leaves_it_asleep(fake: FakeWorld) -> Non
     assert (after.state, after.wake_at) == (LaneState.PAUSED, before.wake_at)
     assert after.generation > before.generation
     assert fake.workflow.tasks == []
-
-
-def test_what_was_behind_a_head_skipped_while_the_lane_slept_is_due_with_the_resumption(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=3_600)
-    _, second = fake.first_round("1", "2")
-    lanes.pause(fake.world, "test1", "A")
-    lanes.skip_head(fake.world, "test1", "A", "poison")
-
     resumed = lanes.resume(fake.world, "test1", "A").head
-
     assert resumed is not None
     assert (resumed.message_id, resumed.next_attempt_at) == (second, NOW)
 
@@ -364,23 +347,6 @@ def test_a_removed_lane_obeys_nobody(fake: FakeWorld, command: Callable[[World, 
         command(fake.world, "test1", "A")
     row = fake.store.rows[lane_key("test1", made.subscription_id)]
     assert row["state"] == "removed"
-
-
-def test_a_410_of_a_redelivery_suspends_and_a_resume_attempts_it_again(fake: FakeWorld) -> None:
-    [message_id] = block(fake, "1")
-    [task] = fake.workflow.tasks
-    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
-    fake.clock.sleep(15)
-    assert fake.redeliver(task).wait_until is None
-    assert view(fake).state is LaneState.SUSPENDED
-    fake.pusher.behaviours.clear()
-    fake.workflow.tasks.clear()
-
-    lanes.resume(fake.world, "test1", "A")
-    fake.run_workflows(until=fake.clock.instant + 1_000)
-
-    assert messages.message_view(fake.world, "test1", message_id).subscribers["A"].attempts == 3
-    assert fake.pusher.received["A"] == ["1"]
 
 
 def test_a_batch_and_a_retry_of_a_topic_with_very_many_blocked_lanes_read_few_at_a_time(fake: FakeWorld) -> None:

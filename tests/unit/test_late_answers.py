@@ -26,6 +26,7 @@ from tests.fakes.queue_records import in_one_order
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import FAIL, OK
 from tests.unit.test_beside_in_a_batch import WatchedQueue
+from tests.unit.worlds import lane, lane_if_any
 
 SOON_S = ANSWERED_WITHIN_S + 0.2
 
@@ -35,9 +36,15 @@ def timed() -> TimedWorld:
     return TimedWorld()
 
 
-def lane_of(timed: TimedWorld, name: str) -> Lane | None:
-    subscription = get_subscription(timed.world, "test1", name)
-    return stored.lane(timed.world.store, "test1", subscription.subscription_id)
+def lane_of(timed: TimedWorld, name: str) -> Lane:
+    return lane(timed.fake, name)
+
+
+def planned_in_s(timed: TimedWorld) -> float:
+    """Return how long the lane of slow waits for its next attempt."""
+    planned_at = lane_of(timed, "slow").next_attempt_at
+    assert planned_at is not None
+    return (planned_at - timed.clock.now()) / 1000
 
 
 def test_what_stands_behind_it_in_an_order_comes_before_a_push_that_hangs_ends(timed: TimedWorld) -> None:
@@ -63,10 +70,7 @@ def test_an_answer_that_comes_late_ends_its_delivery_by_one_attempt(timed: Timed
     assert (first.state, first.attempts) == (EntryState.DELIVERED, 1)
     assert (second.state, second.attempts) == (EntryState.PENDING, 0)
     assert [due.message_id for due in came.backlog_of("slow")] == [came.ids[1]]
-    lane = lane_of(timed, "slow")
-    assert lane is not None
-    assert lane.next_attempt_at is not None
-    assert lane.next_attempt_at <= timed.clock.now()
+    assert planned_in_s(timed) <= 0
     assert len(timed.starts) == 1, "the lane is handed on to an execution"
 
 
@@ -85,11 +89,9 @@ def test_a_failure_that_comes_late_counts_and_is_retried_by_its_schedule(
     came = timed.first_round("1", "2")
 
     assert [(due.message_id, due.attempts) for due in came.backlog_of("slow")] == [(came.ids[0], 1), (came.ids[1], 0)]
-    lane = lane_of(timed, "slow")
-    assert lane is not None
-    assert lane.next_attempt_at is not None
-    assert (lane.state, lane.planned_for) == (state, came.ids[0])
-    assert wait_s[0] - 0.1 <= (lane.next_attempt_at - timed.clock.now()) / 1000 <= wait_s[1]
+    slow = lane_of(timed, "slow")
+    assert (slow.state, slow.planned_for) == (state, came.ids[0])
+    assert wait_s[0] - 0.1 <= planned_in_s(timed) <= wait_s[1]
     assert len(timed.starts) == 1, "the lane is handed on to an execution"
 
 
@@ -111,11 +113,8 @@ def test_a_late_failure_of_an_independent_delivery_gives_it_its_own_next_attempt
 
     attempts = {due.message_id: due.attempts for due in came.backlog_of("slow")}
     assert attempts == {came.ids[0]: 1, came.ids[1]: 0}
-    lane = lane_of(timed, "slow")
-    assert lane is not None
-    assert lane.next_attempt_at is not None
-    assert lane.state is state
-    assert wait_s - 0.1 <= (lane.next_attempt_at - timed.clock.now()) / 1000 <= wait_s
+    assert lane_of(timed, "slow").state is state
+    assert wait_s - 0.1 <= planned_in_s(timed) <= wait_s
     assert len(timed.starts) == (0 if state.is_asleep else 1)
 
 
@@ -141,10 +140,7 @@ def test_the_other_messages_of_a_request_that_fails_late_are_due_at_once(timed: 
     now, waiting = timed.clock.now(), {due.message_id: due for due in came.backlog_of("slow")}
     assert [waiting[each].attempts for each in came.ids] == [1, 0, 0]
     assert all(int(waiting[each].position) <= now and not waiting[each].not_before for each in came.ids[1:])
-    lane = lane_of(timed, "slow")
-    assert lane is not None
-    assert lane.next_attempt_at is not None
-    assert lane.next_attempt_at <= now
+    assert planned_in_s(timed) <= 0
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
@@ -169,13 +165,16 @@ def test_a_filter_function_that_answers_late_is_invoked_once(timed: TimedWorld, 
 
     async def work() -> None:
         async with PushSlots(timed.clock) as slots:
-            lane = lane_of(timed, "A")
-            assert lane is not None
-            await redeliver(timed.world, Task("test1", lane.subscription_id, lane.generation), 60.0, slots)
+            await redeliver(timed.world, task_of(timed, "A"), 60.0, slots)
 
     timed.run(work())
     assert asked == [2]
     assert [push.body for push in timed.receivers.started] == ["1", "2"]
+
+
+def task_of(timed: TimedWorld, name: str) -> Task:
+    known = lane_of(timed, name)
+    return Task("test1", known.subscription_id, known.generation)
 
 
 def dues_of(timed: TimedWorld, name: str) -> list[PendingDelivery]:
@@ -201,16 +200,15 @@ def test_what_a_batch_gives_up_makes_a_letter_before_and_after_it_goes_on(timed:
 
 def test_while_a_push_is_under_way_its_lane_is_claimed_longer_than_it_lasts(timed: TimedWorld) -> None:
     timed.subscribe("slow", answers=(14.0, OK))
-    seen = list[Lane | None]()
+    seen = list[Lane]()
     timed.loop.call_later(2.0, lambda: seen.append(lane_of(timed, "slow")))
 
     timed.first_round("1")
 
-    [lane] = seen
-    assert lane is not None
-    assert lane.next_attempt_at is not None
-    assert (lane.next_attempt_at - timed.clock.now()) / 1000 > 15
-    assert lane_of(timed, "slow") is not None, "its worker makes it active"
+    [claimed] = seen
+    assert claimed.next_attempt_at is not None
+    assert (claimed.next_attempt_at - timed.clock.now()) / 1000 > 15
+    assert lane_if_any(timed.fake, "slow") is not None, "its worker makes it active"
 
 
 def test_what_failed_in_another_batch_meanwhile_keeps_to_its_own_schedule(timed: TimedWorld) -> None:
@@ -227,9 +225,8 @@ def test_what_failed_in_another_batch_meanwhile_keeps_to_its_own_schedule(timed:
     timed.loop.call_later(2.0, join)
     came = timed.first_round("1")
 
-    lane = lane_of(timed, "slow")
-    assert lane is not None
-    assert lane.planned_for == came.ids[0], "a head that is planned for itself, or for anybody, is attempted at once"
+    planned_for = lane_of(timed, "slow").planned_for
+    assert planned_for == came.ids[0], "a head that is planned for itself, or for anybody, is attempted at once"
 
 
 def test_who_took_the_lane_meanwhile_decides_alone(timed: TimedWorld) -> None:
@@ -237,18 +234,14 @@ def test_who_took_the_lane_meanwhile_decides_alone(timed: TimedWorld) -> None:
     before = list[Lane]()
 
     def take() -> None:
-        lane = lane_of(timed, "slow")
-        assert lane is not None
-        before.append(lane)
-        key = lane.key
-        timed.store.rows[key] = {**timed.store.rows[key], "generation": "another"}
+        before.append(lane_of(timed, "slow"))
+        timed.store.rows[before[0].key]["generation"] = "another"
 
     timed.loop.call_later(2.0, take)
     came = timed.first_round("1")
 
-    lane = lane_of(timed, "slow")
-    assert lane is not None
-    assert (lane.generation, lane.next_attempt_at) == ("another", before[0].next_attempt_at)
+    after = lane_of(timed, "slow")
+    assert (after.generation, after.next_attempt_at) == ("another", before[0].next_attempt_at)
     assert came.row(0).map.entry(0).state is EntryState.PENDING
     assert timed.starts == []
 
@@ -273,12 +266,11 @@ def test_behind_a_push_that_hangs_nothing_begins_once_the_lane_was_paused_or_rem
     lanes.pause(timed.world, "test1", "slow")
     timed.first_round(*map(str, range(20)))
     lanes.resume(timed.world, "test1", "slow")
-    lane = lane_of(timed, "slow")
-    assert lane is not None
+    task = task_of(timed, "slow")
 
     async def work() -> None:
         async with asyncio.TaskGroup() as group, PushSlots(timed.clock) as slots:
-            group.create_task(redeliver(timed.world, Task("test1", lane.subscription_id, lane.generation), 60.0, slots))
+            group.create_task(redeliver(timed.world, task, 60.0, slots))
             await timed.clock.pause(2.0)
             act(timed.world, "test1", "slow")
 

@@ -24,6 +24,7 @@ from tests.fakes.world import FakeWorld
 from tests.unit.worlds import row_of
 
 EARLIEST = 0
+NOW = 1_800_000_000_000
 
 
 class RacingStore(MemoryStore):
@@ -68,20 +69,19 @@ def pulled(fake: FakeWorld, name: str = "late", topic: str = "test1") -> list[st
     return bodies
 
 
-def test_a_new_group_gets_what_is_kept_in_its_order_and_then_what_is_published(fake: FakeWorld) -> None:
-    fake.first_round("1", "2", "3")
-    fake.group("late", ordered=True, start_from=EARLIEST)
+@pytest.mark.parametrize(
+    ("start_from", "given"), [(None, ["4"]), (EARLIEST, ["1", "2", "3", "4"]), (NOW + 10_000, ["3", "4"])]
+)
+def test_a_new_group_gets_what_is_kept_in_its_order_and_then_what_is_published(
+    fake: FakeWorld, start_from: int | None, given: list[str]
+) -> None:
+    fake.publish("1", "2")
+    fake.clock.sleep(10)
+    fake.first_round("3")
+    fake.group("late", ordered=True, start_from=start_from)
     fake.first_round("4")
     work(fake)
-    assert pulled(fake) == ["1", "2", "3", "4"]
-
-
-def test_a_group_that_asks_for_nothing_older_gets_nothing_older(fake: FakeWorld) -> None:
-    fake.first_round("1")
-    fake.group("late")
-    fake.first_round("2")
-    work(fake)
-    assert pulled(fake) == ["2"]
+    assert pulled(fake) == given
 
 
 def test_both_deliveries_of_a_name_are_shown_and_the_newer_one_is_explained(fake: FakeWorld) -> None:
@@ -110,16 +110,6 @@ def test_both_deliveries_of_a_name_are_shown_and_the_newer_one_is_explained(fake
     for wrong in (f"asleep#{former}", "late#77"):
         with pytest.raises(NotFoundError):
             explain(fake.world, "test1", message_id, wrong)
-
-
-def test_an_instant_is_where_a_new_group_begins(fake: FakeWorld) -> None:
-    fake.publish("before")
-    fake.clock.sleep(10)
-    instant = fake.clock.now()
-    fake.first_round("at it")
-    fake.group("late", start_from=instant)
-    work(fake)
-    assert pulled(fake) == ["at it"]
 
 
 def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which_version(fake: FakeWorld) -> None:
@@ -334,12 +324,15 @@ def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> 
     assert pulled(fake) == []
 
 
-def test_a_filter_function_is_asked_about_late_entries(fake: FakeWorld) -> None:
-    fake.first_round("yes", "no")
-    fake.filter_functions.behaviours["late"] = lambda messages: tuple(each.draft.body == b"yes" for each in messages)
-    fake.group("late", filter={"kind": "function", "function": "f"}, start_from=EARLIEST)
+@pytest.mark.parametrize(
+    "filter", [{"kind": "function", "function": "f"}, {"kind": "event_pattern", "pattern": {"price": [7]}}]
+)
+def test_a_filter_that_reads_bodies_decides_about_late_entries(fake: FakeWorld, filter: dict[str, object]) -> None:
+    fake.first_round('{"price": 7}', '{"price": 8}', "no JSON")
+    fake.filter_functions.behaviours["late"] = lambda messages: tuple(b"7" in each.draft.body for each in messages)
+    fake.group("late", filter=filter, start_from=EARLIEST)
     work(fake)
-    assert pulled(fake) == ["yes"]
+    assert pulled(fake) == ['{"price": 7}']
 
 
 def test_what_an_earlier_topic_of_that_name_left_is_none_of_this_one(fake: FakeWorld) -> None:
@@ -404,10 +397,3 @@ def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_
     work(fake, 600)
     assert len(asked) == len(set(asked)) == 21
     assert pulled(fake) == ["kept"]
-
-
-def test_a_younger_group_is_given_what_its_pattern_meets_in_kept_bodies(fake: FakeWorld) -> None:
-    fake.publish('{"price": 7}', '{"price": 8}', "no JSON")
-    fake.group("late", start_from=EARLIEST, filter={"kind": "event_pattern", "pattern": {"price": [7]}})
-    work(fake)
-    assert pulled(fake) == ['{"price": 7}']

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
@@ -14,35 +13,21 @@ from tagcast.errors import ConflictError, DisagreementError, InvalidFilterError,
 from tagcast.filters.compiled import FilterValue
 from tagcast.membership import LIVENESS_S, MEMBERS_MAX, SILENCE_S, Client, Heartbeat, MemberChange, Mode
 from tagcast.model import Subscription, SubscriptionSettings
-from tagcast.ports import Write
 from tagcast.registry.members import Group, check_filter, leave, membership, register
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.repairing.removals import remove_silent
 from tagcast.rows import stored
 
 from tests.benchmarks.member_bill import HEARTBEAT_WRITES
-from tests.fakes.handlers import answered
-from tests.fakes.memory_store import MemoryStore
-from tests.fakes.whole_message import whole_message
+from tests.fakes.raced_store import before_the_next_transaction
 from tests.fakes.world import FakeClock, FakeWorld
+from tests.unit.worlds import ask, row_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 A, B, C = Client("10.0.0.1@7#main", "1.4"), Client("10.0.0.2@9", "1.5"), Client("10.0.0.3@9", "1.5")
 TAG_A: FilterValue = {"kind": "tag_expression", "expression": "TagA"}
 TAG_AB: FilterValue = {"kind": "tag_expression", "expression": "TagA || TagB"}
-
-
-class RacingStore(MemoryStore):
-    """Lets somebody else be faster than the next transaction."""
-
-    rival: Callable[[], object] | None = None
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        rival, self.rival = self.rival, None
-        if rival is not None:
-            rival()
-        super().transact(writes)
 
 
 class OneAtATime:
@@ -58,14 +43,7 @@ class OneAtATime:
 
 
 @pytest.fixture
-def store() -> RacingStore:
-    return RacingStore()
-
-
-@pytest.fixture
-def fake(store: RacingStore) -> FakeWorld:
-    fake = FakeWorld(store=store)
-    fake.topic("test1")
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.topic("test2")
     return fake
 
@@ -78,9 +56,15 @@ def beat(
     *,
     topic: str = "test1",
     group: str = "workers",
-    silence_s: int = SILENCE_S,
+    **more: Any,
 ) -> Group:
-    return register(fake.world, Heartbeat(topic, group, client, filter, mode, silence_s))
+    return register(fake.world, Heartbeat(topic, group, client, filter, mode, **more))
+
+
+def refused(fake: FakeWorld, client: Client, filter: FilterValue = TAG_A, **more: Any) -> DisagreementError:
+    with pytest.raises(DisagreementError) as caught:
+        beat(fake, client, filter, **more)
+    return caught.value
 
 
 def group_of(fake: FakeWorld, name: str = "workers", topic: str = "test1") -> Subscription:
@@ -91,10 +75,6 @@ def group_of(fake: FakeWorld, name: str = "workers", topic: str = "test1") -> Su
 
 def alive(fake: FakeWorld) -> list[str]:
     return [member.client.member_id for member in membership(fake.world, "test1", "workers").members]
-
-
-def later(fake: FakeWorld, seconds: float) -> None:
-    fake.clock.sleep(seconds)
 
 
 def changes(fake: FakeWorld) -> list[tuple[str, MemberChange, int]]:
@@ -108,16 +88,14 @@ def test_what_is_published_after_the_first_answer_is_owed_to_the_group(fake: Fak
     fake.publish("known to the process before", tags=["TagA"])
     beat(fake)
     [message_id] = fake.publish("now", tags=["TagA"])
-    row = whole_message(fake.world.store, "test1", message_id)
-    assert row is not None
-    assert group_of(fake).ordinal in row.map.pending
+    assert group_of(fake).ordinal in row_of(fake, message_id).map.pending
 
 
 def test_heartbeats_change_neither_the_topic_nor_the_group(fake: FakeWorld) -> None:
     beat(fake)
     topic, group = stored.topic(fake.world.store, "test1"), group_of(fake)
     for client in (A, B, A):
-        later(fake, 30)
+        fake.clock.sleep(30)
         beat(fake, client)
     assert (stored.topic(fake.world.store, "test1"), group_of(fake)) == (topic, group)
 
@@ -129,10 +107,10 @@ def test_a_member_joined_when_it_came_and_again_after_it_was_lost(fake: FakeWorl
 
     first = fake.clock.now()
     beat(fake)
-    later(fake, 30)
+    fake.clock.sleep(30)
     beat(fake)
     assert joined_at() == first
-    later(fake, LIVENESS_S)
+    fake.clock.sleep(LIVENESS_S)
     beat(fake)
     assert joined_at() == fake.clock.now()
 
@@ -141,44 +119,47 @@ def test_a_heartbeat_of_who_is_there_is_one_write(fake: FakeWorld) -> None:
     beat(fake)
     beat(fake, B)
     before = fake.store.writes
-    later(fake, 30)
+    fake.clock.sleep(30)
     beat(fake)
     assert fake.store.writes - before == HEARTBEAT_WRITES
 
 
 def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_nothing(fake: FakeWorld) -> None:
     beat(fake)
-    with pytest.raises(DisagreementError) as refused:
-        beat(fake, B, TAG_AB)
-    assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
-    assert (refused.value.group, refused.value.yours) == (TAG_A, TAG_AB)
-    assert str(refused.value) == f"the group has another filter or order, set by member {A.member_id} of version '1.4'"
+    error = refused(fake, B, TAG_AB)
+    assert error.difference == ("expression: only the group has none; only you have 'TagB'",)
+    assert (error.group, error.yours) == (TAG_A, TAG_AB)
+    assert str(error) == f"the group has another filter or order, set by member {A.member_id} of version '1.4'"
     assert group_of(fake).settings.filter == TAG_A
     assert changes(fake) == [(A.member_id, MemberChange.JOINED, 1), (B.member_id, MemberChange.REFUSED, 2)]
 
 
+def goes_after(fake: FakeWorld, silence_s: int) -> None:
+    """Assert that one group goes after so much silence, and none before."""
+    fake.clock.sleep(silence_s - 1)
+    assert fake.sweep().removed == 0
+    fake.clock.sleep(1)
+    assert fake.sweep().removed == 1
+
+
 def pull_status(fake: FakeWorld, member_id: str) -> int:
     """How a member is answered that pulls."""
-    body = json.dumps({"member_id": member_id})
-    reply = answered(fake.world, "POST", "/topics/test1/subscriptions/workers/pull", body)
-    return int(reply["statusCode"])
+    return ask(fake, "POST", "/topics/test1/subscriptions/workers/pull", {"member_id": member_id}).status
 
 
 def test_the_newest_clock_does_not_win(fake: FakeWorld) -> None:
     """In the original a later member replaces the filter of all, and takes messages that it was not to get."""
     beat(fake)
     for _ in range(3):
-        later(fake, 30)
-        with pytest.raises(DisagreementError):
-            beat(fake, B, TAG_AB)
+        fake.clock.sleep(30)
+        refused(fake, B, TAG_AB)
         beat(fake)
     assert group_of(fake).version == 1
 
 
 def test_a_member_that_disagrees_is_given_nothing_until_it_agrees(fake: FakeWorld) -> None:
     beat(fake)
-    with pytest.raises(DisagreementError):
-        beat(fake, B, TAG_AB)
+    refused(fake, B, TAG_AB)
     with pytest.raises(DisagreementError):
         check_filter(fake.world, group_of(fake), B.member_id)
     assert [pull_status(fake, client.member_id) for client in (A, B)] == [200, 409]
@@ -195,8 +176,7 @@ def test_a_new_filter_of_the_group_refuses_the_members_of_before(fake: FakeWorld
     changed = put_subscription(fake.world, "test1", "workers", replaced(known, TAG_AB), known.version)[0]
     with pytest.raises(DisagreementError):
         check_filter(fake.world, changed, A.member_id)
-    with pytest.raises(DisagreementError, match="version 2, set at"):
-        beat(fake, A, TAG_A)
+    assert "version 2, set at" in str(refused(fake, A))
     assert not beat(fake, B, TAG_AB).is_new
 
 
@@ -211,7 +191,7 @@ def test_a_member_is_told_of_when_the_group_s_filter_leaves_it_and_when_it_comes
     for filter in (TAG_AB, TAG_A):
         put_subscription(fake.world, "test1", "workers", replaced(group_of(fake), filter))
         for _ in range(2):
-            later(fake, 30)
+            fake.clock.sleep(30)
             with suppress(DisagreementError):
                 beat(fake)
         told.append([change for _, change, _ in changes(fake)])
@@ -239,21 +219,16 @@ def test_an_expression_that_does_not_compile_makes_no_group_and_delivers_nothing
 
 
 def test_who_relies_on_order_makes_an_ordered_group_and_is_refused_by_another(fake: FakeWorld) -> None:
-    ordered = Heartbeat("test1", "ordered", A, TAG_A, is_ordered=True)
-    assert register(fake.world, ordered).subscription.settings.ordered
+    assert beat(fake, group="ordered", is_ordered=True).subscription.settings.ordered
     assert not beat(fake, B, group="ordered").is_new
     beat(fake)
-    with pytest.raises(DisagreementError) as refused:
-        register(fake.world, replace(ordered, group="workers"))
-    assert refused.value.difference == (
-        "ordered: the group is not ordered, and this cannot change. Create another group",
-    )
+    [difference] = refused(fake, A, is_ordered=True).difference
+    assert difference == "ordered: the group is not ordered, and this cannot change. Create another group"
 
 
 def test_a_member_that_is_refused_for_its_order_only_is_given_nothing_until_it_wants_none(fake: FakeWorld) -> None:
     beat(fake)
-    with pytest.raises(DisagreementError):
-        register(fake.world, Heartbeat("test1", "workers", B, TAG_A, is_ordered=True))
+    refused(fake, B, is_ordered=True)
     with pytest.raises(DisagreementError, match="wants an ordered group"):
         check_filter(fake.world, group_of(fake), B.member_id)
     found = membership(fake.world, "test1", "workers")
@@ -267,15 +242,15 @@ def test_a_heartbeat_of_one_topic_leaves_the_subscriptions_of_others_alone(fake:
     beat(fake)
     beat(fake, topic="test2", filter=TAG_AB)
     for _ in range(10):
-        later(fake, 30)
+        fake.clock.sleep(30)
         beat(fake, topic="test2", filter=TAG_AB)
     fake.sweep()
     assert group_of(fake).settings.filter == TAG_A
     assert group_of(fake, topic="test2").settings.filter == TAG_AB
 
 
-def test_two_first_heartbeats_at_once_make_one_group(fake: FakeWorld, store: RacingStore) -> None:
-    store.rival = lambda: beat(fake, B, TAG_AB)
+def test_two_first_heartbeats_at_once_make_one_group(fake: FakeWorld) -> None:
+    before_the_next_transaction(fake.store, lambda: beat(fake, B, TAG_AB))
     with pytest.raises(DisagreementError):
         beat(fake)
     assert group_of(fake).settings.filter == TAG_AB
@@ -284,10 +259,10 @@ def test_two_first_heartbeats_at_once_make_one_group(fake: FakeWorld, store: Rac
 def test_who_is_silent_for_two_minutes_is_not_listed_and_is_told_of_once(fake: FakeWorld) -> None:
     beat(fake)
     beat(fake, B)
-    later(fake, LIVENESS_S - 1)
+    fake.clock.sleep(LIVENESS_S - 1)
     beat(fake, B)
     assert alive(fake) == [A.member_id, B.member_id]
-    later(fake, 1)
+    fake.clock.sleep(1)
     assert alive(fake) == [B.member_id]
     changes(fake)
     beat(fake, B)
@@ -300,7 +275,7 @@ def test_who_is_silent_for_two_minutes_is_not_listed_and_is_told_of_once(fake: F
 def test_the_sweep_tells_of_the_last_member(fake: FakeWorld) -> None:
     beat(fake)
     changes(fake)
-    later(fake, LIVENESS_S)
+    fake.clock.sleep(LIVENESS_S)
     fake.sweep()
     fake.sweep()
     assert changes(fake) == [(A.member_id, MemberChange.LOST, 0)]
@@ -315,7 +290,7 @@ def test_the_sweep_tells_of_the_last_member_of_a_group_that_somebody_put(fake: F
         beat(fake)
         beat(fake, B)
         changes(fake)
-        later(fake, SILENCE_S)
+        fake.clock.sleep(SILENCE_S)
         fake.sweep()
         assert changes(fake) == [(A.member_id, MemberChange.LOST, 0), (B.member_id, MemberChange.LOST, 0)]
         assert group_of(fake).ordinal == made.ordinal
@@ -328,10 +303,10 @@ def test_the_sweep_tells_of_the_last_member_of_a_group_that_was_made_again_under
     settings = group_of(fake).settings
     delete_subscription(fake.world, "test1", "workers")
     put_subscription(fake.world, "test1", "workers", settings)
-    later(fake, 30)
+    fake.clock.sleep(30)
     beat(fake)
     changes(fake)
-    later(fake, LIVENESS_S)
+    fake.clock.sleep(LIVENESS_S)
     fake.sweep()
     assert changes(fake) == [(A.member_id, MemberChange.LOST, 0)]
 
@@ -354,58 +329,49 @@ def test_a_join_deletes_the_rows_of_members_that_left_and_the_group_s_silence_is
     for pod in pods:
         beat(fake, pod)
         leave(fake.world, "test1", "workers", pod.member_id)
-    later(fake, LIVENESS_S - 1)
+    fake.clock.sleep(LIVENESS_S - 1)
     beat(fake)
     assert len(stored.members(fake.world.store, "test1", "workers")) == 41
-    later(fake, 1)
+    fake.clock.sleep(1)
     beat(fake)
     assert len(stored.members(fake.world.store, "test1", "workers")) == 41
     beat(fake, B)
     beat(fake, C)
     assert [each.client for each in stored.members(fake.world.store, "test1", "workers")] == [A, B, C]
-    later(fake, SILENCE_S - 1)
+    fake.clock.sleep(SILENCE_S - 1)
     assert fake.sweep().removed == 0
-    later(fake, 2)  # Joins at one instant count a millisecond each.
+    fake.clock.sleep(2)  # Joins at one instant count a millisecond each.
     assert fake.sweep().removed == 1
 
 
 def test_a_group_that_is_silent_for_a_day_goes_and_one_that_comes_back_before_keeps_all(fake: FakeWorld) -> None:
     beat(fake)
-    later(fake, SILENCE_S - 1)
+    fake.clock.sleep(SILENCE_S - 1)
     fake.sweep()
     group = group_of(fake)
     assert not beat(fake).is_new
     leave(fake.world, "test1", "workers", A.member_id)
-    later(fake, SILENCE_S - 1)
-    assert fake.sweep().removed == 0
     assert group_of(fake) == group
-    later(fake, 1)
-    assert fake.sweep().removed == 1
+    goes_after(fake, SILENCE_S)
     assert stored.subscription(fake.world.store, "test1", "workers") is None
     assert not stored.registration_rows(fake.world.store)
 
 
 def test_a_group_says_itself_after_how_much_silence_it_goes(fake: FakeWorld) -> None:
     beat(fake, silence_s=600)
-    later(fake, 599)
-    assert fake.sweep().removed == 0
-    later(fake, 1)
-    assert fake.sweep().removed == 1
+    goes_after(fake, 600)
 
 
 def test_where_time_is_scaled_no_group_goes_before_its_members_may_be_silent_twice_over(fake: FakeWorld) -> None:
     """A member that misses one heartbeat is lost; its group waits for the next."""
     beat(fake)
     fake.world = replace(fake.world, time_scale=SILENCE_S / 60)
-    later(fake, 2 * LIVENESS_S - 1)
-    assert fake.sweep().removed == 0
-    later(fake, 1)
-    assert fake.sweep().removed == 1
+    goes_after(fake, 2 * LIVENESS_S)
 
 
 def test_silent_groups_of_which_time_is_left_for_none_wait_for_the_next_sweep(fake: FakeWorld) -> None:
     beat(fake)
-    later(fake, SILENCE_S)
+    fake.clock.sleep(SILENCE_S)
     now = fake.clock.monotonic()
 
     assert asyncio.run(remove_silent(fake.world, now)) == 0
@@ -415,7 +381,7 @@ def test_silent_groups_of_which_time_is_left_for_none_wait_for_the_next_sweep(fa
 def test_a_group_that_waits_for_its_turn_until_the_sweep_ends_waits_for_the_next(fake: FakeWorld) -> None:
     for name in ("first", "second"):
         beat(fake, group=name)
-    later(fake, SILENCE_S)
+    fake.clock.sleep(SILENCE_S)
 
     world, ends = replace(fake.world, executor=OneAtATime(fake.clock)), fake.clock.monotonic() + 13
 
@@ -427,7 +393,7 @@ def test_a_group_that_somebody_put_or_changed_stays_however_silent(fake: FakeWor
     beat(fake)
     known = group_of(fake)
     put_subscription(fake.world, "test1", "workers", replaced(known, TAG_AB), known.version)
-    later(fake, 2 * SILENCE_S)
+    fake.clock.sleep(2 * SILENCE_S)
     assert fake.sweep().removed == 0
     assert group_of(fake).version == 2
     assert not stored.registration_rows(fake.world.store)
@@ -438,7 +404,7 @@ def test_a_group_that_somebody_put_under_the_name_of_a_deleted_one_stays_however
     former = group_of(fake)
     delete_subscription(fake.world, "test1", "workers")
     put_subscription(fake.world, "test1", "workers", former.settings)
-    later(fake, 2 * SILENCE_S)
+    fake.clock.sleep(2 * SILENCE_S)
     assert fake.sweep().removed == 0
     assert group_of(fake).ordinal != former.ordinal
     assert not stored.registration_rows(fake.world.store)
@@ -452,10 +418,10 @@ def test_a_deleted_subscription_leaves_no_registration(fake: FakeWorld) -> None:
     assert not stored.registration_rows(fake.world.store)
 
 
-def test_who_joins_while_a_silent_group_is_removed_keeps_it(fake: FakeWorld, store: RacingStore) -> None:
+def test_who_joins_while_a_silent_group_is_removed_keeps_it(fake: FakeWorld) -> None:
     beat(fake)
-    later(fake, SILENCE_S)
-    store.rival = lambda: beat(fake, B)
+    fake.clock.sleep(SILENCE_S)
+    before_the_next_transaction(fake.store, lambda: beat(fake, B))
     assert fake.sweep().removed == 0
     assert group_of(fake).version == 1
     assert alive(fake) == [B.member_id]
@@ -468,9 +434,7 @@ def test_each_member_of_a_broadcasting_group_has_a_subscription_of_its_own(fake:
     assert beat(fake, A, TAG_A, Mode.BROADCASTING).subscription == one.subscription
     assert alive(fake) == [A.member_id, B.member_id]
     [message_id] = fake.publish("x", tags=["TagA"])
-    row = whole_message(fake.world.store, "test1", message_id)
-    assert row is not None
-    assert row.map.pending == {one.subscription.ordinal, other.subscription.ordinal}
+    assert row_of(fake, message_id).map.pending == {one.subscription.ordinal, other.subscription.ordinal}
 
 
 def test_a_broadcasting_member_changes_its_own_filter_and_nobody_elses(fake: FakeWorld) -> None:
@@ -490,7 +454,7 @@ def test_a_subscription_that_somebody_changed_stays_also_after_its_member_change
     put_subscription(fake.world, "test1", own.name, replace(own.settings, dead_letter_topic="test2"), own.version)
     beat(fake, A, TAG_AB, Mode.BROADCASTING)
     beat(fake, A, TAG_A, Mode.BROADCASTING)
-    later(fake, 2 * SILENCE_S)
+    fake.clock.sleep(2 * SILENCE_S)
     assert fake.sweep().removed == 0
     assert group_of(fake, own.name).version == 4
 
@@ -498,16 +462,16 @@ def test_a_subscription_that_somebody_changed_stays_also_after_its_member_change
 def test_a_broadcasting_member_that_changed_its_filter_goes_after_a_day_of_silence(fake: FakeWorld) -> None:
     beat(fake, A, TAG_A, Mode.BROADCASTING)
     beat(fake, A, TAG_AB, Mode.BROADCASTING)
-    later(fake, SILENCE_S)
+    fake.clock.sleep(SILENCE_S)
     assert fake.sweep().removed == 1
 
 
 def test_a_broadcasting_member_that_is_silent_for_a_day_goes_and_the_others_stay(fake: FakeWorld) -> None:
     silent = beat(fake, A, TAG_A, Mode.BROADCASTING).subscription.name
     living = beat(fake, B, TAG_A, Mode.BROADCASTING).subscription.name
-    later(fake, SILENCE_S - 60)
+    fake.clock.sleep(SILENCE_S - 60)
     beat(fake, B, TAG_A, Mode.BROADCASTING)
-    later(fake, 60)
+    fake.clock.sleep(60)
     assert fake.sweep().removed == 1
     assert stored.subscription(fake.world.store, "test1", silent) is None
     assert stored.subscription(fake.world.store, "test1", living) is not None

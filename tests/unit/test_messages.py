@@ -14,7 +14,7 @@ from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
-from tests.unit.worlds import blocked
+from tests.unit.worlds import blocked, failing
 
 ANSWER_BYTES_MAX = 6_000_000
 CONTROL = "\x01" * (64 * 1024)
@@ -125,9 +125,7 @@ def test_a_view_reads_only_the_first_rows_of_many_long_backlogs(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "ALL_ROWS_MAX", 150)
-    for number in range(20):
-        fake.subscribe(f"S{number}")
-        fake.fail(f"S{number}")
+    failing(fake, *(f"S{number}" for number in range(20)))
     first, *_ = fake.first_round(*["x"] * 100)
     fake.store.rows_read = 0
 

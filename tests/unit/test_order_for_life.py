@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from tagcast.model import EntryState, RetryPolicy, Strategy
-from tagcast.operating import lanes, messages
-from tagcast.registry.subscriptions import get_subscription
 from tagcast.settings import RETRIES_FOR_LIFE
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.api.test_http_api import Client
+from tests.unit.worlds import entry, lane_if_any
 
 HOOK = {"endpoint": {"protocol": "http", "url": "http://a.test/"}}
 SUBSCRIPTION = "/topics/orders/subscriptions/a"
@@ -115,23 +114,18 @@ def test_an_order_that_contradicts_the_strategy_is_refused_with_the_way_out(api:
 
 
 def test_batches_to_a_fifo_queue_cannot_be_ordered(api: Client) -> None:
-    queue = {
-        "endpoint": {"protocol": "sqs", "arn": "arn:aws:sqs:eu-west-1:123456789012:q.fifo"},
-        "batch": {"max_messages": 5},
-    }
+    fifo = {"protocol": "sqs", "arn": "arn:aws:sqs:eu-west-1:123456789012:q.fifo"}
+    queue = {"endpoint": fifo, "batch": {"max_messages": 5}}
 
     assert api("PUT", SUBSCRIPTION, queue).status == 201
     assert api("PUT", SUBSCRIPTION, queue | {"ordered": True}).json["errors"][0]["pointer"] == "#/batch"
 
 
 def ordered(fake: FakeWorld, longest_s: int = 512) -> None:
-    fake.topic()
-    policy = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE, interval_s_max=longest_s)
-    fake.subscribe("A", retry=policy)
+    fake.subscribe("A", retry=RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE, interval_s_max=longest_s))
 
 
-def test_after_six_hours_of_outage_an_ordered_subscription_gets_everything_in_order() -> None:
-    fake = FakeWorld()
+def test_after_six_hours_of_outage_an_ordered_subscription_gets_everything_in_order(fake: FakeWorld) -> None:
     ordered(fake)
     back_at = fake.clock.instant + 6 * HOUR_MS
     fake.pusher.behaviours["A"] = lambda push: OK if fake.clock.instant >= back_at else FAIL
@@ -141,11 +135,10 @@ def test_after_six_hours_of_outage_an_ordered_subscription_gets_everything_in_or
     fake.run_workflows(until=back_at + 600_000)
 
     assert fake.pusher.received["A"] == bodies
-    assert lanes.lane_view(fake.world, get_subscription(fake.world, "test1", "A")).state == "active"
+    assert lane_if_any(fake) is None
 
 
-def test_the_waits_of_an_ordered_head_double_up_to_the_longest_and_end_with_its_life() -> None:
-    fake = FakeWorld()
+def test_the_waits_of_an_ordered_head_double_up_to_the_longest_and_end_with_its_life(fake: FakeWorld) -> None:
     ordered(fake, longest_s=60)
     tried: list[int] = []
 
@@ -165,6 +158,6 @@ def test_the_waits_of_an_ordered_head_double_up_to_the_longest_and_end_with_its_
     waits = [(later - earlier) / 1000 for earlier, later in pairwise(tried)]
     assert waits[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
     assert max(waits) == 60
-    assert messages.message_view(fake.world, "test1", first).subscribers["A"].state is EntryState.EXPIRED
+    assert entry(fake, first).state is EntryState.EXPIRED
     assert tried[-1] < accepted_at + 24 * HOUR_MS
     assert len(tried) > 1_400, "60 s apart for a day"

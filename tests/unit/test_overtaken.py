@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
-from tagcast.operating import lanes, messages
+from tagcast.operating import lanes
 from tagcast.registry import subscriptions
-from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import entry, failing
 
 
 @pytest.fixture
@@ -22,21 +22,14 @@ def store() -> RacedStore:
 def fake(store: RacedStore) -> FakeWorld:
     fake = FakeWorld(store=store)
     fake.topic()
-    fake.subscribe("A")
-    fake.fail("A")
+    failing(fake, "A")
     return fake
 
 
-def lane_if_any(fake: FakeWorld, ordinal: int = 0) -> Lane | None:
-    [topic_id] = {str(row["topic_id"]) for key, row in fake.store.rows.items() if key.sk == "TOPIC"}
-    row = fake.store.get(lane_key("test1", f"{topic_id}.{ordinal}"))
-    return None if row is None else LANES.value_of(row)
-
-
-def lane(fake: FakeWorld, ordinal: int = 0) -> Lane:
-    found = lane_if_any(fake, ordinal)
-    assert found is not None
-    return found
+def lane(fake: FakeWorld) -> Lane:
+    """Return the lane of A, also behind its subscription."""
+    [key] = [key for key in fake.store.rows if key.pk == "LANES#test1"]
+    return LANES.value_of(fake.store.rows[key])
 
 
 def test_a_head_that_failed_once_more_while_it_was_skipped_keeps_that_attempt(
@@ -49,8 +42,8 @@ def test_a_head_that_failed_once_more_while_it_was_skipped_keeps_that_attempt(
 
     lanes.skip_head(fake.world, "test1", "A", "poison")
 
-    entry = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
-    assert (entry.state, entry.attempts) == (EntryState.CANCELLED, 2)
+    cancelled = entry(fake, message_id)
+    assert (cancelled.state, cancelled.attempts) == (EntryState.CANCELLED, 2)
 
 
 def test_a_worker_that_loses_its_lane_while_a_window_fails_writes_none_of_the_failures(fake: FakeWorld) -> None:
@@ -101,8 +94,8 @@ def test_a_lane_that_was_blocked_while_its_subscription_went_is_removed_and_its_
 
     assert lane(fake).state is LaneState.REMOVED
     fake.run_workflows(until=fake.clock.instant + 60_000)
-    entry = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
-    assert (entry.state, entry.attempts) == (EntryState.CANCELLED, 1)
+    cancelled = entry(fake, message_id)
+    assert (cancelled.state, cancelled.attempts) == (EntryState.CANCELLED, 1)
 
 
 def test_an_overdue_lane_that_was_restarted_while_the_sweep_looked_at_it_is_restarted_once(

@@ -18,7 +18,8 @@ from tagcast.verification import VerificationResult
 
 from tests.certificates import OF_OPENSSL, OF_SERVERS, Certified, Issuer, pem_of
 from tests.fakes.world import FakeWorld
-from tests.unit.api.test_http_api import Client, Reply
+from tests.unit.api.test_http_api import Reply
+from tests.unit.worlds import ask
 
 S = "/topics/test1/subscriptions/A"
 HTTPS = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
@@ -31,20 +32,13 @@ PLAIN = BETWEEN.issue("tagcast", EC)
 CHAIN = Certified(PLAIN.chain + BETWEEN.own.chain, PLAIN.key)
 
 
-def ask(fake: FakeWorld, method: str, path: str, body: Any = None) -> Reply:
-    client = Client()
-    client.fakes = fake
-    return client(method, path, body)
-
-
 def body_of(certified: Certified) -> dict[str, Any]:
     return {"client_certificate": {"certificate": certified.chain, "private_key": certified.key}}
 
 
 def put(fake: FakeWorld, certified: Certified | None = CHAIN, **settings: Any) -> Reply:
-    return ask(
-        fake, "PUT", S, HTTPS | ({"client_certificate": None} if certified is None else body_of(certified)) | settings
-    )
+    shown = {"client_certificate": None} if certified is None else body_of(certified)
+    return ask(fake, "PUT", S, HTTPS | shown | settings)
 
 
 def stored(fake: FakeWorld) -> Subscription:
@@ -169,8 +163,7 @@ def test_an_endpoint_is_asked_with_the_opened_secrets_of_its_subscription(fake: 
     first, again = fake.verifier.settings
     for asked in (first, again):
         assert (asked.secret, asked.signature, asked.client_key is None) == (SECRET, Signature.V1A, False)
-    known = subscriptions.get_subscription(fake.world, "test1", "A")
-    assert fake.verifier.subscription_ids == [None, known.subscription_id]
+    assert fake.verifier.subscription_ids == [None, stored(fake).subscription_id]
     assert fake.signer.is_ready
 
 

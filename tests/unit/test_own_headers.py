@@ -22,7 +22,8 @@ from tagcast.trace_context import TraceContext
 from tagcast_aws.api.subscriptions.headers import REFUSED, header_faults
 
 from tests.fakes.world import FakeWorld
-from tests.unit.api.test_http_api import Client, Reply
+from tests.unit.api.test_http_api import Reply
+from tests.unit.worlds import ask
 
 S = "/topics/test1/subscriptions/A"
 HOOK = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
@@ -31,12 +32,6 @@ TOKEN = "token-4711-of-a-receiver"
 HEADERS = {"Authorization": f"Bearer {TOKEN}", "X-Tenant": "tenant-4712"}
 CHOSEN = {name.lower(): value for name, value in HEADERS.items()}
 FULL = {f"x-{number}": "v" * (1_024 - 7) for number in range(2)}
-
-
-def ask(fake: FakeWorld, method: str, path: str, body: Any = None) -> Reply:
-    client = Client()
-    client.fakes = fake
-    return client(method, path, body)
 
 
 def put(fake: FakeWorld, **settings: Any) -> Reply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
@@ -11,7 +11,7 @@ import pytest
 from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import UnavailableError
 from tagcast.model import Draft, Ordering, Outcome, Push, Strategy
-from tagcast.ports import QueueEntry
+from tagcast.ports import QueueEntry, Write
 from tagcast.queues import PACK_MAX, Audience, entry_text
 from tagcast.repairing.relay import relay
 from tagcast.rows.keys import message_key
@@ -21,15 +21,33 @@ from functions.fan_out import app as fan_out
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
 from tests.fakes.world import OK, FakeWorld, InlineExecutor
+from tests.unit.worlds import served
 
 SQS_REQUEST_BYTES_MAX = 262_144
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class FailingStore(MemoryStore):
+    """Stores so many messages and then no more."""
+
+    left = 10**9
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise UnavailableError("the table is away", 1)
+        super().transact(writes)
+
+
 @pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
+def store() -> FailingStore:
+    return FailingStore()
+
+
+@pytest.fixture
+def fake(store: FailingStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
     fake.topic()
     fake.subscribe("kept")
     return fake
@@ -97,23 +115,7 @@ def test_the_last_message_carries_the_others_also_when_it_matches_nobody(fake: F
     assert relayed(fake, *ids) == sent != []
 
 
-class FailingStore(MemoryStore):
-    """Stores so many messages and then no more."""
-
-    left = 10**9
-
-    def transact(self, writes: object) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise UnavailableError("the table is away", 1)
-        super().transact(writes)  # type: ignore[arg-type]
-
-
-def test_what_a_request_stored_that_failed_is_queued_all_the_same() -> None:
-    store = FailingStore()
-    fake = FakeWorld(store=store)
-    fake.topic()
-    fake.subscribe("kept")
+def test_what_a_request_stored_that_failed_is_queued_all_the_same(fake: FakeWorld, store: FailingStore) -> None:
     store.left = 3
 
     with pytest.raises(UnavailableError):
@@ -124,11 +126,7 @@ def test_what_a_request_stored_that_failed_is_queued_all_the_same() -> None:
     assert fake.pusher.received["kept"] == numbered(3)
 
 
-def test_a_repetition_that_brings_more_is_no_repetition_to_the_queue() -> None:
-    store = FailingStore()
-    fake = FakeWorld(store=store)
-    fake.topic()
-    fake.subscribe("kept")
+def test_a_repetition_that_brings_more_is_no_repetition_to_the_queue(fake: FakeWorld, store: FailingStore) -> None:
     drafts = [Draft(each.encode()) for each in numbered(5)]
     claims = [Idempotency("k", "f").at(place) for place in range(5)]
     store.left = 3
@@ -170,12 +168,9 @@ def test_what_does_not_fit_behind_a_slow_part_comes_again_at_once_and_in_order(f
     slowly(fake, 1.0)
     for start in range(0, 100, 50):
         fake.publish(*numbered(100)[start : start + 50])
-    batch = batch_of(fake.queue.entries)
-    second = batch["Records"][1]
+    second = batch_of(fake.queue.entries)["Records"][1]
 
-    answer = asyncio.run(fan_out.handle(batch, fake.world))
-
-    assert answer == {"batchItemFailures": [{"itemIdentifier": second["messageId"]}]}
+    assert served(fake) == [second["messageId"]]
     assert fake.queue.given_back == [second["receiptHandle"]]
     fake.pusher.behaviours.clear()
     again = asyncio.run(fan_out.handle({"Records": [second]}, fake.world))
@@ -188,9 +183,7 @@ def test_parts_that_are_quick_are_served_in_one_invocation(fake: FakeWorld) -> N
     for start in range(0, 150, 50):
         fake.publish(*numbered(150)[start : start + 50])
 
-    answer = asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
-
-    assert answer == {"batchItemFailures": []}
+    assert served(fake) == []
     assert fake.pusher.received["kept"] == numbered(150)
 
 
@@ -223,9 +216,8 @@ def test_what_came_of_a_part_is_written_while_the_next_one_is_pushed(fake: FakeW
             executor.told.append("second part")
 
     fake.pusher.before_push = pushed
-    answer = asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
 
-    assert answer == {"batchItemFailures": []}
+    assert served(fake) == []
     assert executor.told.index("second part") < executor.told.index("update_each")
     assert fake.pusher.received["kept"] == numbered(99)
     assert all(row["pending"] == 0 for key, row in fake.store.rows.items() if key.sk == "MSG")
@@ -238,13 +230,12 @@ def test_the_messages_of_a_part_are_read_while_the_one_before_it_is_pushed(fake:
     fake.publish(*numbered(90))
     fake.publish(*numbered(99)[90:])
 
-    asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
+    served(fake)
 
     reads = [name for name in executor.told if name in ("read_addressed", "lanes")]
     assert reads == ["read_addressed", "lanes", "read_addressed", "lanes"]
-    assert executor.told.index("update_each") > executor.told.index(
-        "read_addressed", executor.told.index("read_addressed") + 1
-    )
+    first_read = executor.told.index("read_addressed")
+    assert executor.told.index("update_each") > executor.told.index("read_addressed", first_read + 1)
 
 
 def test_a_message_that_comes_again_in_the_next_part_is_not_pushed_again(fake: FakeWorld) -> None:
@@ -253,7 +244,7 @@ def test_a_message_that_comes_again_in_the_next_part_is_not_pushed_again(fake: F
     first, second = fake.queue.entries
     again = replace(second, message_id=first.message_id, others=second.message_ids)
 
-    asyncio.run(fan_out.handle(batch_of([first, again]), fake.world))
+    served(fake, first, again)
 
     assert fake.pusher.received["kept"] == numbered(99)
 
@@ -265,24 +256,18 @@ def test_a_message_that_comes_again_two_parts_later_is_read_after_its_end_is_wri
     first, second = fake.queue.entries
     again = replace(first, audience=Audience.EVERYBODY)
 
-    asyncio.run(fan_out.handle(batch_of([first, second, again]), fake.world))
+    served(fake, first, second, again)
 
     assert fake.pusher.received["kept"] == ["1", "2", "3", "4"]
 
 
-def test_behind_a_part_that_could_not_join_a_backlog_nothing_is_pushed() -> None:
-    store = FailingStore()
-    fake = FakeWorld(store=store)
-    fake.topic()
-    fake.subscribe("kept")
+def test_behind_a_part_that_could_not_join_a_backlog_nothing_is_pushed(fake: FakeWorld, store: FailingStore) -> None:
     fake.publish(*numbered(90))
     fake.publish(*numbered(99)[90:])
     fake.pusher.behaviours["kept"] = lambda push: Outcome(False, "no")
     store.left = 0
 
-    answer = asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
-
-    assert len(answer["batchItemFailures"]) == 2
+    assert len(served(fake)) == 2
     assert [push.message.draft.body for push in fake.pusher.pushes] == [b"000"]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.model import EntryState, LaneState, Outcome, Push, RetryPolicy, Strategy
 from tagcast.operating import lanes
-from tagcast.pushing.retry import after_failure
+from tagcast.pushing.retry import Disposition, after_failure
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import lane
@@ -33,6 +34,12 @@ def blocked(fake: FakeWorld, *bodies: str) -> Task:
     return task
 
 
+def failed(failures: int, **how: Any) -> Disposition:
+    """What becomes of a delivery that failed just now, so many times."""
+    usual: dict[str, Any] = {"expires_at": NOW + 9**9, "retry_after_s": None, "time_scale": 1.0}
+    return after_failure(DECAY, failures, ended_at=NOW, jitter_s=15.0, **usual | how)
+
+
 def test_the_wait_begins_at_the_end_of_the_attempt(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = taking(fake, 10, FAIL)
@@ -50,32 +57,17 @@ def test_the_wait_begins_at_the_end_of_the_attempt(fake: FakeWorld) -> None:
     [(1, None, 1), (5, None, 16), (5, 1.0, 16), (5, 16.5, 16.5), (1, 30.0, 30), (20, None, 512)],
 )
 def test_retry_after_makes_a_wait_longer_and_never_shorter(failures: int, asked_s: float | None, wait_s: float) -> None:
-    verdict = after_failure(
-        DECAY, failures, ended_at=NOW, expires_at=NOW + 9**9, retry_after_s=asked_s, jitter_s=15.0, time_scale=1.0
-    )
-
-    assert verdict.next_attempt_at == NOW + wait_s * 1000
+    assert failed(failures, retry_after_s=asked_s).next_attempt_at == NOW + wait_s * 1000
 
 
 def test_the_time_scale_divides_our_waits_and_not_what_a_receiver_asks_for() -> None:
-    def wait_ms(asked_s: float | None) -> int:
-        verdict = after_failure(
-            DECAY, 5, ended_at=NOW, expires_at=NOW + 9**9, retry_after_s=asked_s, jitter_s=15.0, time_scale=8.0
-        )
-        assert verdict.next_attempt_at is not None
-        return verdict.next_attempt_at - NOW
-
-    assert (wait_ms(None), wait_ms(3.0)) == (2_000, 3_000)
+    planned = [failed(5, retry_after_s=asked_s, time_scale=8.0).next_attempt_at for asked_s in (None, 3.0)]
+    assert planned == [NOW + 2_000, NOW + 3_000]
 
 
 def test_a_retry_that_would_not_come_before_the_expiry_expires_at_once() -> None:
-    def state(expires_at: int) -> EntryState:
-        return after_failure(
-            DECAY, 1, ended_at=NOW, expires_at=expires_at, retry_after_s=None, jitter_s=15.0, time_scale=1.0
-        ).state
-
-    assert state(NOW + 1_000) is EntryState.EXPIRED
-    assert state(NOW + 1_001) is EntryState.BLOCKED
+    assert failed(1, expires_at=NOW + 1_000).state is EntryState.EXPIRED
+    assert failed(1, expires_at=NOW + 1_001).state is EntryState.BLOCKED
 
 
 def test_a_pause_that_ends_early_keeps_the_planned_wait(fake: FakeWorld) -> None:
@@ -96,17 +88,22 @@ def test_a_pause_that_ends_early_keeps_the_planned_wait(fake: FakeWorld) -> None
     assert planned_at == NOW + 15_000
 
 
-def test_a_suspension_has_a_generation_of_its_own_and_is_looked_at_by_the_next_sweep(fake: FakeWorld) -> None:
+def test_a_suspension_has_a_generation_of_its_own_and_a_resume_attempts_its_head_again(fake: FakeWorld) -> None:
     fake.subscribe("A")
     task = blocked(fake, "1")
     fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
     fake.clock.sleep(15)
 
-    fake.redeliver(task)
+    assert fake.redeliver(task).wait_until is None
 
     assert lane(fake).state is LaneState.SUSPENDED
     assert lane(fake).generation > task.generation
     assert lane(fake).wake_at == NOW + 15_000
+    fake.pusher.behaviours.clear()
+    fake.workflow.tasks.clear()
+    lanes.resume(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 1_000)
+    assert (fake.pusher.received["A"], len(fake.pusher.pushes)) == (["1"], 3)
 
 
 @pytest.mark.parametrize("took_s", [14, 15])

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.delivery.lease import Task
 from tagcast.errors import UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push, Strategy
 from tagcast.operating import lanes, messages
@@ -24,7 +23,7 @@ from tagcast.rows.values import row_bytes
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.worlds import blocked, entry, lane, lane_if_any, row_of
+from tests.unit.worlds import blocked, entry, failing, lane, lane_if_any, row_of
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 
@@ -108,10 +107,8 @@ def test_what_is_neither_queued_nor_listed_is_found_by_the_search_and_what_is_ov
 
 
 def test_invariant_2_the_body_and_the_list_go_with_the_last_entry(fake: FakeWorld) -> None:
-    fake.subscribe("A")
     fake.subscribe("B")
-    fake.fail("A")
-    [message_id] = fake.first_round("1")
+    [message_id] = blocked(fake, "1")
     assert row_of(fake, message_id).map.pending_count == 1
     check_invariants(fake)
 
@@ -164,8 +161,7 @@ def test_retained_messages_behind_expired_ones_are_counted_once_each(
 ) -> None:
     monkeypatch.setattr(topics, "RETAINED_MAX", 3)
     fake.world = replace(fake.world, section_max=1)
-    fake.subscribe("B")
-    fake.fail("B")
+    failing(fake, "B")
     gone = blocked(fake, *"12345")
     fake.clock.instant = row_of(fake, gone[-1]).message.expires_at
     fake.first_round("live")
@@ -212,10 +208,8 @@ def test_invariant_9_a_slow_subscriber_hands_the_rest_to_its_backlog_without_a_f
 
 
 def test_unsubscribing_cancels_what_is_owed_and_keeps_the_name_in_receipts(fake: FakeWorld) -> None:
-    fake.subscribe("A")
     fake.subscribe("B")
-    fake.fail("A")
-    ids = fake.first_round("1", "2")
+    ids = blocked(fake, "1", "2")
 
     subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + 60_000)
@@ -237,17 +231,22 @@ def test_a_message_in_the_queue_when_its_subscription_goes_is_cancelled(fake: Fa
 
 
 def test_a_410_suspends_counts_as_an_attempt_and_stays_owed_until_resumed(fake: FakeWorld) -> None:
-    fake.subscribe("A")
+    """Also where no retry is left."""
+    fake.subscribe("A", max_retries=0)
     fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
     ids = fake.first_round("1", "2")
 
     assert lane(fake).state is LaneState.SUSPENDED
-    assert [entry(fake, message_id).attempts for message_id in ids] == [1, 0]
+    assert [(entry(fake, each).state, entry(fake, each).attempts) for each in ids] == [
+        (EntryState.BLOCKED, 1),
+        (EntryState.BLOCKED, 0),
+    ]
     assert fake.workflow.tasks == []
     fake.pusher.behaviours["A"] = lambda push: OK
     lanes.resume(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + 60_000)
     assert fake.pusher.received["A"] == ["1", "2"]
+    assert entry(fake, ids[0]).attempts == 2
 
 
 def test_a_paused_lane_makes_no_attempts_and_its_deliveries_expire_by_the_sweep(fake: FakeWorld) -> None:
@@ -277,10 +276,8 @@ def test_lost_contact_drains_concurrently_after_its_head_got_through(fake: FakeW
 
 
 def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.fail("A")
     fake.workflow.broken = True
-    fake.first_round("1")
+    blocked(fake, "1")
     fake.workflow.broken = False
     fake.pusher.behaviours["A"] = lambda push: OK
     fake.clock.sleep(60)
@@ -293,11 +290,10 @@ def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake: FakeWor
 
 def test_a_long_lived_execution_hands_over_to_a_new_generation(fake: FakeWorld) -> None:
     blocked(fake, "1")
-    [task] = fake.workflow.tasks
-    fake.workflow.tasks = []
+    [task], fake.workflow.tasks = fake.workflow.tasks, []
     fake.clock.sleep(60)
 
-    answer = fake.redeliver(Task(task.topic, task.subscription_id, task.generation, rounds=1_500))
+    answer = fake.redeliver(replace(task, rounds=1_500))
 
     assert answer.wait_until is None
     [fresh] = fake.workflow.tasks

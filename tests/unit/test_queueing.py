@@ -57,9 +57,7 @@ def put(fake: FakeWorld, *bodies: str, key: str | None = None, order: str | None
 
 def repaired(fake: FakeWorld, message_id: str) -> None:
     """Let the relay see the message's first record, however late."""
-    row = fake.store.get(message_key("test1", message_id))
-    assert row is not None
-    relay(fake.world, [MESSAGES.value_of(row)])
+    relay(fake.world, [MESSAGES.value_of(fake.store.rows[message_key("test1", message_id)])])
     fake.deliver()
 
 
@@ -134,11 +132,9 @@ def test_a_repetition_asks_the_queue_for_nothing_that_had_its_first_round(fake: 
     ("ordering", "order"), [(Ordering.NONE, None), (Ordering.NONE, "k"), (Ordering.KEY, None)], ids=str
 )
 def test_a_message_without_an_order_is_acknowledged_after_the_put(
-    queue: KillingQueue, ordering: Ordering, order: str | None
+    fake: FakeWorld, queue: KillingQueue, ordering: Ordering, order: str | None
 ) -> None:
-    fake = FakeWorld(queue=queue)
     fake.topic(ordering=ordering)
-    fake.subscribe("A")
     queue.broken = True
 
     [accepted] = put(fake, "1", order=order)
@@ -148,10 +144,8 @@ def test_a_message_without_an_order_is_acknowledged_after_the_put(
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_a_key_gives_its_message_an_order(queue: KillingQueue) -> None:
-    fake = FakeWorld(queue=queue)
+def test_a_key_gives_its_message_an_order(fake: FakeWorld, queue: KillingQueue) -> None:
     fake.topic(ordering=Ordering.KEY)
-    fake.subscribe("A")
     queue.broken = True
 
     with pytest.raises(UnavailableError):
@@ -202,8 +196,7 @@ def test_what_nobody_receives_in_order_is_acknowledged_without_the_queue(mixed: 
 def test_relay_and_search_send_again_into_the_same_order(mixed: FakeWorld, queue: KillingQueue, tag: str) -> None:
     accepted = tagged(mixed, tag)
     [sent] = queue.entries
-    row = mixed.store.get(message_key("test1", accepted.message_id))
-    assert row is not None
+    row = mixed.store.rows[message_key("test1", accepted.message_id)]
     queue.entries.clear()
 
     relay(mixed.world, [MESSAGES.value_of(row)])
@@ -219,8 +212,7 @@ def test_a_row_of_the_release_before_has_the_order_of_its_topic(mixed: FakeWorld
     accepted = tagged(mixed, "free")
     tagged(mixed, "kept")
     in_order = queue.entries[-1].group
-    row = mixed.store.get(message_key("test1", accepted.message_id))
-    assert row is not None
+    row = mixed.store.rows[message_key("test1", accepted.message_id)]
     queue.entries.clear()
 
     relay(mixed.world, [MESSAGES.value_of({name: row[name] for name in row if name != "unordered"})])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,13 +14,13 @@ from tagcast.pushing.rate_limit import HORIZON_S, RATE
 from tagcast.registry import subscriptions
 from tagcast.tables import Key, Row
 
-from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import RacedStore, throttled
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.worlds import entry
+from tests.unit.api.test_http_api import Reply
+from tests.unit.worlds import ask, entry
 
-BODY = {"endpoint": {"protocol": "https", "url": "https://a.test/"}}
+HTTPS = {"protocol": "https", "url": "https://a.test/"}
 
 
 @pytest.fixture
@@ -189,25 +188,22 @@ def test_a_filter_function_is_asked_only_about_what_may_begin(fake: FakeWorld) -
     assert asked == [2]
 
 
+def put(fake: FakeWorld, endpoint: dict[str, str], rate: object) -> Reply:
+    return ask(fake, "PUT", "/topics/test1/subscriptions/A", {"endpoint": endpoint, "max_per_second": rate})
+
+
 @pytest.mark.parametrize("rate", [0.01, 0.5, 1, 1000])
 def test_a_rate_is_stored_and_shown(fake: FakeWorld, rate: float) -> None:
-    target = "/topics/test1/subscriptions/A"
-    made = answered(fake.world, "PUT", target, json.dumps({**BODY, "max_per_second": rate}))
-
-    assert made["statusCode"] == 201, made
-    assert json.loads(answered(fake.world, "GET", target)["body"])["max_per_second"] == rate
+    assert put(fake, HTTPS, rate).status == 201
+    assert ask(fake, "GET", "/topics/test1/subscriptions/A").json["max_per_second"] == rate
 
 
-@pytest.mark.parametrize("rate", [0, 0.009, 1000.1, -1, "1", True])
-def test_what_is_no_rate_is_refused(fake: FakeWorld, rate: object) -> None:
-    refused = answered(fake.world, "PUT", "/topics/test1/subscriptions/A", json.dumps({**BODY, "max_per_second": rate}))
+@pytest.mark.parametrize(
+    ("endpoint", "rate"), [*((HTTPS, rate) for rate in (0, 0.009, 1000.1, -1, "1", True)), ({"protocol": "pull"}, 1)]
+)
+def test_what_is_no_rate_and_the_rate_of_a_group_are_refused(
+    fake: FakeWorld, endpoint: dict[str, str], rate: object
+) -> None:
+    refused = put(fake, endpoint, rate)
 
-    assert refused["statusCode"] == 422
-    assert [each["pointer"] for each in json.loads(refused["body"])["errors"]] == ["#/max_per_second"]
-
-
-def test_a_group_has_no_rate(fake: FakeWorld) -> None:
-    body = {"endpoint": {"protocol": "pull"}, "max_per_second": 1}
-    refused = answered(fake.world, "PUT", "/topics/test1/subscriptions/A", json.dumps(body))
-
-    assert refused["statusCode"] == 422
+    assert (refused.status, refused.pointers) == (422, ["#/max_per_second"])

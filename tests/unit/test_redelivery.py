@@ -19,11 +19,11 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows import stored
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import failing, lane
 
 TRIES_MAX = 1_000
 """More than any worker makes in a minute that waits between them."""
@@ -61,19 +61,12 @@ def fake(store: ObservedStore) -> FakeWorld:
 
 def blocked(fake: FakeWorld, *bodies: str, strategy: Strategy = Strategy.BACKOFF_RETRY) -> Task:
     """Give a lane these pending messages; the first failed once, its receiver is healthy again, and time is up."""
-    fake.subscribe("A", strategy=strategy)
-    fake.fail("A")
+    failing(fake, "A", strategy=strategy)
     fake.first_round(*bodies)
     fake.pusher.behaviours["A"] = lambda push: OK
     [task] = fake.workflow.tasks
     fake.clock.sleep(15)
     return task
-
-
-def lane(fake: FakeWorld, task: Task) -> Lane:
-    row = fake.store.get(lane_key("test1", task.subscription_id))
-    assert row is not None
-    return LANES.value_of(row)
 
 
 def pauses_of(fake: FakeWorld) -> list[float]:
@@ -188,8 +181,8 @@ def test_a_short_wait_keeps_a_worker_only_if_the_deployment_says_so(
     fake.fail("A")
     fake.redeliver(task)
     fake.pusher.behaviours["A"] = lambda push: OK
-    [row] = [row for key, row in fake.store.rows.items() if key == lane_key("test1", task.subscription_id)]
-    due_at = int(str(row["next_attempt_at"]))
+    due_at = lane(fake).next_attempt_at
+    assert due_at is not None
     fake.clock.instant = due_at - 4_000
 
     answer = fake.redeliver(task)
@@ -246,14 +239,13 @@ def test_a_worker_with_a_backlog_takes_up_changed_settings_within_30_seconds(str
 
     async def work() -> float:
         async with PushSlots(timed.clock) as slots:
-            lane = stored.lane(timed.store, "test1", known.subscription_id)
-            assert lane is not None
-            assert lane.next_attempt_at is not None
-            await asyncio.sleep((lane.next_attempt_at - timed.clock.now()) / 1000)
+            failed = lane(timed.fake)
+            assert failed.next_attempt_at is not None
+            await asyncio.sleep((failed.next_attempt_at - timed.clock.now()) / 1000)
             changed_s = timed.loop.seconds + 2
             settings = replace(known.settings, timeout_s=20)
             timed.loop.call_at(changed_s, lambda: put_subscription(timed.world, "test1", "A", settings))
-            await redeliver(timed.world, Task("test1", known.subscription_id, lane.generation), 75.0, slots)
+            await redeliver(timed.world, Task("test1", known.subscription_id, failed.generation), 75.0, slots)
         return changed_s
 
     timed.receivers.push = push  # type: ignore[method-assign]

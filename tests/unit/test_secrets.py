@@ -9,7 +9,6 @@ from tagcast.archive.record import RecordKind
 from tagcast.errors import ReplacedError, UnavailableError
 from tagcast.model import RetryPolicy, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes
-from tagcast.operating.messages import message_view
 from tagcast.outcome import NOT_OPENED
 from tagcast.ports import Key, Table, World
 from tagcast.pushing import engine
@@ -22,6 +21,7 @@ from tagcast.settings import Signature
 
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import entry, lane
 
 SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
 ROW, OWN_ROW = subscription_key("test1", "A"), secrets_key("test1", "A")
@@ -114,15 +114,13 @@ def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_count
     fake.sweep()
     fake.run_workflows(fake.clock.instant + 600_000)
 
-    lane, [due] = stored.lane(fake.store, "test1", made.subscription_id), stored.dues(fake.store, made.subscription_id)
-    assert lane is not None
-    assert (lane.next_attempt_at or 0) <= fake.clock.instant + engine.PUT_OFF_S * 1000
+    [due] = stored.dues(fake.store, made.subscription_id)
+    assert (lane(fake).next_attempt_at or 0) <= fake.clock.instant + engine.PUT_OFF_S * 1000
     assert due.last_outcome == NOT_OPENED
     assert [(each.attempts, each.last_attempt_at, each.history) for each in before] == [
         (due.attempts, due.last_attempt_at, due.history)
     ]
-    told = [each.fields["attempts"] for each in stream.records() if each.kind is RecordKind.DELIVERIES]
-    assert not any(told)
+    assert not any(each.fields["attempts"] for each in stream.records() if each.kind is RecordKind.DELIVERIES)
 
     fake.vault.broken = False
     fake.pusher.behaviours.clear()
@@ -130,7 +128,7 @@ def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_count
     fake.sweep()
     fake.run_workflows(fake.clock.instant + 60_000)
     assert set(pushed_with(fake)) == {SECRET}
-    assert message_view(fake.world, "test1", message_id).subscribers["A"].attempts == due.attempts + 1
+    assert entry(fake, message_id).attempts == due.attempts + 1
 
 
 def test_a_push_never_mixes_the_url_of_one_version_with_the_secrets_of_another(
@@ -179,7 +177,7 @@ def test_what_cannot_be_signed_in_its_life_expires(fake: FakeWorld) -> None:
     fake.run_workflows(fake.clock.instant + 120_000)
 
     assert pushed_with(fake) == []
-    assert message_view(fake.world, "test1", message_id).subscribers["A"].state == "expired"
+    assert entry(fake, message_id).state == "expired"
 
 
 def test_a_process_opens_a_secret_again_only_after_a_while(fake: FakeWorld) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tagcast.errors import ConflictError
-from tagcast.model import EntryState, LaneState, Ordering, Outcome, Push, TopicSettings
+from tagcast.model import EntryState, Ordering, Outcome, Push, TopicSettings
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
@@ -12,9 +12,7 @@ from tagcast.registry import subscriptions, topics
 from tagcast.registry.directory import read_topic
 
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.worlds import blocked
-
-GONE = Outcome(False, "http 410", gone=True)
+from tests.unit.worlds import blocked, entry
 
 
 def put_topic(fake: FakeWorld, ordering: Ordering) -> None:
@@ -68,23 +66,6 @@ def test_the_ordering_stays_while_a_message_waits_for_an_ordered_group(fake: Fak
     put_topic(fake, Ordering.KEY)
 
 
-def test_a_410_leaves_its_delivery_owed_although_no_retry_is_left(fake: FakeWorld) -> None:
-    fake.subscribe("A", max_retries=0)
-    fake.pusher.behaviours["A"] = lambda push: GONE
-
-    [message_id] = fake.first_round("1")
-
-    subscription = subscriptions.get_subscription(fake.world, "test1", "A")
-    assert lanes.lane_view(fake.world, subscription).state is LaneState.SUSPENDED
-    assert message_view(fake.world, "test1", message_id).subscribers["A"].state is EntryState.BLOCKED
-
-    fake.pusher.behaviours["A"] = lambda push: OK
-    lanes.resume(fake.world, "test1", "A")
-    fake.run_workflows(until=fake.clock.instant + 60_000)
-    entry = message_view(fake.world, "test1", message_id).subscribers["A"]
-    assert (entry.state, entry.attempts) == (EntryState.DELIVERED, 2)
-
-
 @pytest.mark.parametrize(
     ("before", "after", "during", "attempts"), [(1, 5, 1, 6), (5, 1, 2, 3), (2, 2, 1, 3), (0, 5, 1, 1), (1, 5, 2, 2)]
 )
@@ -101,8 +82,8 @@ def test_retries_that_are_changed_during_an_attempt_count_from_the_next_one(
     [message_id] = fake.first_round("1")
     fake.run_workflows(until=fake.clock.instant + 3_600_000)
 
-    entry = message_view(fake.world, "test1", message_id).subscribers["A"]
-    assert (entry.state, entry.attempts, len(fake.pusher.pushes)) == (EntryState.DISCARDED, attempts, attempts)
+    ended = entry(fake, message_id)
+    assert (ended.state, ended.attempts, len(fake.pusher.pushes)) == (EntryState.DISCARDED, attempts, attempts)
 
 
 def test_a_lane_that_wakes_at_the_expiry_pushes_nothing(fake: FakeWorld) -> None:
@@ -114,8 +95,8 @@ def test_a_lane_that_wakes_at_the_expiry_pushes_nothing(fake: FakeWorld) -> None
     lanes.resume(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + 60_000)
 
-    entry = message_view(fake.world, "test1", message_id).subscribers["A"]
-    assert (entry.state, entry.attempts, fake.pusher.received["A"]) == (EntryState.EXPIRED, 1, [])
+    ended = entry(fake, message_id)
+    assert (ended.state, ended.attempts, fake.pusher.received["A"]) == (EntryState.EXPIRED, 1, [])
 
 
 def test_a_subscription_that_was_made_later_gets_nothing_older_and_is_told_so(fake: FakeWorld) -> None:
@@ -124,10 +105,8 @@ def test_a_subscription_that_was_made_later_gets_nothing_older_and_is_told_so(fa
     [newer] = fake.first_round("newer")
 
     assert fake.pusher.received["A"] == ["newer"]
-    assert (
-        explain(fake.world, "test1", older, "A")["reason"]
-        == "the subscription was created after the message was accepted"
-    )
+    reason = explain(fake.world, "test1", older, "A")["reason"]
+    assert reason == "the subscription was created after the message was accepted"
     assert explain(fake.world, "test1", newer, "A")["received"] is True
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
 import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.publishing import Idempotency
 from tagcast.errors import ConflictError, InvalidFilterError, NotFoundError, PreconditionFailedError
 from tagcast.model import Draft
-from tagcast.ports import Table, Update, Write
+from tagcast.ports import Table
 from tagcast.registry import shadows, subscriptions
 from tagcast.registry.directory import directory_of
 from tagcast.registry.shadowing import OBSERVED_WITHIN_S
 from tagcast.registry.shadows import ShadowReport
 from tagcast.rows.shadow import Comparison, Shadow
 
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import before_the_next_transaction, throttled
 from tests.fakes.world import FakeWorld
 
 APPLE, PEAR = ({"kind": "tags", "tags": [tag]} for tag in ("apple", "pear"))
@@ -111,17 +110,10 @@ def test_samples_stay_at_most_a_hundred_and_go_by_themselves(fake: FakeWorld) ->
 def test_a_store_that_fails_the_counts_fails_no_publish(fake: FakeWorld) -> None:
     shadow(fake)
 
-    class Flaky(MemoryStore):
-        def write(self, write: Write) -> None:
-            if isinstance(write, Update) and write.add:
-                raise TimeoutError
-            super().write(write)
+    with throttled(fake.store, lambda key: key.sk.startswith("COUNTS#")) as refused:
+        fake.first_round("1", tags=["apple"])
 
-    flaky = Flaky()
-    flaky.rows = fake.store.rows
-    publishing.publish(replace(fake.world, store=flaky), "test1", [Draft(b"1", tags=("apple",))])
-    fake.deliver()
-
+    assert refused
     assert fake.pusher.received["A"] == ["1"]
     assert fake.telemetry.counts["ShadowCountsLost"] == 1
     assert seen(fake) == {}
@@ -222,19 +214,10 @@ def test_promotion_of_another_shadow_than_the_present_one_changes_nothing(fake: 
 def test_a_shadow_replaced_while_it_is_promoted_is_not_promoted(fake: FakeWorld) -> None:
     version = shadow(fake).shadow_version
 
-    class Raced(MemoryStore):
-        has_raced = False
+    before_the_next_transaction(fake.store, lambda: shadow(fake, None))
 
-        def transact(self, writes: Sequence[Write]) -> None:
-            if not self.has_raced:
-                self.has_raced = True
-                shadow(fake, None)
-            super().transact(writes)
-
-    raced = Raced()
-    raced.rows = fake.store.rows
     with pytest.raises(PreconditionFailedError):
-        shadows.promote_shadow(replace(fake.world, store=raced), "test1", "A", version)
+        shadows.promote_shadow(fake.world, "test1", "A", version)
 
     assert subscriptions.get_subscription(fake.world, "test1", "A").settings.filter == APPLE
 

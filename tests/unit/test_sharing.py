@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import json
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ import pytest
 from tagcast.model import Ordering
 from tagcast.operating.messages import message_view
 
-from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import ask
 
 GROUP = "/topics/test1/subscriptions/workers"
 POLL_MS, VISIBILITY_TIMEOUT_S = 100, 60
@@ -65,11 +64,10 @@ class Members:
             assert result["status"] == "acknowledged", result
             self.acknowledged[message["body"]] = name
 
-    def ask(self, word: str, body: dict[str, Any]) -> dict[str, Any]:
-        reply = answered(self.fake.world, "POST", f"{GROUP}/{word}", json.dumps(body))
-        assert reply["statusCode"] == 200, reply
-        found: dict[str, Any] = json.loads(reply["body"])
-        return found
+    def ask(self, word: str, body: dict[str, Any]) -> Any:
+        reply = ask(self.fake, "POST", f"{GROUP}/{word}", body)
+        assert reply.status == 200, reply.json
+        return reply.json
 
 
 @pytest.fixture

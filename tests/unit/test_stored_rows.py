@@ -386,43 +386,35 @@ def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:
     assert position(3, 1) == "00000000000000000049"
     assert position(0, 0) == "0" * 20
     assert position(0, PLACES - 1) < position(1, 0)
-    for place in (-1,):
-        with pytest.raises(AssertionError):
-            position(1, place)
+    with pytest.raises(AssertionError):
+        position(1, -1)
 
 
-REGISTRY_KEYS = {
-    ("TOPIC#t", "TOPIC"): lambda: keys.topic_key("t"),
-    ("TOPICS", "t"): lambda: keys.directory_key("t"),
-    ("TOPIC#t", "GRAVE"): lambda: keys.counters_key("t"),
-    ("TOPIC#t", "SUB#A"): lambda: keys.subscription_key("t", "A"),
-    ("TOPIC#t", "NAME#0000000007"): lambda: keys.name_key("t", 7),
-    ("TOPIC#t", "VERSION#0000000007#9999999987"): lambda: keys.version_key("t", 7, 12),
-    ("TOPIC#t", "SHADOW#A"): lambda: keys.shadow_key("t", "A"),
-}
-MESSAGE_KEYS = {
-    ("p", "COUNTS#3"): lambda: keys.shadow_count_key("p", 3),
-    ("p", "SAMPLE#lost#07"): lambda: keys.shadow_sample_key("p", "lost", 7),
-    ("MSG#t#m", "MSG"): lambda: keys.message_key("t", "m"),
-    ("MSG#t#m", "ROUND#00003#apart"): lambda: keys.round_key("t", "m", 3, "apart"),
-    ("MSG#t#m", "END#0000000007"): lambda: keys.end_key("t", "m", 7),
-    ("MSG#t#m", "ENQUEUED#0000000007"): lambda: keys.enqueued_key("t", "m", 7),
-    ("MSG#t#m", "LATE#0000000007"): lambda: keys.late_key("t", "m", 7),
-    ("LANES#t", "t.2"): lambda: keys.lane_key("t", "t.2"),
-    ("DUE#t.2", "0049#m"): lambda: keys.due_key("t.2", "0049", "m"),
-    ("RETAINED#t", "m"): lambda: keys.retained_key("t", "m"),
-    ("IDEM#t#k#0", "IDEM"): lambda: keys.claim_key("t", "k#0"),
-}
+KEYS = [
+    (keys.topic_key("t"), Key(Table.REGISTRY, "TOPIC#t", "TOPIC")),
+    (keys.directory_key("t"), Key(Table.REGISTRY, "TOPICS", "t")),
+    (keys.counters_key("t"), Key(Table.REGISTRY, "TOPIC#t", "GRAVE")),
+    (keys.subscription_key("t", "A"), Key(Table.REGISTRY, "TOPIC#t", "SUB#A")),
+    (keys.name_key("t", 7), Key(Table.REGISTRY, "TOPIC#t", "NAME#0000000007")),
+    (keys.version_key("t", 7, 12), Key(Table.REGISTRY, "TOPIC#t", "VERSION#0000000007#9999999987")),
+    (keys.shadow_key("t", "A"), Key(Table.REGISTRY, "TOPIC#t", "SHADOW#A")),
+    (keys.shadow_count_key("p", 3), Key(Table.MESSAGES, "p", "COUNTS#3")),
+    (keys.shadow_sample_key("p", "lost", 7), Key(Table.MESSAGES, "p", "SAMPLE#lost#07")),
+    (keys.message_key("t", "m"), Key(Table.MESSAGES, "MSG#t#m", "MSG")),
+    (keys.round_key("t", "m", 3, "apart"), Key(Table.MESSAGES, "MSG#t#m", "ROUND#00003#apart")),
+    (keys.end_key("t", "m", 7), Key(Table.MESSAGES, "MSG#t#m", "END#0000000007")),
+    (keys.enqueued_key("t", "m", 7), Key(Table.MESSAGES, "MSG#t#m", "ENQUEUED#0000000007")),
+    (keys.late_key("t", "m", 7), Key(Table.MESSAGES, "MSG#t#m", "LATE#0000000007")),
+    (keys.lane_key("t", "t.2"), Key(Table.MESSAGES, "LANES#t", "t.2")),
+    (keys.due_key("t.2", "0049", "m"), Key(Table.MESSAGES, "DUE#t.2", "0049#m")),
+    (keys.retained_key("t", "m"), Key(Table.MESSAGES, "RETAINED#t", "m")),
+    (keys.claim_key("t", "k#0"), Key(Table.MESSAGES, "IDEM#t#k#0", "IDEM")),
+]
 
 
-@pytest.mark.parametrize("names", REGISTRY_KEYS)
-def test_rows_of_the_registry_have_the_keys_they_always_had(names: tuple[str, str]) -> None:
-    assert REGISTRY_KEYS[names]() == Key(Table.REGISTRY, *names)
-
-
-@pytest.mark.parametrize("names", MESSAGE_KEYS)
-def test_rows_of_messages_have_the_keys_they_always_had(names: tuple[str, str]) -> None:
-    assert MESSAGE_KEYS[names]() == Key(Table.MESSAGES, *names)
+@pytest.mark.parametrize(("key", "expected"), KEYS, ids=str)
+def test_rows_have_the_keys_they_always_had(key: Key, expected: Key) -> None:
+    assert key == expected
 
 
 def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
@@ -486,7 +478,7 @@ def test_that_somebody_watches_is_stored_as_it_always_was_and_read_back() -> Non
 
     assert (put.key, put.expect) == (Key(Table.MESSAGES, "WATCHED", "t"), {})
     assert put.row == {"topic_id": "07457000000000000001", "since": 1_000, "until": 61_000, "ttl": 661}
-    assert WATCHES.value_of({"pk": put.key.pk, "sk": put.key.sk, **put.row}) == watched
+    assert WATCHES.value_of(stored(put.key, put.row)) == watched
 
 
 def test_what_watchers_are_told_is_stored_as_it_always_was_and_read_back() -> None:
@@ -508,7 +500,7 @@ def test_what_watchers_are_told_is_stored_as_it_always_was_and_read_back() -> No
     ]
     counts = {"left_out": 4, "published": 5, "delivered": 6, "failed": 7, "ttl": 605}
     assert put.row == {"events": put.row["events"], **counts}
-    assert TAIL_ROWS.value_of({"pk": key.pk, "sk": key.sk, **put.row}) == batch
+    assert TAIL_ROWS.value_of(stored(key, put.row)) == batch
 
 
 def test_a_setting_whose_default_is_neither_none_nor_false_cannot_be_left_out_of_a_row() -> None:

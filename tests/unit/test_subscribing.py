@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,10 +24,11 @@ from tagcast.registry.subscriptions import rotate_secret
 from tagcast.rows.keys import topic_key
 from tagcast.verification import VerificationResult
 
-from tests.fakes.handlers import answered
 from tests.fakes.memory_store import TRANSACTION_MAX
 from tests.fakes.raced_store import before_the_next_transaction
 from tests.fakes.world import FakeWorld
+from tests.unit.api.test_http_api import Reply
+from tests.unit.worlds import ask
 
 SETTINGS = SubscriptionSettings(
     endpoint=Endpoint(Protocol.HTTPS, "https://a.test/"),
@@ -39,6 +39,7 @@ SETTINGS = SubscriptionSettings(
     secret=None,
 )
 GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), start_from=0)
+HOOK = {"protocol": "https", "url": "https://a.test/"}
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "QUJE" * 8
 
 
@@ -228,25 +229,24 @@ def test_the_largest_filters_fit_into_the_transactions_that_they_are_put_in(fake
     assert max(sizes) < 4 * 1024 * 1024
 
 
-def ask(fake: FakeWorld, *items: Any) -> list[Any]:
-    target = "/topics/test1/subscriptions/batch"
-    answer = answered(fake.world, "POST", target, json.dumps({"subscriptions": items}))
-    assert answer["statusCode"] == 200
-    results = json.loads(answer["body"])["results"]
-    assert len(results) == len(items)
-    return list(results)
+def post(fake: FakeWorld, topic: str, items: Sequence[Any]) -> Reply:
+    return ask(fake, "POST", f"/topics/{topic}/subscriptions/batch", {"subscriptions": items})
+
+
+def put_batch(fake: FakeWorld, *items: Any) -> list[Any]:
+    answer = post(fake, "test1", items)
+    assert (answer.status, len(answer.json["results"])) == (200, len(items))
+    return list(answer.json["results"])
 
 
 def test_what_is_right_in_a_request_is_stored_and_what_is_wrong_is_named(fake: FakeWorld) -> None:
-    hook = {"protocol": "https", "url": "https://a.test/"}
-
-    results = ask(
+    results = put_batch(
         fake,
-        {"name": "A", "endpoint": hook},
-        {"name": "9", "endpoint": hook, "filter": {"kind": "sql92", "expression": "a ="}},
-        {"name": "A", "endpoint": hook, "timeout_seconds": 3},
+        {"name": "A", "endpoint": HOOK},
+        {"name": "9", "endpoint": HOOK, "filter": {"kind": "sql92", "expression": "a ="}},
+        {"name": "A", "endpoint": HOOK, "timeout_seconds": 3},
         "B",
-        {"name": "C", "endpoint": hook, "secret": "generate"},
+        {"name": "C", "endpoint": HOOK, "secret": "generate"},
     )
 
     pointers = [[fault["pointer"] for fault in each["error"]["errors"]] for each in results if "error" in each]
@@ -254,26 +254,22 @@ def test_what_is_right_in_a_request_is_stored_and_what_is_wrong_is_named(fake: F
     assert (results[0]["version"], results[0]["timeout_seconds"], "secret" in results[0]) == (1, 15, False)
     assert results[4]["secret"].startswith("whsec_")
     assert names(fake) == {"A", "C"}
-    assert [each["version"] for each in ask(fake, *[{"name": name, "endpoint": hook} for name in "AC"])] == [2, 3]
+    assert [each["version"] for each in put_batch(fake, *[{"name": name, "endpoint": HOOK} for name in "AC"])] == [2, 3]
 
 
 def test_a_request_takes_a_hundred_and_its_topic_has_to_be_there(fake: FakeWorld) -> None:
-    hook = {"protocol": "https", "url": "https://a.test/"}
-    items = [{"name": f"S{number}", "endpoint": hook} for number in range(101)]
+    items = [{"name": f"S{number}", "endpoint": HOOK} for number in range(101)]
 
-    def status(topic: str, count: int) -> int:
-        body = json.dumps({"subscriptions": items[:count]})
-        return int(answered(fake.world, "POST", f"/topics/{topic}/subscriptions/batch", body)["statusCode"])
-
-    assert [status("test1", 101), status("none", 1), status("test1", 0), status("test1", 100)] == [422, 404, 200, 200]
+    for topic, count, status in (("test1", 101, 422), ("none", 1, 404), ("test1", 0, 200), ("test1", 100, 200)):
+        assert post(fake, topic, items[:count]).status == status
     assert len(names(fake)) == 100
 
 
 def test_a_deployment_that_asks_every_endpoint_refuses_who_wants_none_asked(fake: FakeWorld) -> None:
     fake.world = replace(fake.world, verification=replace(fake.world.verification, is_optional=False))
-    hook = {"protocol": "https", "url": "https://a.test/"}
-
-    unasked, asked = ask(fake, {"name": "A", "endpoint": hook, "verification": "none"}, {"name": "B", "endpoint": hook})
+    unasked, asked = put_batch(
+        fake, {"name": "A", "endpoint": HOOK, "verification": "none"}, {"name": "B", "endpoint": HOOK}
+    )
 
     assert unasked["error"]["errors"][0]["pointer"] == "#/verification"
     assert (asked["name"], [url for url, _ in fake.verifier.asked]) == ("B", ["https://a.test/"])

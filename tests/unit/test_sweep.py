@@ -17,7 +17,7 @@ from tagcast.model import EntryState, Ordering, Outcome, RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, Key, Put, QueueEntry, Row, SearchPage, Table, Write
 from tagcast.queues import Audience
-from tagcast.registry.subscriptions import put_subscription
+from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import list_unsent, relay
 from tagcast.repairing.sweep import SweepResult, sweep
@@ -30,7 +30,7 @@ from tagcast_aws.runtime.system import ThreadExecutor
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeClock, FakeWorld
-from tests.unit.worlds import blocked, entry, lane, row_of
+from tests.unit.worlds import blocked, entry, failing, lane, row_of
 
 GONE = Outcome(False, "http 410", gone=True)
 BUDGET_S = 10.0
@@ -96,9 +96,7 @@ def suspend(fake: FakeWorld, name: str, backlog: int, topic: str = "test1") -> N
 def lose_lanes(fake: FakeWorld, names: Sequence[str], topic: str = "other") -> None:
     """Block the lanes of some subscribers, and lose the executions that would wake them."""
     fake.topic(topic)
-    for name in names:
-        fake.subscribe(name, topic=topic)
-        fake.fail(name)
+    failing(fake, *names, topic=topic)
     fake.first_round("z", topic=topic)
     fake.workflow.tasks.clear()
 
@@ -110,21 +108,10 @@ def timed_sweep(fake: FakeWorld, store: SlowStore) -> tuple[SweepResult, float]:
     return swept, took_s
 
 
-def due_rows(fake: FakeWorld, name: str = "") -> int:
-    sids = {
-        key.sk for key, row in fake.store.rows.items() if key.pk.startswith("LANES#") and name in ("", _name(fake, key))
-    }
-    return sum(key.pk.removeprefix("DUE#") in sids for key in fake.store.rows)
-
-
-def _name(fake: FakeWorld, lane: Key) -> str:
-    topic, ordinal = lane.pk.removeprefix("LANES#"), int(lane.sk.rpartition(".")[2])
-    names = [
-        row["name"]
-        for key, row in fake.store.rows.items()
-        if key.sk.startswith("SUB#") and row["ordinal"] == ordinal and row["topic"] == topic
-    ]
-    return str(names[0])
+def due_rows(fake: FakeWorld, name: str, topic: str = "test1") -> int:
+    """Count the backlog of a subscription."""
+    subscription_id = get_subscription(fake.world, topic, name).subscription_id
+    return sum(key.pk == f"DUE#{subscription_id}" for key in fake.store.rows)
 
 
 def test_lost_lanes_of_other_topics_are_restarted_in_the_first_sweep_however_long_a_sleeping_backlog_is(
@@ -159,7 +146,7 @@ def test_sleeping_lanes_take_turns_so_that_a_short_backlog_is_done_with_beside_a
 
     timed_sweep(fake, store)
 
-    assert due_rows(fake, "endless")
+    assert due_rows(fake, "endless", "long")
     assert not due_rows(fake, "short")
 
 
@@ -169,8 +156,7 @@ def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_mes
     names = [f"t{number}" for number in range(12)]
     for name in names:
         fake.topic(name, retention_s=60, ordering=Ordering.NONE)
-        fake.subscribe("A", topic=name)
-        fake.fail("A")
+        failing(fake, "A", topic=name)
         fake.publish(*map(str, range(25)), topic=name)
     fake.deliver()
     fake.clock.sleep(60 + expiry.LEFT_S)
@@ -219,9 +205,7 @@ def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dyna
     fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "REACH", 1_000)
-    for number in range(250):
-        fake.subscribe(f"S{number}")
-        fake.fail(f"S{number}")
+    failing(fake, *(f"S{number}" for number in range(250)))
     [message_id] = fake.first_round("1")
     fake.clock.sleep(300 + expiry.LEFT_S)
 
@@ -384,8 +368,7 @@ def test_what_the_parts_of_a_sweep_expire_beside_each_other_adds_up(
 
 def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_schedule(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
-    fake.subscribe("A", topic="day", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    fake.fail("A")
+    failing(fake, "A", topic="day", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     fake.first_round("1", topic="day")
     fake.run_workflows(until=fake.clock.instant + 12 * 3_600_000)
 
@@ -417,19 +400,15 @@ def test_where_time_is_scaled_a_lane_is_taken_for_lost_sooner(fake: FakeWorld, s
     assert fake.sweep().restarted == restarted
 
 
-def test_of_many_blocked_lanes_the_oldest_are_read(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_blocked_and_overdue_lanes_the_oldest_is_told_of(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(overdue, "HEADS_MAX", 1)
     for topic in "abcdefgh":
         lose_lanes(fake, ["s"], topic)
         fake.clock.sleep(1)
-
     assert fake.sweep().backlogs.oldest_s == 8
 
-
-def test_of_overdue_lanes_the_oldest_is_told_of(fake: FakeWorld) -> None:
-    for topic in "abcdefgh":
-        lose_lanes(fake, ["s"], topic)
-        fake.clock.sleep(1)
     planned = min(row["wake_at"] for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
     fake.clock.instant = planned + 60_000
 
@@ -446,8 +425,7 @@ def test_of_a_backlog_that_begins_to_expire_all_is_counted(fake: FakeWorld) -> N
 
 def test_of_a_backlog_in_the_order_of_retries_the_oldest_is_told_and_all_that_expire(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=7_200, ordering=Ordering.NONE)
-    fake.subscribe("A", topic="day", retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, 176))
-    fake.fail("A")
+    failing(fake, "A", topic="day", retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, 176))
     fake.first_round("old", topic="day")
     fake.run_workflows(until=fake.clock.instant + 4_800_000)
     fake.first_round("new", topic="day")
@@ -633,15 +611,20 @@ def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(
     assert asked == [(open_s * 1_000, over_s * 1_000)]
 
 
-def test_one_sweep_looks_at_so_many_lanes_of_a_shard_and_no_more(
-    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def lose_ten_in_one_shard(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lose ten lanes of one shard, of which three are read at once."""
     monkeypatch.setattr(overdue, "LANES_PAGE", 3)
-    monkeypatch.setattr(overdue, "LANES_MAX", 6)
     monkeypatch.setattr(overdue, "WAKE_SHARDS", 1)
     monkeypatch.setattr("tagcast.rows.lane.WAKE_SHARDS", 1)
     lose_lanes(fake, [f"s{number}" for number in range(10)])
     fake.clock.sleep(60)
+
+
+def test_one_sweep_looks_at_so_many_lanes_of_a_shard_and_no_more(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overdue, "LANES_MAX", 6)
+    lose_ten_in_one_shard(fake, monkeypatch)
 
     assert fake.sweep().restarted == 6
 
@@ -649,11 +632,7 @@ def test_one_sweep_looks_at_so_many_lanes_of_a_shard_and_no_more(
 def test_lanes_are_looked_at_until_their_share_of_the_time_is_over(
     fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overdue, "LANES_PAGE", 3)
-    monkeypatch.setattr(overdue, "WAKE_SHARDS", 1)
-    monkeypatch.setattr("tagcast.rows.lane.WAKE_SHARDS", 1)
-    lose_lanes(fake, [f"s{number}" for number in range(10)])
-    fake.clock.sleep(60)
+    lose_ten_in_one_shard(fake, monkeypatch)
     page = MemoryStore.lanes_to_wake
 
     def slow(self: MemoryStore, *place: Any, **bounds: Any) -> list[Row]:
@@ -668,9 +647,7 @@ def test_lanes_are_looked_at_until_their_share_of_the_time_is_over(
 def test_a_backlog_that_cannot_be_read_hides_no_other_of_the_same_messages(
     fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in "AB":
-        fake.subscribe(name)
-        fake.fail(name)
+    failing(fake, *"AB")
     ids = fake.first_round("1", "2")
     fake.clock.sleep(300 + expiry.LEFT_S)
     unreadable = min(key.pk for key in store.rows if key.pk.startswith("DUE#"))

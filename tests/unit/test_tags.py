@@ -27,11 +27,6 @@ def test_the_four_rules(message: set[str], wanted: set[str], received: bool) -> 
     assert matches(tuple(message), tuple(wanted)) is received
 
 
-def test_an_untagged_subscription_receives_tagged_messages() -> None:
-    """An older text's third scenario says otherwise and contradicts its own rules; the rules win."""
-    assert matches({"apple", "imac", "iphone", "macbook"}, set())
-
-
 @pytest.mark.parametrize("row", VECTORS["javahash"], ids=lambda row: row["s"][:20] or "empty")
 def test_hash_codes_are_those_of_java(row: dict[str, object]) -> None:
     assert java_hash_code(str(row["s"])) == row["h"]

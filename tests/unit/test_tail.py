@@ -23,10 +23,10 @@ from tagcast_aws.api.limits import CURSOR_LENGTH_MAX
 from tagcast_aws.api.tail import show_events
 
 from tests.benchmarks.wide import topic_with
-from tests.fakes.handlers import answered
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FakeWorld
 from tests.item_size import ITEM_BYTES_MAX, row_size
+from tests.unit.worlds import ask
 
 
 class Watched:
@@ -44,6 +44,12 @@ class Watched:
         accepted = self.stream.records()
         self.fakes.deliver()
         self.stream.archive.tell([*accepted, *self.stream.records()])
+
+    def accept(self, *bodies: str) -> list[str]:
+        """Publish, of which the stream tells."""
+        ids = self.fakes.publish(*bodies)
+        self.stream.pass_on()
+        return ids
 
     def ask(self, **wish: Any) -> TailPage:
         return tail(self.fakes.world, "test1", TailRequest(**wish))
@@ -86,8 +92,7 @@ def test_who_watches_is_told_of_messages_deliveries_and_lanes_as_they_happen(wat
     first = watched.ask()
     assert said(first) == []
 
-    [sent] = watched.fakes.publish("1")
-    watched.stream.pass_on()
+    [sent] = watched.accept("1")
     second = watched.ask(cursor=first.cursor)
     watched.fakes.deliver()
     watched.stream.pass_on()
@@ -122,14 +127,12 @@ def test_a_batch_is_one_row_for_each_topic_that_is_watched_and_none_for_the_othe
 def test_a_minute_after_the_last_question_nobody_is_told_any_more(watched: Watched) -> None:
     watched.ask()
     watched.fakes.clock.sleep(INTEREST_S + KNOWN_S)
-    watched.fakes.publish("1")
-    watched.stream.pass_on()
+    watched.accept("1")
     assert watched.tails() == []
 
     watched.ask()
     watched.fakes.clock.sleep(INTEREST_S - 1)
-    watched.fakes.publish("2")
-    watched.stream.pass_on()
+    watched.accept("2")
     assert len(watched.tails()) == 1
 
 
@@ -287,8 +290,7 @@ def test_what_does_not_deflate_is_cut_to_a_row() -> None:
 def test_many_rows_at_once_make_a_cursor_that_fits_and_nothing_is_told_twice(watched: Watched) -> None:
     watched.ask()
     for _ in range(SEEN_MAX + 50):
-        watched.fakes.publish("1")
-        watched.stream.pass_on()
+        watched.accept("1")
     told = watched.ask()
 
     assert told.counts.published == SEEN_MAX + 50
@@ -299,8 +301,7 @@ def test_many_rows_at_once_make_a_cursor_that_fits_and_nothing_is_told_twice(wat
 def test_a_cursor_may_begin_at_the_last_row_of_a_page_of_the_table(watched: Watched) -> None:
     def happen(times: int) -> None:
         for _ in range(times):
-            watched.fakes.publish("1")
-            watched.stream.pass_on()
+            watched.accept("1")
 
     watched.ask()
     happen(SEEN_MAX + 1)
@@ -312,8 +313,7 @@ def test_a_cursor_may_begin_at_the_last_row_of_a_page_of_the_table(watched: Watc
 
 def test_what_is_older_than_ten_minutes_is_not_told(watched: Watched) -> None:
     watched.ask()
-    watched.fakes.publish("1")
-    watched.stream.pass_on()
+    watched.accept("1")
     old = watched.ask()
     watched.fakes.clock.sleep(TAIL_S - 1)
     assert len(watched.ask().events) == 1
@@ -325,8 +325,7 @@ def test_what_is_older_than_ten_minutes_is_not_told(watched: Watched) -> None:
 
 def test_who_watches_a_topic_that_is_removed_is_told_so_and_never_of_the_next_of_that_name(watched: Watched) -> None:
     watched.ask()
-    watched.fakes.publish("1")
-    watched.stream.pass_on()
+    watched.accept("1")
     old = watched.ask()
     subscriptions.delete_subscription(watched.fakes.world, "test1", "A")
     topics.delete_topic(watched.fakes.world, "test1")
@@ -350,8 +349,7 @@ def test_a_tail_that_cannot_be_written_costs_the_archive_nothing_and_is_told(wat
     broken = Broken()
     broken.rows = watched.fakes.store.rows
     watched.stream.archive.store = broken
-    watched.fakes.publish("1")
-    watched.stream.pass_on()
+    watched.accept("1")
 
     assert [what for what, _ in watched.fakes.telemetry.faults] == ["the tail"]
     assert watched.tails() == []
@@ -387,11 +385,10 @@ def test_a_cursor_of_another_list_is_refused(watched: Watched, cursor: str) -> N
 
 def test_a_route_names_every_fault_of_its_question(watched: Watched) -> None:
     query = "wait_seconds=21&max_events=-1&kind=x&subscription=9&state=A&cursor=!"
-    answer = answered(watched.fakes.world, "GET", f"/topics/test1/tail?{query}")
+    answer = ask(watched.fakes, "GET", f"/topics/test1/tail?{query}")
 
-    assert answer["statusCode"] == 422
-    faults = {fault["pointer"] for fault in json.loads(answer["body"])["errors"]}
-    assert faults == {"#/wait_seconds", "#/max_events", "#/kind", "#/subscription", "#/state", "#/cursor"}
+    assert answer.status == 422
+    assert set(answer.pointers) == {"#/wait_seconds", "#/max_events", "#/kind", "#/subscription", "#/state", "#/cursor"}
 
 
 def test_the_names_of_a_large_topic_stay_known_beside_new_names_and_other_topics() -> None:

@@ -17,9 +17,7 @@ from tests.fakes.world import FakeClock, FakeWorld
 
 
 @pytest.fixture
-def push() -> Push:
-    fake = FakeWorld()
-    fake.topic()
+def push(fake: FakeWorld) -> Push:
     fake.subscribe("A")
     fake.first_round("a secret body")
     return fake.pusher.pushes[0]
@@ -64,18 +62,9 @@ def test_an_attempt_is_one_line_that_says_who_what_and_how_long(
     telemetry.attempted(push, Outcome(False, "http 500"), EntryState.BLOCKED, 123)
 
     [line] = log.lines()
-    told = ("message", "level", "topic", "subscription", "message_id", "attempt", "outcome", "state", "took_ms")
-    assert {name: line[name] for name in told} == {
-        "message": "attempted",
-        "level": "INFO",
-        "topic": "test1",
-        "subscription": "A",
-        "message_id": push.message.message_id,
-        "attempt": 1,
-        "outcome": "http 500",
-        "state": "blocked",
-        "took_ms": 123,
-    }
+    about = {"topic": "test1", "subscription": "A", "message_id": push.message.message_id, "attempt": 1}
+    told = {"message": "attempted", "level": "INFO", "outcome": "http 500", "state": "blocked", "took_ms": 123}
+    assert (about | told).items() <= line.items()
     assert "secret" not in json.dumps(line)
 
 
@@ -120,13 +109,8 @@ def test_an_end_without_a_push_is_one_line(log: Log, telemetry: PowertoolsTeleme
     telemetry.settled(push.message, push.subscription, EntryState.EXPIRED)
 
     [line] = log.lines()
-    assert {name: line[name] for name in ("message", "topic", "subscription", "message_id", "state")} == {
-        "message": "settled",
-        "topic": "test1",
-        "subscription": "A",
-        "message_id": push.message.message_id,
-        "state": "expired",
-    }
+    about = {"topic": "test1", "subscription": "A", "message_id": push.message.message_id}
+    assert (about | {"message": "settled", "state": "expired"}).items() <= line.items()
 
 
 def test_a_metric_counts_one_unless_told_otherwise_and_an_invocation_tells_the_sum(
@@ -160,11 +144,10 @@ def test_no_line_of_the_log_has_a_key_an_address_or_a_body(
     subscription = replace(push.subscription, settings=settings)
     message = replace(push.message, draft=replace(push.message.draft, body=b"planted-body"))
 
+    planted = replace(push, subscription=subscription, message=message)
+    for state in (EntryState.DELIVERED, EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED):
+        telemetry.attempted(planted, Outcome(False, "x"), state, 1)
     for state in EntryState:
-        if state in (EntryState.DELIVERED, EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED):
-            telemetry.attempted(
-                replace(push, subscription=subscription, message=message), Outcome(False, "x"), state, 1
-            )
         telemetry.settled(message, subscription, state)
     telemetry.filter_failed(message.topic, [subscription.name])
 

@@ -192,11 +192,6 @@ def test_no_expression_makes_a_snapshot_much_larger_than_itself(dialect: str) ->
         assert len(snapshot.to_snapshot()) < 16 * len(text)
 
 
-def test_the_json_form_can_be_indexed_directly() -> None:
-    index = TopicIndex.build({7: {"kind": "tags", "tags": ["t1"]}, 3: None})
-    assert index.match(Message(("t1",), None, {})) == Matched((3, 7), ())
-
-
 def test_a_topic_without_subscriptions_matches_nobody() -> None:
     empty = TopicIndex.from_snapshot(TopicIndex.build({}).to_snapshot())
     assert empty.match(Message(("t1",), "a", {"x": "u"})) == Matched((), ())

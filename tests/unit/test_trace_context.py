@@ -12,9 +12,9 @@ from tagcast.model import ContentFormat, Draft, Message, Push
 from tagcast.pushing.envelope import function_event, http_request, queue_message
 from tagcast.trace_context import STATE_LENGTH_MAX, TraceContext, make_trace, read_trace
 
-from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
 from tests.unit.test_envelope import push_of
+from tests.unit.worlds import ask
 
 ID, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{ID}-{SPAN}-01"
@@ -123,18 +123,14 @@ def test_every_push_says_where_in_the_trace_it_stands_and_every_attempt_says_the
 
 
 def published(fakes: FakeWorld, body: dict[str, Any], headers: dict[str, str], *, batch: bool = False) -> str:
-    target = "/topics/t/messages/batch" if batch else "/topics/t/messages"
-    answer = answered(fakes.world, "POST", target, json.dumps(body), headers)
-    told = json.loads(answer["body"])
-    assert answer["statusCode"] == (200 if batch else 201), told
-    accepted = told["results"][-1] if batch else told
+    answer = ask(fakes, "POST", "/topics/t/messages/batch" if batch else "/topics/t/messages", body, **headers)
+    assert answer.status == (200 if batch else 201), answer.json
+    accepted = answer.json["results"][-1] if batch else answer.json
     return str(accepted["message_id"])
 
 
-def looked_at(fakes: FakeWorld, message_id: str, more: str = "") -> dict[str, Any]:
-    answer = answered(fakes.world, "GET", f"/topics/t/messages/{message_id}{more}")
-    told: dict[str, Any] = json.loads(answer["body"])
-    return told
+def looked_at(fakes: FakeWorld, message_id: str, more: str = "") -> Any:
+    return ask(fakes, "GET", f"/topics/t/messages/{message_id}{more}").json
 
 
 OTHER = PARENT.replace("4bf9", "5bf9")

@@ -13,6 +13,7 @@ from tagcast.registry import subscriptions
 from tagcast.rows.lane import WAKE_SHARDS
 
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import failing
 
 NOW = 1_800_000_000_000
 
@@ -22,10 +23,8 @@ def fake() -> FakeWorld:
     """Five topics, each with a subscription that failed a minute after the one before."""
     fake = FakeWorld()
     for number in range(5):
-        name = f"S{number}"
         fake.topic(f"test{number}")
-        fake.subscribe(name, topic=f"test{number}")
-        fake.fail(name)
+        failing(fake, f"S{number}", topic=f"test{number}")
         fake.first_round(f"body {number}", topic=f"test{number}")
         fake.clock.sleep(60)
     return fake
@@ -59,14 +58,12 @@ def test_pages_of_one_shard_of_the_index_lead_to_each_of_its_lanes() -> None:
             found.append(f"S{number}")
     fake.fail(*found)
     fake.first_round("body")
-    seen, cursor = [], None
-    while True:
-        page = urgent_lanes(fake.world, 2, cursor)
+    page = urgent_lanes(fake.world, 2, None)
+    seen = names(page.items)
+    while page.cursor is not None:
+        page = urgent_lanes(fake.world, 2, page.cursor)
         assert len(page.items) <= 2
         seen += names(page.items)
-        cursor = page.cursor
-        if cursor is None:
-            break
 
     assert sorted(seen) == sorted(found)
 
@@ -85,8 +82,7 @@ def test_the_name_of_a_subscription_is_read_once_and_never_anothers(fake: FakeWo
 
     subscriptions.delete_subscription(fake.world, "test0", "S0")
     fake.run_workflows(until=fake.clock.now() + 1)
-    fake.subscribe("other", topic="test0")
-    fake.fail("other")
+    failing(fake, "other", topic="test0")
     fake.first_round("later", topic="test0")
     assert sorted(names(urgent_lanes(fake.world, 10, None).items)) == ["S1", "S2", "S3", "S4", "other"]
 

@@ -38,8 +38,7 @@ def put(fake: FakeWorld, chosen: SubscriptionSettings, verification: str | None 
 def put_one_of_many(
     fake: FakeWorld, chosen: SubscriptionSettings, verification: str | None = "required"
 ) -> Subscription:
-    wanted = SubscriptionRequest("A", chosen, verification=verification)
-    [made] = put_all_verified(fake.world, "test1", [wanted])
+    [made] = put_all_verified(fake.world, "test1", [SubscriptionRequest("A", chosen, verification=verification)])
     assert isinstance(made, StoredSubscription)
     return made.subscription
 
@@ -78,14 +77,7 @@ def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does
     assert [entry(fake, each)[:2] for each in sent] == [(EntryState.DELIVERED, 1)] * 3
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda fake, moved: verify(fake.world, "test1", "A"),
-        put,
-        put_one_of_many,
-    ],
-)
+@pytest.mark.parametrize("act", [lambda fake, moved: verify(fake.world, "test1", "A"), put, put_one_of_many])
 def test_a_repeated_request_wakes_the_lane_if_the_first_failed_after_the_endpoint_was_verified(
     fake: FakeWorld, act: Callable[[FakeWorld, SubscriptionSettings], object]
 ) -> None:

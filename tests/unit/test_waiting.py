@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,9 +15,9 @@ from tagcast.rows.keys import waiting_key
 from tagcast.rows.waiting import WaitingFor, WaitingPlace, leaving_update, taking_update
 from tagcast.tables import ABSENT, Key, Row, Update, Write
 
-from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import ask
 
 PLACES = 3
 MESSAGES, EVENTS = WaitingFor.MESSAGES, WaitingFor.EVENTS
@@ -35,14 +34,13 @@ def world() -> FakeWorld:
 
 
 def pull(world: FakeWorld, topic: str, wait_s: int = 20) -> tuple[int, dict[str, Any]]:
-    body = json.dumps({"wait_seconds": wait_s})
-    reply = answered(world.world, "POST", f"/topics/{topic}/subscriptions/g/pull", body)
-    return reply["statusCode"], {**json.loads(reply["body"]), **reply["headers"]}
+    reply = ask(world, "POST", f"/topics/{topic}/subscriptions/g/pull", {"wait_seconds": wait_s})
+    return reply.status, reply.json | reply.headers
 
 
 def tail(world: FakeWorld, topic: str, wait_s: int = 20) -> tuple[int, dict[str, Any]]:
-    reply = answered(world.world, "GET", f"/topics/{topic}/tail?wait_seconds={wait_s}&kind=lane")
-    return reply["statusCode"], {**json.loads(reply["body"]), **reply["headers"]}
+    reply = ask(world, "GET", f"/topics/{topic}/tail?wait_seconds={wait_s}&kind=lane")
+    return reply.status, reply.json | reply.headers
 
 
 def taken(world: FakeWorld, topic: str) -> dict[str, Any]:

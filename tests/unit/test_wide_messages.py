@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections import Counter
 from dataclasses import replace
 from random import Random
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
-from tagcast.model import Entry, EntryState, Keep, Strategy
+from tagcast.model import Entry, EntryState, Keep, Push, Strategy
 from tagcast.operating import messages
 from tagcast.operating.explaining import explain
 from tagcast.operating.lanes import skip_head
@@ -28,12 +26,10 @@ from tagcast.rows.message import KEY_BYTES
 from tagcast.rows.state_map import StateMap
 from tagcast.rows.values import row_bytes
 
-from functions.fan_out import app as fan_out
-from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
 from tests.fakes.world import OK, FakeWorld
-from tests.unit.worlds import row_of
+from tests.unit.worlds import ask, row_of, served
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -66,14 +62,53 @@ def rows_of(fake: FakeWorld, message_id: str) -> dict[str, Row]:
 
 def test_of_sections_that_come_together_all_but_one_are_given_back_for_others_to_serve(fake: FakeWorld) -> None:
     fake.publish("1")
-    batch = batch_of(fake.queue.entries)
-    _, *others = batch["Records"]
+    _, *others = batch_of(fake.queue.entries)["Records"]
 
-    answer = asyncio.run(fan_out.handle(batch, fake.world))
-
-    assert answer == {"batchItemFailures": [{"itemIdentifier": each["messageId"]} for each in others]}
+    assert served(fake) == [each["messageId"] for each in others]
     assert fake.queue.given_back == [each["receiptHandle"] for each in others]
     assert fake.pusher.received == {"a": ["1"], "b": ["1"]}
+
+
+@pytest.fixture
+def in_order() -> FakeWorld:
+    """The same in an order: sections are served in turn, and what stands behind a message waits for all of them."""
+    return wide_world(Strategy.BACKOFF_RETRY)
+
+
+def pushes(fake: FakeWorld) -> list[tuple[str, str]]:
+    return [(push.subscription.name, push.message.draft.body.decode()) for push in fake.pusher.pushes]
+
+
+def test_the_sections_of_a_message_are_served_in_turn_and_the_next_message_behind_them(in_order: FakeWorld) -> None:
+    in_order.publish("1")
+    in_order.publish("2")
+
+    assert served(in_order) == []
+    made = iter(pushes(in_order))
+    sections = [sorted(next(made) for _ in names) for _ in "12" for names in ("ab", "cd", "e")]
+    assert sections == [[(name, body) for name in names] for body in "12" for names in ("ab", "cd", "e")]
+
+
+def test_what_is_not_begun_when_time_is_over_comes_again_in_its_order(in_order: FakeWorld) -> None:
+    fake = in_order
+    fake.publish("1")
+    fake.publish("2")
+
+    def slow(push: Push) -> None:
+        if push.subscription.name == "c":
+            fake.clock.instant += 3_000
+
+    fake.pusher.before_push = slow
+    entries = fake.queue.entries
+    late = batch_of(entries)["Records"][2:]
+
+    assert served(fake) == [record["messageId"] for record in late]
+    assert fake.queue.given_back == [record["receiptHandle"] for record in late]
+    assert {body for _, body in pushes(fake)} == {"1"}
+    fake.pusher.before_push = lambda push: None
+    assert served(fake, *entries[2:]) == []
+    fake.run_workflows(until=fake.clock.instant + 10_000)
+    assert fake.pusher.received == {name: ["1", "2"] for name in NAMES}
 
 
 def test_every_subscriber_gets_a_wide_message_once_for_one_write_a_section(fake: FakeWorld) -> None:
@@ -121,10 +156,8 @@ def test_sections_without_an_order_have_groups_of_their_own_and_all_in_order_sha
         (2, Audience.EVERYBODY, True),
     ]
     assert len({entry.group for entry in fake.queue.entries if entry.has_order}) == 1
-    assert {entry.group for entry in fake.queue.entries if not entry.has_order} == {
-        f"{message_id}#0",
-        f"{message_id}#1",
-    }
+    apart_groups = {entry.group for entry in fake.queue.entries if not entry.has_order}
+    assert apart_groups == {f"{message_id}#0", f"{message_id}#1"}
     assert len({entry.deduplication_id for entry in fake.queue.entries}) == 5
     for entry in fake.queue.entries:
         assert entry_in(entry_text(entry), entry.group) == entry
@@ -136,10 +169,9 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
     fake.fail("d")
     [message_id] = fake.first_round("1")
 
+    fake.relay_ends()
     row = row_of(fake, message_id)
     assert (row.has_body, row.map.pending_count) == (True, 1)
-    fake.relay_ends()
-    assert row_of(fake, message_id).has_body
     assert retained_key("test1", message_id, 1) in fake.store.rows
     [listed] = list_retained(fake.world, "test1", 10, None, size=lambda view: 1, size_max=10).items
     assert (listed.message.message_id, set(listed.subscribers), listed.state) == (message_id, {"c", "d"}, "retained")
@@ -195,9 +227,9 @@ def test_a_page_of_one_state_has_as_many_sections_as_have_a_page_together(monkey
     monkeypatch.setattr(messages, "PAGE_ENTRIES_MAX", 3)
     [message_id] = fake.first_round("1")
     path = f"/topics/test1/messages/{message_id}?only=delivered"
-    page = json.loads(answered(fake.world, "GET", path)["body"])
+    page = ask(fake, "GET", path).json
     assert (set(page["subscribers"]), page["counts"]) == ({"a", "b"}, {"delivered": 5})
-    rest = json.loads(answered(fake.world, "GET", f"{path}&cursor={page['next_cursor']}")["body"])
+    rest = ask(fake, "GET", f"{path}&cursor={page['next_cursor']}").json
     assert (set(rest["subscribers"]), "next_cursor" in rest) == ({"c", "d", "e"}, False)
 
 
@@ -206,7 +238,7 @@ def shown(fake: FakeWorld, target: str) -> list[set[str]]:
     pages: list[set[str]] = []
     cursor = ""
     while True:
-        reply = json.loads(answered(fake.world, "GET", target + cursor)["body"])
+        reply = ask(fake, "GET", target + cursor).json
         pages.append(set(reply["subscribers"]))
         if "next_cursor" not in reply:
             return pages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from tagcast.model import Entry
 from tagcast.operating import messages
-from tagcast.ports import Row, Table
+from tagcast.ports import QueueEntry, Row, Table
 from tagcast.registry.directory import Directories
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
 from tagcast.registry.subscriptions import get_subscription
@@ -17,8 +18,18 @@ from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MessageRow
 
+from functions.fan_out.app import handle
+from tests.fakes.queue_records import batch_of
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
+from tests.unit.api.test_http_api import Client, Reply
+
+
+def ask(fake: FakeWorld, method: str, target: str, body: Any = None, **headers: str) -> Reply:
+    """Return the answer of the HTTP API."""
+    client = Client()
+    client.fakes = fake
+    return client(method, target, body, **headers)
 
 
 def blocked(fake: FakeWorld, *bodies: str, name: str = "A", **settings: Any) -> list[str]:
@@ -32,6 +43,12 @@ def failing(fake: FakeWorld, *names: str, **settings: Any) -> None:
     for name in names:
         fake.subscribe(name, **settings)
     fake.fail(*names)
+
+
+def served(fake: FakeWorld, *entries: QueueEntry) -> list[str]:
+    """Serve these entries, or all of the queue, as one batch; return which of its records come again."""
+    answer = asyncio.run(handle(batch_of(entries or fake.queue.entries), fake.world))
+    return [item["itemIdentifier"] for item in answer["batchItemFailures"]]
 
 
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
