@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -71,8 +72,7 @@ def test_an_image_on_a_page_of_another_site_starts_no_spark(visitor: Visitor) ->
 
 
 def test_where_requests_are_signed_only_who_knows_the_key_comes_in(tmp_path: Path) -> None:
-    visitor = Visitor(tmp_path, key="s3cret")
-    try:
+    with closing(Visitor(tmp_path, key="s3cret")) as visitor:
         assert visitor.get("/").status == 403
         assert visitor.get("/?key=guess").status == 403
         entered = visitor.get("/?key=s3cret")
@@ -82,8 +82,6 @@ def test_where_requests_are_signed_only_who_knows_the_key_comes_in(tmp_path: Pat
         assert "SameSite=Strict" in cookie
         assert visitor.get("/", Cookie=cookie.partition(";")[0]).status == 200
         assert visitor.get("/", Cookie=cookie.partition("=")[0] + "=guess").status == 403
-    finally:
-        visitor.close()
 
 
 def test_an_api_that_does_not_answer_is_a_page_that_says_so(visitor: Visitor) -> None:

@@ -126,12 +126,10 @@ def test_a_browser_beside_the_stack_reaches_it_by_its_own_name_and_from_no_other
 
 
 def test_an_address_tells_where_its_stack_keeps_its_state_and_which_functions_it_has() -> None:
-    told = {"folder": "/there", "functions": ["rate"]}
-    with_front(lambda call: check(json.loads(call("/stack", "GET")[2]) == told), folder="/there", functions=["rate"])
+    def play(call: Call) -> None:
+        assert json.loads(call("/stack", "GET")[2]) == {"folder": "/there", "functions": ["rate"]}
 
-
-def check(holds: bool) -> None:
-    assert holds
+    with_front(play, folder="/there", functions=["rate"])
 
 
 def test_a_function_that_the_api_may_not_invoke_is_a_fault_of_the_server() -> None:
