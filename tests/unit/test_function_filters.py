@@ -155,7 +155,7 @@ def test_a_filter_that_replaces_a_function_decides_about_what_the_function_did_n
     fake.deliver()
 
     fake.subscribe("A", filter=present, max_retries=9)
-    wait(fake)
+    fake.run_for(60)
 
     assert fake.pusher.received["A"] == received
     ends = [EntryState.DELIVERED if body in received else EntryState.FILTERED for body in "12"]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 from tagcast.errors import ConflictError, DisagreementError, InvalidFilterError, InvalidRequestError, NotFoundError
