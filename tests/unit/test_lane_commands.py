@@ -28,9 +28,7 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.subscribe("A")
     return fake
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from tagcast.delivery import publishing
@@ -59,6 +60,12 @@ def work(fake: FakeWorld, seconds: int = 2 * PUBLISHED_S) -> None:
     fake.run_workflows(fake.clock.instant + seconds * 1_000)
 
 
+def fill(fake: FakeWorld, **settings: Any) -> None:
+    """Create the group late from the earliest on, and work until it is filled."""
+    fake.group("late", start_from=EARLIEST, **settings)
+    work(fake)
+
+
 def pulled(fake: FakeWorld, name: str = "late", topic: str = "test1") -> list[str]:
     """Pull and acknowledge all there is; return the bodies."""
     bodies: list[str] = []
@@ -90,8 +97,7 @@ def test_both_deliveries_of_a_name_are_shown_and_the_newer_one_is_explained(fake
     [message_id] = fake.first_round("1")
     [former] = [each.ordinal for each in stored.subscriptions(fake.store, "test1", ["late"]).values()]
     delete_subscription(fake.world, "test1", "late")
-    fake.group("late", start_from=EARLIEST)
-    work(fake)
+    fill(fake)
     assert pulled(fake) == ["1"]
 
     view = message_view(fake.world, "test1", message_id)
@@ -115,8 +121,7 @@ def test_both_deliveries_of_a_name_are_shown_and_the_newer_one_is_explained(fake
 def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which_version(fake: FakeWorld) -> None:
     [apple] = fake.publish("apple", tags=["apple"])
     [pear] = fake.first_round("pear", tags=["pear"])
-    fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, start_from=EARLIEST)
-    work(fake)
+    fill(fake, filter={"kind": "tags", "tags": ["apple"]})
     entry = message_view(fake.world, "test1", apple).subscribers["late"]
     assert (entry.state, entry.filter_version) == (EntryState.PENDING, 2)
     assert entry.added_at is not None
@@ -135,8 +140,7 @@ def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which
 def test_what_nobody_is_owed_any_more_is_gone_for_a_new_group(fake: FakeWorld) -> None:
     delete_subscription(fake.world, "test1", "asleep")
     [message_id] = fake.first_round("1")
-    fake.group("late", start_from=EARLIEST)
-    work(fake)
+    fill(fake)
     assert pulled(fake) == []
     assert message_view(fake.world, "test1", message_id).state == "unmatched"
 
@@ -147,8 +151,7 @@ def test_a_topic_that_keeps_for_life_gives_a_new_group_what_all_others_have_and_
     [read] = fake.publish("read", tags=["apple"], topic="kept")
     [unread] = fake.first_round("unread", topic="kept")
     assert {message_view(fake.world, "kept", each).state for each in (read, unread)} == {"kept"}
-    fake.group("late", topic="kept", start_from=EARLIEST)
-    work(fake)
+    fill(fake, topic="kept")
     assert message_view(fake.world, "kept", read).state == "retained"
     assert sorted(pulled(fake, topic="kept")) == ["read", "unread"]
     assert message_view(fake.world, "kept", read).state == "kept"
@@ -173,8 +176,7 @@ def test_a_first_round_after_a_late_entry_leaves_the_message_its_body(fake: Fake
     delete_subscription(fake.world, "test1", "asleep")
     fake.subscribe("awake")
     [message_id] = fake.publish("1")
-    fake.group("late", start_from=EARLIEST)
-    work(fake)
+    fill(fake)
     fake.deliver()
     assert fake.pusher.received == {"awake": ["1"]}
     assert message_view(fake.world, "test1", message_id).state == "retained"
@@ -200,8 +202,7 @@ def test_a_repeated_entry_of_a_completed_message_with_a_late_entry_finds_nothing
     work(fake)
     fake.relay_ends()
     assert message_view(fake.world, "test1", message_id).state == "kept"
-    fake.group("late", start_from=EARLIEST)
-    work(fake)
+    fill(fake)
     fake.fan_out("test1", [message_id])
     assert pulled(fake) == ["1"]
     assert fake.pusher.received == {"asleep": ["1"]}
@@ -230,8 +231,7 @@ def test_whoever_is_matched_by_publication_is_not_added_again_whatever_its_filte
     fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, start_from=EARLIEST)
     [apple] = fake.publish("apple", tags=["apple"])
     [pear] = fake.first_round("pear", tags=["pear"])
-    fake.group("late", start_from=EARLIEST)
-    work(fake)
+    fill(fake)
     assert pulled(fake) == ["apple"]
     assert not row_of(fake, apple).map.added_later
     assert "late" not in message_view(fake.world, "test1", pear).subscribers
@@ -319,8 +319,7 @@ def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> 
     original = publishing.ArchivedOriginal(Draft(b"again"), "0" * 20)
     publishing.replay(fake.world, "test1", "asleep", [original])
     fake.deliver()
-    fake.group("late", start_from=EARLIEST)
-    work(fake)
+    fill(fake)
     assert pulled(fake) == []
 
 
@@ -330,8 +329,7 @@ def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> 
 def test_a_filter_that_reads_bodies_decides_about_late_entries(fake: FakeWorld, filter: dict[str, object]) -> None:
     fake.first_round('{"price": 7}', '{"price": 8}', "no JSON")
     fake.filter_functions.behaviours["late"] = lambda messages: tuple(b"7" in each.draft.body for each in messages)
-    fake.group("late", filter=filter, start_from=EARLIEST)
-    work(fake)
+    fill(fake, filter=filter)
     assert pulled(fake) == ['{"price": 7}']
 
 
@@ -342,8 +340,7 @@ def test_what_an_earlier_topic_of_that_name_left_is_none_of_this_one(fake: FakeW
     topics.delete_topic(fake.world, "again")
     fake.clock.sleep(1)
     fake.topic("again", keep=Keep.LIFE)
-    fake.group("late", topic="again", start_from=EARLIEST)
-    work(fake)
+    fill(fake, topic="again")
     assert pulled(fake, topic="again") == []
 
 

@@ -272,8 +272,15 @@ def test_who_is_silent_for_two_minutes_is_not_listed_and_is_told_of_once(fake: F
     assert changes(fake) == [(A.member_id, MemberChange.JOINED, 2)]
 
 
-def test_the_sweep_tells_of_the_last_member(fake: FakeWorld) -> None:
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_the_sweep_tells_of_the_last_member(fake: FakeWorld, is_made_again: bool) -> None:
     beat(fake)
+    if is_made_again:
+        settings = group_of(fake).settings
+        delete_subscription(fake.world, "test1", "workers")
+        put_subscription(fake.world, "test1", "workers", settings)
+        fake.clock.sleep(30)
+        beat(fake)
     changes(fake)
     fake.clock.sleep(LIVENESS_S)
     fake.sweep()
@@ -294,21 +301,6 @@ def test_the_sweep_tells_of_the_last_member_of_a_group_that_somebody_put(fake: F
         fake.sweep()
         assert changes(fake) == [(A.member_id, MemberChange.LOST, 0), (B.member_id, MemberChange.LOST, 0)]
         assert group_of(fake).ordinal == made.ordinal
-
-
-def test_the_sweep_tells_of_the_last_member_of_a_group_that_was_made_again_under_its_living_members(
-    fake: FakeWorld,
-) -> None:
-    beat(fake)
-    settings = group_of(fake).settings
-    delete_subscription(fake.world, "test1", "workers")
-    put_subscription(fake.world, "test1", "workers", settings)
-    fake.clock.sleep(30)
-    beat(fake)
-    changes(fake)
-    fake.clock.sleep(LIVENESS_S)
-    fake.sweep()
-    assert changes(fake) == [(A.member_id, MemberChange.LOST, 0)]
 
 
 def test_who_leaves_is_gone_at_once_and_the_group_stays(fake: FakeWorld) -> None:

@@ -26,18 +26,15 @@ def get(fake: FakeWorld, path: str, query: dict[str, str]) -> tuple[dict[str, An
 
 
 @pytest.fixture
-def retained() -> tuple[FakeWorld, list[str]]:
-    """A world that retains 100 messages whose bodies take six times their size as JSON."""
-    fake = FakeWorld()
-    fake.topic()
-    ids = blocked(fake, *[CONTROL] * 100)
-    return fake, ids
+def retained(fake: FakeWorld) -> list[str]:
+    """The ids of 100 messages that are retained, whose bodies take six times their size as JSON."""
+    return blocked(fake, *[CONTROL] * 100)
 
 
 def test_pages_with_bodies_end_before_an_answer_is_too_large_and_lead_through_all(
-    retained: tuple[FakeWorld, list[str]],
+    fake: FakeWorld,
+    retained: list[str],
 ) -> None:
-    fake, ids = retained
     found: list[str] = []
     query = {"bodies": "true", "limit": "100"}
     while True:
@@ -49,7 +46,7 @@ def test_pages_with_bodies_end_before_an_answer_is_too_large_and_lead_through_al
         if page["next_cursor"] is None:
             break
         query["cursor"] = str(page["next_cursor"])
-    assert found == ids
+    assert found == retained
 
 
 def test_a_message_is_found_by_its_id_among_the_topics_that_one_may_read(fake_topics: FakeWorld) -> None:
@@ -81,8 +78,7 @@ def fake_topics() -> FakeWorld:
     return fake
 
 
-def test_entries_in_one_state_are_shown_alone_with_the_counts_of_all(retained: tuple[FakeWorld, list[str]]) -> None:
-    fake, _ = retained
+def test_entries_in_one_state_are_shown_alone_with_the_counts_of_all(fake: FakeWorld, retained: list[str]) -> None:
     fake.subscribe("B")
     [message_id] = fake.first_round("x")
     whole, _ = get(fake, f"/topics/test1/messages/{message_id}", {})
@@ -92,16 +88,14 @@ def test_entries_in_one_state_are_shown_alone_with_the_counts_of_all(retained: t
     assert get(fake, f"/topics/test1/messages/{message_id}", {"only": "well"})[0]["errors"][0]["pointer"] == "#/only"
 
 
-def test_a_list_tells_how_large_bodies_are_unless_they_are_asked_for(retained: tuple[FakeWorld, list[str]]) -> None:
-    fake, ids = retained
+def test_a_list_tells_how_large_bodies_are_unless_they_are_asked_for(fake: FakeWorld, retained: list[str]) -> None:
     page, size = get(fake, "/topics/test1/messages", {"limit": "100"})
-    assert [message["message_id"] for message in page["messages"]] == ids
+    assert [message["message_id"] for message in page["messages"]] == retained
     assert all(message["body_bytes"] == 65_536 and "body" not in message for message in page["messages"])
     assert size < 100_000
 
 
-def test_a_parameter_that_is_neither_true_nor_false_is_refused(retained: tuple[FakeWorld, list[str]]) -> None:
-    fake, _ = retained
+def test_a_parameter_that_is_neither_true_nor_false_is_refused(fake: FakeWorld) -> None:
     answer, _ = get(fake, "/topics/test1/messages", {"bodies": "yes"})
     assert (answer["status"], answer["errors"]) == (
         422,
@@ -109,8 +103,7 @@ def test_a_parameter_that_is_neither_true_nor_false_is_refused(retained: tuple[F
     )
 
 
-def test_what_stands_far_behind_the_head_is_blocked_without_attempts(retained: tuple[FakeWorld, list[str]]) -> None:
-    fake, _ = retained
+def test_what_stands_far_behind_the_head_is_blocked_without_attempts(fake: FakeWorld, retained: list[str]) -> None:
     fake.first_round(*["x"] * 300)
     page, _ = get(fake, "/topics/test1/messages", {"limit": "1"})
     assert page["messages"][0]["subscribers"]["A"]["attempts"] == 1
@@ -137,14 +130,13 @@ def test_a_view_reads_only_the_first_rows_of_many_long_backlogs(
 
 @pytest.mark.parametrize("one_by_one", [100, 0])
 def test_names_are_right_however_many_subscriptions_a_topic_has(
-    retained: tuple[FakeWorld, list[str]], one_by_one: int, monkeypatch: pytest.MonkeyPatch
+    fake: FakeWorld, retained: list[str], one_by_one: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake, ids = retained
-    whole = [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in ids]
+    whole = [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in retained]
     listed = get(fake, "/topics/test1/messages", {})[0]["messages"]
     monkeypatch.setattr(subscription_names, "ONE_BY_ONE_MAX", one_by_one)
     for number in range(30):
         fake.subscribe(f"other{number}", "nothing")
     fake.world = replace(fake.world, memory=Memory())
-    assert [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in ids] == whole
+    assert [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in retained] == whole
     assert get(fake, "/topics/test1/messages", {})[0]["messages"] == listed

@@ -14,10 +14,8 @@ from tests.unit.worlds import row_of
 
 
 @pytest.fixture
-def fake() -> FakeWorld:
+def fake(fake: FakeWorld) -> FakeWorld:
     """A topic in order with a subscription that keeps it, and one that does not."""
-    fake = FakeWorld()
-    fake.topic()
     fake.subscribe("kept")
     fake.subscribe("free", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     return fake

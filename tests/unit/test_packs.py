@@ -20,8 +20,8 @@ from tagcast.rows.message import MESSAGES
 from functions.fan_out import app as fan_out
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
-from tests.fakes.world import OK, FakeWorld, InlineExecutor
-from tests.unit.worlds import served
+from tests.fakes.world import FakeWorld, InlineExecutor
+from tests.unit.worlds import served, slow
 
 SQS_REQUEST_BYTES_MAX = 262_144
 P = ParamSpec("P")
@@ -156,16 +156,8 @@ def test_two_topics_that_draw_one_message_id_are_told_apart_by_the_queue(fake: F
     assert (fake.pusher.received["kept"], fake.pusher.received["other"]) == (["test1"], ["test2"])
 
 
-def slowly(fake: FakeWorld, seconds: float) -> None:
-    def answer(push: Push) -> Outcome:
-        fake.clock.sleep(seconds)
-        return OK
-
-    fake.pusher.behaviours["kept"] = answer
-
-
 def test_what_does_not_fit_behind_a_slow_part_comes_again_at_once_and_in_order(fake: FakeWorld) -> None:
-    slowly(fake, 1.0)
+    slow(fake, 1.0, name="kept")
     for start in range(0, 100, 50):
         fake.publish(*numbered(100)[start : start + 50])
     second = batch_of(fake.queue.entries)["Records"][1]

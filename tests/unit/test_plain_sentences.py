@@ -52,10 +52,8 @@ def literals(module: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             silent.update(id(part) for part in node.values)
-            yield (
-                node.lineno,
-                "".join(str(each.value) if isinstance(each, ast.Constant) else "-" for each in node.values),
-            )
+            texts = (str(each.value) if isinstance(each, ast.Constant) else "-" for each in node.values)
+            yield node.lineno, "".join(texts)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
             yield node.lineno, node.value
 

@@ -1,7 +1,8 @@
-"""When deliveries are attempted again: after the failure, not before their plan, and by one worker at a time."""
+"""When deliveries are attempted again: by their plan or when the receiver asks for it, by one worker at a time."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -12,18 +13,11 @@ from tagcast.operating import lanes
 from tagcast.pushing.retry import Disposition, after_failure
 
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.worlds import lane
+from tests.unit.worlds import lane, slow
 
 DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176)
 NOW = 1_800_000_000_000
-
-
-def taking(fake: FakeWorld, seconds: float, outcome: Outcome) -> Callable[[Push], Outcome]:
-    def answer(push: Push) -> Outcome:
-        fake.clock.sleep(seconds)
-        return outcome
-
-    return answer
+BUSY = Outcome(False, "http 503", retry_after_s=90.0)
 
 
 def blocked(fake: FakeWorld, *bodies: str) -> Task:
@@ -42,7 +36,7 @@ def failed(failures: int, **how: Any) -> Disposition:
 
 def test_the_wait_begins_at_the_end_of_the_attempt(fake: FakeWorld) -> None:
     fake.subscribe("A")
-    fake.pusher.behaviours["A"] = taking(fake, 10, FAIL)
+    slow(fake, 10, FAIL)
     fake.publish("1")
 
     fake.deliver()
@@ -110,7 +104,7 @@ def test_a_suspension_has_a_generation_of_its_own_and_a_resume_attempts_its_head
 def test_a_long_drain_holds_its_claim_through_every_push(fake: FakeWorld, took_s: int) -> None:
     fake.subscribe("A")
     task = blocked(fake, *map(str, range(8)))
-    fake.pusher.behaviours["A"] = taking(fake, took_s, OK)
+    slow(fake, took_s)
     timeout_ms = 15_000
     left: list[int] = []
 
@@ -125,3 +119,62 @@ def test_a_long_drain_holds_its_claim_through_every_push(fake: FakeWorld, took_s
 
     assert len(left) == 8
     assert min(left) > 0, "a push could outlive the claim that it was made under"
+
+
+class Receiver:
+    """Remembers when it was asked for each body; *answers* are its first answers, after them all is well."""
+
+    def __init__(self, fake: FakeWorld, answers: dict[str, Outcome]) -> None:
+        self.asked_at: dict[str, list[int]] = defaultdict(list)
+        self.meanwhile: Callable[[], object] = lambda: None
+        self._fake, self._answers = fake, answers
+        fake.pusher.behaviours["A"] = self
+
+    def __call__(self, push: Push) -> Outcome:
+        body = push.message.draft.body.decode()
+        self.asked_at[body].append(self._fake.clock.instant)
+        if len(self.asked_at[body]) > 1:
+            return OK
+        self.meanwhile()
+        return self._answers.get(body, OK)
+
+
+def wait_of(receiver: Receiver, body: str) -> float:
+    first, second = receiver.asked_at[body]
+    return (second - first) / 1000
+
+
+def test_behind_a_head_that_got_through_it_is_waited_for(fake: FakeWorld) -> None:
+    fake.subscribe("A", strategy=DECAY.strategy)
+    receiver = Receiver(fake, {"1": FAIL, "2": BUSY})
+    fake.first_round("0", "1", "2")
+
+    fake.run_workflows(until=fake.clock.instant + 200_000)
+
+    assert wait_of(receiver, "1") == 1
+    assert 90 <= wait_of(receiver, "2") < 95
+
+
+@pytest.mark.parametrize("strategy", [Strategy.EXPONENTIAL_DECAY_RETRY, Strategy.BACKOFF_RETRY])
+def test_what_joins_a_lane_that_is_there_already_is_waited_for(fake: FakeWorld, strategy: Strategy) -> None:
+    fake.subscribe("A", strategy=strategy)
+    receiver = Receiver(fake, {"1": BUSY})
+    receiver.meanwhile = lambda: lanes.pause(fake.world, "test1", "A")
+    fake.first_round("1")
+
+    lanes.resume(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 200_000)
+
+    assert 90 <= wait_of(receiver, "1") < 95
+
+
+def test_who_asks_for_a_retry_now_waits_for_nothing(fake: FakeWorld) -> None:
+    fake.subscribe("A", strategy=DECAY.strategy)
+    receiver = Receiver(fake, {"1": BUSY})
+    fake.first_round("1")
+
+    fake.clock.instant += 1
+    lanes.retry_now(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 200_000)
+
+    assert wait_of(receiver, "1") < 1

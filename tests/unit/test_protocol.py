@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tagcast.errors import UnavailableError
-from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push, Strategy
+from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Strategy
 from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.registry import subscriptions, topics
@@ -23,7 +23,7 @@ from tagcast.rows.values import row_bytes
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.worlds import blocked, entry, failing, lane, lane_if_any, row_of
+from tests.unit.worlds import blocked, entry, failing, lane, lane_if_any, row_of, slow
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 
@@ -190,11 +190,7 @@ def test_invariant_8_the_same_batch_again_changes_no_state(fake: FakeWorld, fail
 def test_invariant_9_a_slow_subscriber_hands_the_rest_to_its_backlog_without_a_failure(fake: FakeWorld) -> None:
     fake.subscribe("A")
 
-    def slow(push: Push) -> Outcome:
-        fake.clock.sleep(1.5)
-        return OK
-
-    fake.pusher.behaviours["A"] = slow
+    slow(fake, 1.5)
     ids = fake.first_round(*"123456")
 
     backlog = lanes.backlog(fake.world, "test1", "A", 100, None).items

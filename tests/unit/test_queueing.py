@@ -9,42 +9,22 @@ from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import UnavailableError
 from tagcast.model import Draft, Ordering, Strategy
 from tagcast.ports import QueueEntry
+from tagcast.registry import subscriptions
 from tagcast.repairing import search
 from tagcast.repairing.relay import relay
 from tagcast.rows.claim import Accepted
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES
 
-from tests.fakes.world import FakeQueue, FakeWorld
+from tests.fakes.world import FakeWorld
 
 
 class Killed(BaseException):
     """The process of the publisher is no more."""
 
 
-class KillingQueue(FakeQueue):
-    """Kills whoever sends, once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kills = 0
-
-    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        if self.kills:
-            self.kills -= 1
-            raise Killed
-        return super().send(entries)
-
-
 @pytest.fixture
-def queue() -> KillingQueue:
-    return KillingQueue()
-
-
-@pytest.fixture
-def fake(queue: KillingQueue) -> FakeWorld:
-    fake = FakeWorld(queue=queue)
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.subscribe("A")
     return fake
 
@@ -66,11 +46,15 @@ def stored(fake: FakeWorld) -> list[str]:
 
 
 def test_a_repetition_queues_what_a_killed_publisher_left_before_it_answers(
-    fake: FakeWorld, queue: KillingQueue
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue.kills = 1
-    with pytest.raises(Killed):
-        put(fake, "1", key="k1")
+    def killed(entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(fake.queue, "send", killed)
+        with pytest.raises(Killed):
+            put(fake, "1", key="k1")
 
     [first] = put(fake, "1", key="k1")
     put(fake, "2", key="k2")
@@ -80,13 +64,11 @@ def test_a_repetition_queues_what_a_killed_publisher_left_before_it_answers(
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
-def test_what_the_queue_did_not_take_is_not_acknowledged_and_may_be_asked_for_again(
-    fake: FakeWorld, queue: KillingQueue
-) -> None:
-    queue.broken = True
+def test_what_the_queue_did_not_take_is_not_acknowledged_and_may_be_asked_for_again(fake: FakeWorld) -> None:
+    fake.queue.broken = True
     with pytest.raises(UnavailableError) as refused:
         put(fake, "1", key="k1")
-    queue.broken = False
+    fake.queue.broken = False
 
     [first] = put(fake, "1", key="k1")
     put(fake, "2")
@@ -98,13 +80,11 @@ def test_what_the_queue_did_not_take_is_not_acknowledged_and_may_be_asked_for_ag
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
-def test_what_was_refused_and_never_asked_for_again_still_comes_by_the_relay(
-    fake: FakeWorld, queue: KillingQueue
-) -> None:
-    queue.broken = True
+def test_what_was_refused_and_never_asked_for_again_still_comes_by_the_relay(fake: FakeWorld) -> None:
+    fake.queue.broken = True
     with pytest.raises(UnavailableError):
         put(fake, "1")
-    queue.broken = False
+    fake.queue.broken = False
     put(fake, "2")
     fake.deliver()
 
@@ -113,17 +93,17 @@ def test_what_was_refused_and_never_asked_for_again_still_comes_by_the_relay(
     assert fake.pusher.received["A"] == ["2", "1"]
 
 
-def test_each_message_of_a_batch_has_a_claim_of_its_own(fake: FakeWorld, queue: KillingQueue) -> None:
+def test_each_message_of_a_batch_has_a_claim_of_its_own(fake: FakeWorld) -> None:
     answers = put(fake, *"abc", key="k1")
 
     assert put(fake, *"abc", key="k1") == answers
     assert [answer.message_id for answer in answers] == stored(fake)
 
 
-def test_a_repetition_asks_the_queue_for_nothing_that_had_its_first_round(fake: FakeWorld, queue: KillingQueue) -> None:
+def test_a_repetition_asks_the_queue_for_nothing_that_had_its_first_round(fake: FakeWorld) -> None:
     [first] = put(fake, "1", key="k1")
     fake.deliver()
-    queue.broken = True
+    fake.queue.broken = True
 
     assert put(fake, "1", key="k1") == (first,)
 
@@ -132,31 +112,30 @@ def test_a_repetition_asks_the_queue_for_nothing_that_had_its_first_round(fake: 
     ("ordering", "order"), [(Ordering.NONE, None), (Ordering.NONE, "k"), (Ordering.KEY, None)], ids=str
 )
 def test_a_message_without_an_order_is_acknowledged_after_the_put(
-    fake: FakeWorld, queue: KillingQueue, ordering: Ordering, order: str | None
+    fake: FakeWorld, ordering: Ordering, order: str | None
 ) -> None:
     fake.topic(ordering=ordering)
-    queue.broken = True
+    fake.queue.broken = True
 
     [accepted] = put(fake, "1", order=order)
 
-    queue.broken = False
+    fake.queue.broken = False
     repaired(fake, accepted.message_id)
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_a_key_gives_its_message_an_order(fake: FakeWorld, queue: KillingQueue) -> None:
+def test_a_key_gives_its_message_an_order(fake: FakeWorld) -> None:
     fake.topic(ordering=Ordering.KEY)
-    queue.broken = True
+    fake.queue.broken = True
 
     with pytest.raises(UnavailableError):
         put(fake, "1", order="k")
 
 
 @pytest.fixture
-def mixed(queue: KillingQueue) -> FakeWorld:
+def mixed(fake: FakeWorld) -> FakeWorld:
     """A topic in order with a subscription that keeps it, and one that does not."""
-    fake = FakeWorld(queue=queue)
-    fake.topic()
+    subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.subscribe("kept", "kept")
     fake.subscribe("free", "free", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     return fake
@@ -167,62 +146,60 @@ def tagged(fake: FakeWorld, *tags: str) -> Accepted:
     return accepted
 
 
-def test_a_message_has_an_order_only_if_somebody_whom_it_matched_keeps_one(
-    mixed: FakeWorld, queue: KillingQueue
-) -> None:
+def test_a_message_has_an_order_only_if_somebody_whom_it_matched_keeps_one(mixed: FakeWorld) -> None:
     free = [tagged(mixed, "free"), tagged(mixed, "free")]
     tagged(mixed, "kept")
     tagged(mixed, "kept", "free")
 
-    groups = [entry.group for entry in queue.entries]
+    groups = [entry.group for entry in mixed.queue.entries]
 
     assert groups[:2] == [accepted.message_id for accepted in free]
     assert groups[2] == groups[3] not in [accepted.message_id for accepted in free]
 
 
-def test_what_nobody_receives_in_order_is_acknowledged_without_the_queue(mixed: FakeWorld, queue: KillingQueue) -> None:
-    queue.broken = True
+def test_what_nobody_receives_in_order_is_acknowledged_without_the_queue(mixed: FakeWorld) -> None:
+    mixed.queue.broken = True
 
     accepted = tagged(mixed, "free")
     with pytest.raises(UnavailableError):
         tagged(mixed, "kept", "free")
 
-    queue.broken = False
+    mixed.queue.broken = False
     repaired(mixed, accepted.message_id)
     assert mixed.pusher.received["free"] == ["x"]
 
 
 @pytest.mark.parametrize("tag", ["free", "kept"])
-def test_relay_and_search_send_again_into_the_same_order(mixed: FakeWorld, queue: KillingQueue, tag: str) -> None:
+def test_relay_and_search_send_again_into_the_same_order(mixed: FakeWorld, tag: str) -> None:
     accepted = tagged(mixed, tag)
-    [sent] = queue.entries
+    [sent] = mixed.queue.entries
     row = mixed.store.rows[message_key("test1", accepted.message_id)]
-    queue.entries.clear()
+    mixed.queue.entries.clear()
 
     relay(mixed.world, [MESSAGES.value_of(row)])
-    [by_relay] = queue.entries
-    queue.entries.clear()
+    [by_relay] = mixed.queue.entries
+    mixed.queue.entries.clear()
     mixed.clock.sleep(search.OPEN_S + 1)
     mixed.sweep()
 
-    assert [by_relay, *queue.entries] == [sent, sent]
+    assert [by_relay, *mixed.queue.entries] == [sent, sent]
 
 
-def test_a_row_of_the_release_before_has_the_order_of_its_topic(mixed: FakeWorld, queue: KillingQueue) -> None:
+def test_a_row_of_the_release_before_has_the_order_of_its_topic(mixed: FakeWorld) -> None:
     accepted = tagged(mixed, "free")
     tagged(mixed, "kept")
-    in_order = queue.entries[-1].group
+    in_order = mixed.queue.entries[-1].group
     row = mixed.store.rows[message_key("test1", accepted.message_id)]
-    queue.entries.clear()
+    mixed.queue.entries.clear()
 
     relay(mixed.world, [MESSAGES.value_of({name: row[name] for name in row if name != "unordered"})])
 
-    assert queue.entries == [QueueEntry("test1", accepted.message_id, in_order)]
+    assert mixed.queue.entries == [QueueEntry("test1", accepted.message_id, in_order)]
 
 
-def test_nobody_waits_for_a_queue_that_is_not_needed(fake: FakeWorld, queue: KillingQueue) -> None:
+def test_nobody_waits_for_a_queue_that_is_not_needed(fake: FakeWorld) -> None:
     fake.topic("empty")
-    queue.broken = True
+    fake.queue.broken = True
 
     [accepted] = publish(fake.world, "empty", [Draft(b"1")])
 

@@ -15,24 +15,12 @@ from tagcast.registry import subscriptions
 from tagcast.tables import Key, Row
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.raced_store import RacedStore, throttled
+from tests.fakes.raced_store import throttled
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.api.test_http_api import Reply
 from tests.unit.worlds import ask, entry
 
 HTTPS = {"protocol": "https", "url": "https://a.test/"}
-
-
-@pytest.fixture
-def store() -> RacedStore:
-    return RacedStore()
-
-
-@pytest.fixture
-def fake(store: RacedStore) -> FakeWorld:
-    fake = FakeWorld(store=store)
-    fake.topic()
-    return fake
 
 
 def limited(fake: FakeWorld, per_second: float, strategy: Strategy = Strategy.BACKOFF_RETRY) -> Subscription:
@@ -91,7 +79,7 @@ def test_the_rate_is_kept_within_a_fifth_and_used(fake: FakeWorld, per_second: f
 
 
 def test_a_worker_reads_few_more_messages_than_the_rate_lets_it_push(
-    fake: FakeWorld, store: RacedStore, monkeypatch: pytest.MonkeyPatch
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limited(fake, 1.0, Strategy.EXPONENTIAL_DECAY_RETRY)
     ids = [each for batch in range(8) for each in fake.publish(*(f"{batch}-{place}" for place in range(10)))]
@@ -102,9 +90,9 @@ def test_a_worker_reads_few_more_messages_than_the_rate_lets_it_push(
 
     def get_many(wanted: Sequence[Key]) -> dict[Key, Row]:
         read.extend(key.pk for key in wanted if key.sk == "MSG")
-        return MemoryStore.get_many(store, wanted)
+        return MemoryStore.get_many(fake.store, wanted)
 
-    monkeypatch.setattr(store, "get_many", get_many)
+    monkeypatch.setattr(fake.store, "get_many", get_many)
     fake.run_workflows(until=fake.clock.instant + 600_000)
 
     assert len(set(fake.pusher.received["A"])) == len(ids)
@@ -136,17 +124,17 @@ def test_retries_count_as_well(fake: FakeWorld) -> None:
     assert entry(fake, message_id).attempts == 5
 
 
-def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: FakeWorld, store: RacedStore) -> None:
+def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: FakeWorld) -> None:
     subscription = limited(fake, 5.0)
-    known = store.write
+    known = fake.store.write
 
     def faster(write: Write) -> None:
         if write.key.pk.startswith("RATE#"):
-            row = store.rows.setdefault(write.key, {"pk": write.key.pk, "sk": write.key.sk, "free_us": 1})
+            row = fake.store.rows.setdefault(write.key, {"pk": write.key.pk, "sk": write.key.sk, "free_us": 1})
             row["free_us"] += 1
         known(write)
 
-    store.write = faster  # type: ignore[method-assign]
+    fake.store.write = faster  # type: ignore[method-assign]
     instants = began_at(fake)
     [message_id] = fake.first_round("1")
 
@@ -155,9 +143,9 @@ def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: Fake
     assert entry(fake, message_id).state is EntryState.BLOCKED
 
 
-def test_a_throttled_rate_leaves_the_message_to_the_backlog_at_once(fake: FakeWorld, store: RacedStore) -> None:
+def test_a_throttled_rate_leaves_the_message_to_the_backlog_at_once(fake: FakeWorld) -> None:
     limited(fake, 5.0)
-    with throttled(store, lambda key: key.pk.startswith("RATE#")) as refused:
+    with throttled(fake.store, lambda key: key.pk.startswith("RATE#")) as refused:
         [message_id] = fake.first_round("1")
 
     assert len(refused) == 1

@@ -26,9 +26,7 @@ GRACE_S = 3_600
 
 
 @pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     ask(fake, "PUT", HOOK, {**HTTP, "secret": FIRST})
     return fake
 
@@ -74,12 +72,6 @@ def test_for_the_grace_both_secrets_sign_and_then_the_new_one_alone(fake: FakeWo
     fake.clock.sleep(1)
 
     assert signers(fake) == [SECOND]
-
-
-def test_without_a_grace_the_former_secret_signs_nothing_more(fake: FakeWorld) -> None:
-    assert "former_secret_ends_at" not in rotate(fake, grace_s=0)
-    assert signers(fake) == [SECOND]
-    assert "formers" not in sealed_row(fake)
 
 
 def test_after_the_grace_the_sweep_removes_the_former_secret_from_storage(
@@ -140,13 +132,6 @@ def test_who_exchanges_again_within_the_grace_breaks_nobody_who_knows_an_earlier
     assert len(known(fake).formers) == FORMERS_MAX
 
 
-def test_a_repeated_exchange_tells_no_end_that_is_over(fake: FakeWorld) -> None:
-    assert "former_secret_ends_at" in rotate(fake)
-    fake.clock.sleep(GRACE_S)
-
-    assert "former_secret_ends_at" not in rotate(fake)
-
-
 @pytest.mark.parametrize("beside", [{}, {"headers": {"x-a": "b"}}, {"headers": None, "client_certificate": None}])
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "batch"])
 def test_a_change_that_repeats_the_present_secret_leaves_the_former_one(
@@ -184,12 +169,16 @@ def test_the_last_three_sign_on_however_long_each_does(fake: FakeWorld) -> None:
     assert signers(fake) == [SECOND, THIRD, FIFTH]
 
 
-def test_without_a_grace_an_earlier_secret_signs_until_its_own_end(fake: FakeWorld) -> None:
-    rotate(fake)
+def test_without_a_grace_the_former_secret_signs_nothing_more_and_an_earlier_one_until_its_own_end(
+    fake: FakeWorld,
+) -> None:
+    assert "former_secret_ends_at" not in rotate(fake, grace_s=0)
+    assert (signers(fake), "formers" in sealed_row(fake)) == ([SECOND], False)
+    rotate(fake, THIRD)
 
-    assert "former_secret_ends_at" not in rotate(fake, THIRD, 0)
+    assert "former_secret_ends_at" not in rotate(fake, FOURTH, 0)
 
-    assert signers(fake) == [FIRST, THIRD]
+    assert signers(fake) == [SECOND, FOURTH]
 
 
 def test_each_exchanged_secret_signs_until_its_own_end(fake: FakeWorld) -> None:
@@ -203,14 +192,14 @@ def test_each_exchanged_secret_signs_until_its_own_end(fake: FakeWorld) -> None:
     assert (listed(fake), "formers" in sealed_row(fake)) == (1, True)
 
 
-def test_the_same_secret_again_changes_nothing(fake: FakeWorld) -> None:
+def test_the_same_secret_again_changes_nothing_and_tells_no_end_that_is_over(fake: FakeWorld) -> None:
     first = rotate(fake)
     fake.clock.sleep(60)
 
-    again = rotate(fake)
-
-    assert again == first
+    assert rotate(fake) == first
     assert first["former_secret_ends_at"] == "2027-01-15T09:00:00.000Z"
+    fake.clock.sleep(GRACE_S - 60)
+    assert "former_secret_ends_at" not in rotate(fake)
 
 
 def test_a_secret_that_the_service_makes_is_told_in_that_answer_alone(fake: FakeWorld) -> None:

@@ -23,9 +23,7 @@ APPLE, PEAR = ({"kind": "tags", "tags": [tag]} for tag in ("apple", "pear"))
 
 
 @pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.subscribe("A", "apple")
     return fake
 
@@ -261,11 +259,3 @@ def test_a_topic_has_at_most_ten_shadows(fake: FakeWorld) -> None:
     with pytest.raises(ConflictError):
         shadow(fake, name="S10")
     shadow(fake, APPLE, name="S9")
-
-
-def test_a_publisher_with_a_warm_snapshot_sees_a_shadow_at_once(fake: FakeWorld) -> None:
-    fake.publish("warm", tags=["apple"])
-    shadow(fake)
-    fake.publish("1", tags=["apple"])
-
-    assert seen(fake) == {"only_active": 1}

@@ -122,15 +122,15 @@ def test_every_push_says_where_in_the_trace_it_stands_and_every_attempt_says_the
                 assert TRACE.fields.items() <= json.loads(carried).items()
 
 
-def published(fakes: FakeWorld, body: dict[str, Any], headers: dict[str, str], *, batch: bool = False) -> str:
-    answer = ask(fakes, "POST", "/topics/t/messages/batch" if batch else "/topics/t/messages", body, **headers)
+def published(fake: FakeWorld, body: dict[str, Any], headers: dict[str, str], *, batch: bool = False) -> str:
+    answer = ask(fake, "POST", "/topics/test1/messages/batch" if batch else "/topics/test1/messages", body, **headers)
     assert answer.status == (200 if batch else 201), answer.json
     accepted = answer.json["results"][-1] if batch else answer.json
     return str(accepted["message_id"])
 
 
-def looked_at(fakes: FakeWorld, message_id: str, more: str = "") -> Any:
-    return ask(fakes, "GET", f"/topics/t/messages/{message_id}{more}").json
+def looked_at(fake: FakeWorld, message_id: str, more: str = "") -> Any:
+    return ask(fake, "GET", f"/topics/test1/messages/{message_id}{more}").json
 
 
 OTHER = PARENT.replace("4bf9", "5bf9")
@@ -150,29 +150,24 @@ OTHER = PARENT.replace("4bf9", "5bf9")
 )
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_message_goes_out_in_the_trace_that_it_or_its_request_names(
-    fields: dict[str, str], headers: dict[str, str], expected: dict[str, str] | None, batch: bool
+    fake: FakeWorld, fields: dict[str, str], headers: dict[str, str], expected: dict[str, str] | None, batch: bool
 ) -> None:
-    fakes = FakeWorld()
-    fakes.topic("t")
-    fakes.subscribe("a", topic="t")
+    fake.subscribe("a")
     body = {"body": "x", **fields}
 
-    message_id = published(
-        fakes, {"messages": [{"body": "y", "tags": 7}, body]} if batch else body, headers, batch=batch
-    )
-    fakes.deliver()
+    sent = {"messages": [{"body": "y", "tags": 7}, body]} if batch else body
+    message_id = published(fake, sent, headers, batch=batch)
+    fake.deliver()
 
-    wanted = expected or make_trace("t", message_id).fields
-    (push,) = fakes.pusher.pushes
+    wanted = expected or make_trace("test1", message_id).fields
+    (push,) = fake.pusher.pushes
     assert push.message.trace.fields == wanted
-    for shown in (looked_at(fakes, message_id), looked_at(fakes, message_id, "/explain?subscription=a")):
+    for shown in (looked_at(fake, message_id), looked_at(fake, message_id, "/explain?subscription=a")):
         assert {name: shown[name] for name in ("traceparent", "tracestate") if name in shown} == wanted
 
 
-def test_a_repetition_within_another_trace_is_the_same_request() -> None:
-    fakes = FakeWorld()
-    fakes.topic("t")
+def test_a_repetition_within_another_trace_is_the_same_request(fake: FakeWorld) -> None:
     key = {"idempotency-key": "k"}
-    first, again = (published(fakes, {"body": "x"}, key | {"traceparent": parent}) for parent in (PARENT, OTHER))
+    first, again = (published(fake, {"body": "x"}, key | {"traceparent": parent}) for parent in (PARENT, OTHER))
     assert first == again
-    assert looked_at(fakes, first)["traceparent"] == PARENT
+    assert looked_at(fake, first)["traceparent"] == PARENT

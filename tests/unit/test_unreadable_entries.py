@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from tagcast.model import Ordering
 from tagcast.queues import PACK_MAX, entry_in
 
 from functions.fan_out.app import handle
@@ -60,9 +59,7 @@ def served(fake: FakeWorld, text: str) -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic(ordering=Ordering.TOPIC)
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.subscribe("A")
     return fake
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tagcast.model import Entry
+from tagcast.model import Entry, Outcome, Push
 from tagcast.operating import messages
 from tagcast.ports import QueueEntry, Row, Table
 from tagcast.registry.directory import Directories
@@ -21,7 +21,7 @@ from tagcast.rows.message import MessageRow
 from functions.fan_out.app import handle
 from tests.fakes.queue_records import batch_of
 from tests.fakes.whole_message import whole_message
-from tests.fakes.world import FakeWorld
+from tests.fakes.world import OK, FakeWorld
 from tests.unit.api.test_http_api import Client, Reply
 
 
@@ -36,6 +36,16 @@ def blocked(fake: FakeWorld, *bodies: str, name: str = "A", **settings: Any) -> 
     """Subscribe a receiver that fails, and let it fail at *bodies*; return their ids."""
     failing(fake, name, **settings)
     return fake.first_round(*bodies)
+
+
+def slow(fake: FakeWorld, seconds: float, outcome: Outcome = OK, name: str = "A") -> None:
+    """Let every push to *name* take so long."""
+
+    def answer(push: Push) -> Outcome:
+        fake.clock.sleep(seconds)
+        return outcome
+
+    fake.pusher.behaviours[name] = answer
 
 
 def failing(fake: FakeWorld, *names: str, **settings: Any) -> None:
