@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -27,7 +26,7 @@ from tagcast.model import (
     Protocol,
     SubscriptionSettings,
 )
-from tagcast.ports import Key, Row
+from tagcast.ports import Row
 from tagcast.registry import subscriptions
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.lane import LANES, Lane
@@ -40,6 +39,7 @@ from tagcast_aws.store.stream import change_of
 
 from functions.archive import app
 from local.sources.event_pattern import matches
+from tests.fakes.stream import FakeStream
 from tests.fakes.world import FakeWorld
 from tests.template import declared
 from tests.unit.test_function_events import Story, event, in_lambda, story
@@ -104,18 +104,9 @@ def archived(event: Any, archive: FirehoseArchive, keeper: Keeper | None = None,
     return app.handle(event, archive, tail, events, cast("Any", keeper or Keeper()))
 
 
-def told(before: dict[Key, dict[str, Any]], after: dict[Key, dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the archive keeps of the difference between two states of the tables."""
-    found = []
-    for key in dict.fromkeys((*before, *after)):
-        old, new = cast("Row | None", before.get(key)), cast("Row | None", after.get(key))
-        if old != new:
-            found += [json.loads(record.line()) for record in records_of(RowChange(old, new, 1_800_000_000_000), bool)]
-    return found
-
-
-def rows_of(fake: FakeWorld) -> dict[Key, dict[str, Any]]:
-    return {key: dict(row) for key, row in fake.store.rows.items()}
+def told(stream: FakeStream) -> list[dict[str, Any]]:
+    """What the archive keeps of all changes since the last time."""
+    return [json.loads(record.line()) for record in stream.records()]
 
 
 def test_a_message_its_delivery_and_a_failed_attempt_are_kept() -> None:
@@ -269,9 +260,9 @@ def test_records_of_a_hundred_deliveries_are_put_in_an_eighth_of_their_bytes(fak
     for number in range(100):
         fake.subscribe(f"s{number}")
     fake.publish("1")
-    before = rows_of(fake)
+    stream = FakeStream(fake)
     fake.deliver()
-    lines = [(0, RecordKind.DELIVERIES, json.dumps(record)) for record in told(before, rows_of(fake))]
+    lines = [(0, RecordKind.DELIVERIES, json.dumps(record)) for record in told(stream)]
     firehose = FakeFirehose()
 
     archive_into(firehose).put(lines)
@@ -290,11 +281,11 @@ def test_lines_travel_together_within_the_limits_of_firehose() -> None:
 
 
 def test_no_secret_of_a_subscription_is_archived(fake: FakeWorld) -> None:
-    before = rows_of(fake)
+    stream = FakeStream(fake)
     endpoint = Endpoint(Protocol.HTTPS, "https://user:word@hooks.test/services/T0/B1/key?token=abc")
     fake.subscribe("a", endpoint=endpoint, secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
-    kept = json.dumps(told(before, rows_of(fake)))
+    kept = json.dumps(told(stream))
 
     assert '"endpoint": "https://hooks.test"' in kept
     for secret in ("word", "whsec", "MfKQ9r8", "token", "services"):
@@ -305,13 +296,12 @@ def test_no_secret_of_a_subscription_is_archived(fake: FakeWorld) -> None:
 def test_what_a_receiver_said_is_never_archived(fake: FakeWorld, max_retries: int) -> None:
     answer = Outcome(False, "http 500", status=500, answer=b"not yours")
     fake.subscribe("A", max_retries=max_retries, answers=answer)
-    states = [rows_of(fake)]
+    stream, kept = FakeStream(fake), ""
     for happen in (partial(fake.publish, "1"), fake.deliver, partial(fake.run_for, 20), partial(fake.run_for, 600)):
         happen()
-        states.append(rows_of(fake))
+        kept += json.dumps(told(stream))
 
-    assert any(UNTOLD & row.keys() for row in states[-1].values())
-    kept = json.dumps([told(before, after) for before, after in pairwise(states)])
+    assert any(UNTOLD & row.keys() for row in fake.store.rows.values())
     assert "http 500" in kept
     assert "not yours" not in kept
     assert "histor" not in kept
@@ -326,10 +316,10 @@ def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -
 
 
 def test_a_subscription_that_is_removed_is_told_with_its_last_version(story: Story) -> None:
-    before = rows_of(story.fake)
+    stream = FakeStream(story.fake)
     subscriptions.delete_subscription(story.fake.world, "samples", "billing")
 
-    removed = [record for record in told(before, rows_of(story.fake)) if record.get("part") == "removed"]
+    removed = [record for record in told(stream) if record.get("part") == "removed"]
 
     assert [(record["subscription"], record["version"]) for record in removed] == [("billing", 2)]
 

@@ -42,9 +42,9 @@ def stream(world: FakeWorld) -> FakeStream:
     return FakeStream(world)
 
 
-def told(world: FakeWorld, stream: FakeStream, events: EventPublisher | None = None) -> list[Any]:
+def told(world: FakeWorld, stream: FakeStream) -> list[Any]:
     """Hand over what changed to a process of the archive; return the events that *watch* got since the last time."""
-    events, seen = events or EventPublisher(world.store, world.clock, lambda: world.world), len(world.pusher.pushes)
+    events, seen = EventPublisher(world.store, world.clock, lambda: world.world), len(world.pusher.pushes)
     for record in stream.records():
         events.tell(record)
     world.deliver()
