@@ -62,13 +62,6 @@ def entry(fake: FakeWorld, message_id: str) -> Entry:
     return row_of(fake, message_id).map.entry(0)
 
 
-def wake(fake: FakeWorld) -> None:
-    """Let whoever owns the lane bring it to its end."""
-    fake.workflow.tasks = [Task("test1", lane(fake).subscription_id, lane(fake).generation)]
-    fake.clock.sleep(60)
-    fake.run_for(600)
-
-
 def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_dropped(fake: FakeWorld) -> None:
     [message_id] = fake.publish("1")
 
@@ -88,7 +81,9 @@ def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_
     assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 1)
     assert [due.attempts for due in dues(fake)] == [2]
     pushed = len(fake.pusher.pushes)
-    wake(fake)
+    fake.workflow.tasks = [Task("test1", lane(fake).subscription_id, lane(fake).generation)]
+    fake.clock.sleep(60)
+    fake.run_for(600)
     assert dues(fake) == []
     assert len(fake.pusher.pushes) == pushed
 

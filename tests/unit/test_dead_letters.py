@@ -9,7 +9,6 @@ import pytest
 from tagcast.errors import ConditionLostError, UnavailableError
 from tagcast.model import EntryState, Outcome, Strategy, Subscription
 from tagcast.operating.lanes import pause, skip_head
-from tagcast.operating.messages import message_view
 from tagcast.registry import shadows
 from tagcast.repairing.expiry import expire_messages
 from tagcast.tables import Update, Write
@@ -17,6 +16,7 @@ from tagcast.tables import Update, Write
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeWorld
+from tests.unit.worlds import entry
 
 DAY_S = 86_400
 
@@ -62,8 +62,8 @@ def subscribed(
     return world.subscribe(name, max_retries=max_retries, dead_letter_topic=dead_letter_topic, **settings)
 
 
-def state(world: FakeWorld, message_id: str, name: str = "a") -> EntryState:
-    return message_view(world.world, "test1", message_id).subscribers[name].state
+def state(world: FakeWorld, message_id: str) -> EntryState:
+    return entry(world, message_id, "a").state
 
 
 def letters(world: FakeWorld) -> list[dict[str, str]]:

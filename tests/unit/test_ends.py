@@ -30,8 +30,8 @@ def fake() -> FakeWorld:
     return fake
 
 
-def pending(fake: FakeWorld, name: str = "A") -> list[str]:
-    return [due.message_id for due in lanes.backlog(fake.world, "test1", name, 100, None).items]
+def pending(fake: FakeWorld) -> list[str]:
+    return [due.message_id for due in lanes.backlog(fake.world, "test1", "A", 100, None).items]
 
 
 def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: FakeWorld) -> None:

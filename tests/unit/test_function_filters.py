@@ -29,8 +29,8 @@ from tests.unit.worlds import blocked, entry, lane, lane_if_any
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 
 
-def by_function(on_error: str = "drop", function: str = "decide") -> dict[str, object]:
-    return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": 3}
+def by_function(on_error: str = "drop") -> dict[str, object]:
+    return {"kind": "function", "function": "decide", "on_error": on_error, "timeout_seconds": 3}
 
 
 def judged(fake: FakeWorld, judgement: Judgement, on_error: str = "drop", **settings: Any) -> None:
