@@ -119,12 +119,8 @@ class Box:
         takes = self.chance.uniform(low, high)
         inbound = takes * self.chance.uniform(*INBOUND)
         self.timeline.spend(inbound)
-        accident = self.accidents.strike(call)
-        kind = None
-        if accident is not None:
-            kind = accident.kind
-            if accident.ms:
-                self.timeline.spend(accident.ms)
+        kind = self.accidents.strike(call)
+        if kind is not None:
             self._refuse(service, kind)
         self._authorize(service, call)
         self._limit(service, call)

@@ -55,18 +55,10 @@ class Kind(Enum):
     UNREACHABLE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Accident:
-    """What befalls one call; *ms* is time that passes before."""
-
-    kind: Kind
-    ms: float = 0.0
-
-
 class Accidents(Protocol):
     """Decides what goes wrong; it is asked once for each request that reaches AWS, botocore's retries included."""
 
-    def strike(self, call: Call) -> Accident | None:
+    def strike(self, call: Call) -> Kind | None:
         """What befalls the whole call."""
 
     def spoiled(self, call: Call, count: int) -> Collection[int]:
@@ -76,7 +68,7 @@ class Accidents(Protocol):
 class NoAccidents:
     """Nothing goes wrong that the rules of AWS do not ask for."""
 
-    def strike(self, call: Call) -> Accident | None:
+    def strike(self, call: Call) -> Kind | None:
         return None
 
     def spoiled(self, call: Call, count: int) -> Collection[int]:
@@ -84,21 +76,15 @@ class NoAccidents:
 
 
 @dataclass
-class Outages:
-    """Services that fail over intervals of virtual time, and otherwise what *beside* brings."""
+class Outages(NoAccidents):
+    """Services that fail over intervals of virtual time."""
 
-    intervals: list[tuple[str, int, int, Kind]] = field(default_factory=list)
-    beside: Accidents = field(default_factory=NoAccidents)
+    intervals: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def add(self, service: str, start: int, end: int, kind: Kind = Kind.FAILED_BEFORE) -> None:
-        """Let every call of *service* in [start, end) meet *kind*."""
-        self.intervals.append((service, start, end, kind))
+    def add(self, service: str, start: int, end: int) -> None:
+        """Let every call of *service* in [start, end) fail."""
+        self.intervals.append((service, start, end))
 
-    def strike(self, call: Call) -> Accident | None:
-        for service, start, end, kind in self.intervals:
-            if service == call.service and start <= call.now < end:
-                return Accident(kind)
-        return self.beside.strike(call)
-
-    def spoiled(self, call: Call, count: int) -> Collection[int]:
-        return self.beside.spoiled(call, count)
+    def strike(self, call: Call) -> Kind | None:
+        is_away = any(service == call.service and start <= call.now < end for service, start, end in self.intervals)
+        return Kind.FAILED_BEFORE if is_away else None

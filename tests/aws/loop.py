@@ -11,7 +11,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from tests.aws.strands import Host, Strand
-from tests.aws.timeline import Timeline
+from tests.aws.timeline import EPOCH, Timeline
 
 if TYPE_CHECKING:
     from socket import socket
@@ -180,7 +180,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._closed = True
 
     def _micros(self, when: float) -> int:
-        return self._timeline.epoch * 1000 + self._host.stood_us + math.ceil(when * 1_000_000 - 0.001)
+        return EPOCH * 1000 + self._host.stood_us + math.ceil(when * 1_000_000 - 0.001)
 
     def _process_events(self, event_list: Any) -> None:
         pass

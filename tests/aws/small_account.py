@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from tests.aws.account import Keepers
 from tests.aws.box import ADMINISTRATOR, Box, Call, Caller
-from tests.aws.faults import Accident, Accidents, Kind
+from tests.aws.faults import Accidents, Kind
 from tests.aws.limits import LARGE_REGION, QuotaPlace
 from tests.aws.service_model import model_of
 from tests.aws.solo_timeline import SoloTimeline
@@ -42,19 +42,19 @@ FAST = {**ORDERED, "DeduplicationScope": "messageGroup", "FifoThroughputLimit": 
 class Scripted:
     """Accidents in the order in which they are to happen, one for each call; and which entries of batches fail."""
 
-    strikes: list[Accident | None] = field(default_factory=list)
+    strikes: list[Kind] = field(default_factory=list)
     entries: Collection[int] = ()
 
-    def strike(self, call: Call) -> Accident | None:
+    def strike(self, call: Call) -> Kind | None:
         return self.strikes.pop(0) if self.strikes else None
 
     def spoiled(self, call: Call, count: int) -> Collection[int]:
         return [place for place in self.entries if place < count]
 
 
-def scripted(*kinds: Kind | None, entries: Collection[int] = ()) -> Scripted:
-    """Accidents of these kinds, one after another (None: a call without)."""
-    return Scripted([None if kind is None else Accident(kind) for kind in kinds], entries)
+def scripted(*kinds: Kind, entries: Collection[int] = ()) -> Scripted:
+    """Accidents of these kinds, one after another."""
+    return Scripted(list(kinds), entries)
 
 
 class SmallAccount(Keepers):

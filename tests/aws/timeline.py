@@ -14,9 +14,8 @@ EPOCH = 1_800_000_000_000
 class Timeline:
     """Instants are whole microseconds inside and milliseconds for everybody else; equal ones keep their order."""
 
-    def __init__(self, epoch: int = EPOCH) -> None:
-        self.epoch = epoch
-        self.micros = epoch * 1000
+    def __init__(self) -> None:
+        self.micros = EPOCH * 1000
         self.steps = 0
         self.current: Strand | None = None
         """The strand that moves now; None while the timeline itself does (effects, the plan's own code)."""
@@ -34,11 +33,11 @@ class Timeline:
     @property
     def seconds(self) -> float:
         """Seconds since the box began: small enough for a float to hold every microsecond."""
-        return (self.micros - self.epoch * 1000) / 1_000_000
+        return (self.micros - EPOCH * 1000) / 1_000_000
 
     def measured_by(self, host: Host) -> float:
         """Return the seconds that *host* has measured, whose clock may have stood still meanwhile."""
-        return (self.micros - self.epoch * 1000 - host.stood_us) / 1_000_000
+        return (self.micros - EPOCH * 1000 - host.stood_us) / 1_000_000
 
     def at(self, instant: float, effect: Callable[[], None]) -> None:
         """Let *effect* happen at an instant in milliseconds, or at once if that is over."""
@@ -58,11 +57,11 @@ class Timeline:
 
     # Strands.
 
-    def start(self, name: str, host: Host, work: Callable[[], None], *, after_ms: float = 0) -> Strand:
+    def start(self, name: str, host: Host, work: Callable[[], None]) -> Strand:
         """Start *work* on a strand of *host*."""
         strand = Strand(name, host, work)
         host.strands.append(strand)
-        self.wake(strand, after_ms)
+        self.wake(strand)
         return strand
 
     def park(self, strand: Strand, until: int | None = None) -> None:
@@ -82,10 +81,10 @@ class Timeline:
         if strand.doomed:
             raise Killed
 
-    def wake(self, strand: Strand, after_ms: float = 0) -> None:
-        """Let a parked strand go on, now or so much later."""
+    def wake(self, strand: Strand) -> None:
+        """Let a parked strand go on."""
         strand.token += 1
-        self._add(self.micros + round(after_ms * 1000), strand, strand.token)
+        self._add(self.micros, strand, strand.token)
 
     def kill(self, host: Host) -> None:
         """End every strand of *host* where it stands; none of them makes another call."""

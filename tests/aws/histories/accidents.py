@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.calls import Call
 from tests.aws.environments import Environment, Invocation
-from tests.aws.faults import Accident
+from tests.aws.faults import Kind
 from tests.aws.histories.called import called
 from tests.aws.histories.plan import KINDS, Outage
 from tests.aws.lambdas import Ended, Function, Weather
@@ -24,7 +24,7 @@ class CallAccidents:
         self._history = history
         self._kinds = [fault for fault in KINDS if fault in history.plan.faults]
 
-    def strike(self, call: Call) -> Accident | None:
+    def strike(self, call: Call) -> Kind | None:
         history = self._history
         if call.caller.role == ADMINISTRATOR:
             return None
@@ -34,7 +34,7 @@ class CallAccidents:
         outage = self._outage(call)
         if outage is not None:
             history.accidents["outage"] += 1
-            return Accident(outage.kind)
+            return outage.kind
         rate = history.plan.rate
         if environment is not None:
             if history.draws("crash", rate):
@@ -45,7 +45,7 @@ class CallAccidents:
         for fault in self._kinds:
             if history.draws(fault, rate):
                 history.note("{} !! {} {}: {}", call.caller.name, call.service, call.operation, fault)
-                return Accident(KINDS[fault])
+                return KINDS[fault]
         return None
 
     def spoiled(self, call: Call, count: int) -> Collection[int]:

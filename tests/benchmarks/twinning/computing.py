@@ -68,25 +68,25 @@ class ComputingTimeline(Timeline):
         if self.current is not None:
             self.park(self.current, self._settle(self.current) + round(ms * 1000))
 
-    def start(self, name: str, host: Host, work: Callable[[], None], *, after_ms: float = 0) -> Strand:
+    def start(self, name: str, host: Host, work: Callable[[], None]) -> Strand:
         def begun() -> None:
             assert self.current is not None
             self._account(self.current).read_ns = self._reading()
             work()
             self._settle(self.current)
 
-        return super().start(name, host, begun, after_ms=after_ms)
+        return super().start(name, host, begun)
 
     def park(self, strand: Strand, until: int | None = None) -> None:
         ahead = self._settle(strand)
         super().park(strand, None if until is None else max(until, ahead))
         self._account(strand).read_ns = self._reading()
 
-    def wake(self, strand: Strand, after_ms: float = 0) -> None:
+    def wake(self, strand: Strand) -> None:
         if self.current is not None:
             self._settle(self.current)
         strand.token += 1
-        self._add(self._ahead(strand.host) + round(after_ms * 1000), strand, strand.token)
+        self._add(self._ahead(strand.host), strand, strand.token)
 
     def _resume(self, strand: Strand) -> None:
         self.entering(strand.host)
