@@ -163,7 +163,8 @@ class _Run:
         before = manifests.read(self.objects, self.kind, sorted(days))
         kept = [each for each in before if each.files and each.day < rebuilt]
         with manifests.watch(self.objects, before):
-            reading.curated({key: self.archive.size(self.archive.uri(key)) for each in kept for key in each.files})
+            sizes = self.objects.sizes(manifests.data_prefix(self.kind))
+            reading.curated({key: sizes.get(key, 0) for each in kept for key in each.files})
             result.corrupt, result.unknown_columns = reading.corrupt, sorted(reading.unknown)
             result.days_of_files = reading.days_of_files
             written = reading.written(manifests.generation_at(arguments.now_ms()))

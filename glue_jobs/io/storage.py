@@ -63,11 +63,6 @@ class Archive:
         names = (status.getPath().getName() for status in system.listStatus(path))
         return sorted(found[1] for found in map(_DAY.search, names) if found)
 
-    def size(self, uri: str) -> int:
-        """Return the bytes below *uri*, or 0 if there are no files."""
-        system, path = self._path(uri)
-        return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
-
     def suit(self, days: Collection[str], whole: Collection[RecordKind] = ()) -> None:
         """Tune the session for the curated records of *days*, and all days of the kinds in *whole*."""
         size = 0
