@@ -183,8 +183,7 @@ def test_queues_without_a_group_are_removed_and_no_others(fake: FakeWorld) -> No
     assert set(fake.group_queues.queues) == {alive, being_emptied, being_made}
 
 
-def test_queues_of_groups_of_every_page_of_topics_stay(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tagcast.repairing.removals.TOPICS_AT_ONCE", 2)
+def test_queues_of_groups_of_every_topic_stay(fake: FakeWorld) -> None:
     queues = set()
     for number in range(5):
         fake.topic(f"t{number}")

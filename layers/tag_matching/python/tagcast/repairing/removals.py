@@ -67,16 +67,13 @@ def _remove(world: World, registration: Registration, members: Sequence[Member])
     return True
 
 
-TOPICS_AT_ONCE = 100
-
-
 async def remove_orphans(world: World) -> int:
     """Delete the queues without a group; return the number."""
     run = world.executor.run
     queues = await run(lambda: tuple(world.group_queues.every()))
     if not queues:
         return 0
-    topics = await run(_topics, world)
+    topics = {topic_id: name for name, topic_id in await run(stored.topic_ids, world.store)}
     by_topic: dict[str | None, list[GroupQueue]] = {}
     for queue in queues:
         by_topic.setdefault(topics.get(topic_id_of(queue.subscription_id)), []).append(queue)
@@ -84,16 +81,6 @@ async def remove_orphans(world: World) -> int:
     orphans = [queue for part in gone for queue in part]
     await each(world, "a queue without a group", orphans, lambda queue: run(world.group_queues.remove, queue))
     return len(orphans)
-
-
-def _topics(world: World) -> dict[str, str]:
-    """Return the names of all topics by id."""
-    found: dict[str, str] = {}
-    names = stored.topic_names(world.store, limit=TOPICS_AT_ONCE)
-    while names:
-        found |= {topic.topic_id: topic.name for topic in stored.topics(world.store, names)}
-        names = stored.topic_names(world.store, after=names[-1], limit=TOPICS_AT_ONCE)
-    return found
 
 
 def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[GroupQueue]:
