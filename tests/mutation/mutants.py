@@ -38,7 +38,7 @@ CORE = (
     "rows.message",
     "rows.log",
     "rows.ended_entries",
-    "rows.kind",
+    "rows.codec",
     "rows.topic",
     "rows.subscription",
     "rows.values",

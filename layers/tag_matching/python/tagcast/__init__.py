@@ -4,7 +4,7 @@ From the inside out; each package knows only those above it in this list:
 
 - `ids`, `model`, `errors`, `instant`, `resource_names`: the vocabulary: messages, subscriptions,
   entries, lanes, faults, time, queues and functions;
-- `tables`, `ports`, `memory`, `paging`: the ports, and how use cases receive them;
+- `tables`, `ports`, `paging`: the ports, and how use cases receive them;
 - `concurrency`: concurrent work, contended rows;
 - `filters`: the filter kinds, their verdicts and explanations; `filters.index` finds all matches at once;
 - `rows`: keys and codecs of all stored rows;

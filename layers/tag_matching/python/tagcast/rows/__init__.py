@@ -1,6 +1,6 @@
 """All stored rows: only this package knows key prefixes and attribute names (a test checks it).
 
-- `keys`: the keys of all rows, and the kind of a row by its key; `kind`: a kind of row with its encoder and decoder;
+- `keys`: the keys of all rows, and the kind of a row by its key; `codec`: a kind of row with its encoder and decoder;
   `values`, `ordinals`, `ended_entries`: the encodings of values;
 - one module for each subject, with its rows and conditional writes: `topic`, `subscription`, `sealed`,
   `shadow`; `message`, `log`; `lane`, `due`, `listed`; `host`, `rate`, `waiting`,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tagcast.rows.codec import Codec, row_format
+from tagcast.rows.codec import Codec, read_part, row_format
 from tagcast.rows.keys import claim_key, nonce_key
-from tagcast.rows.kind import Attributes, RowFormat
-from tagcast.tables import ABSENT, Expectation, Put, Value
+from tagcast.tables import ABSENT, Expectation, Put
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +31,12 @@ class Claim:
     accepted: Accepted
 
 
-def _claim_row(claim: Claim) -> dict[str, Value]:
-    accepted = claim.accepted
-    return {
-        "fingerprint": claim.fingerprint,
-        "message_id": accepted.message_id,
-        "accepted_at": accepted.accepted_at,
-        "expires_at": accepted.expires_at,
-        "matched": accepted.matched,
-        "ttl": accepted.expires_at // 1000 + 1,
-    }
-
-
-def _claim_in(row: Attributes) -> Claim:
-    accepted = Accepted(row["message_id"], row["accepted_at"], row["expires_at"], row["matched"])
-    return Claim(row["fingerprint"], accepted)
-
-
-CLAIM_ROWS = RowFormat(claim_key, _claim_row, _claim_in)
+_ANSWERS = Codec(Accepted, elsewhere=("is_replay",))
+CLAIM_ROWS = row_format(
+    claim_key,
+    Codec(Claim, {"accepted": read_part(_ANSWERS.value)}),
+    lambda claim: {**_ANSWERS.attributes(claim.accepted), "ttl": claim.accepted.expires_at // 1000 + 1},
+)
 
 
 def claim_put(topic_id: str, key: str, claim: Claim, earlier: Claim | None) -> Put:

@@ -8,10 +8,9 @@ from typing import Any, cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
-from tagcast.rows.codec import Codec, row_format
+from tagcast.rows.codec import Attributes, Codec, RowFormat, row_format
 from tagcast.rows.ended_entries import bound_outcome
 from tagcast.rows.keys import due_key, pulled_key
-from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.message import ttl_after
 from tagcast.rows.values import deflate_json, dense, inflate_json
 from tagcast.tables import Delete, Key, Put, Row, Value, Write

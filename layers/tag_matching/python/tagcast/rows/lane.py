@@ -9,8 +9,8 @@ from zlib import crc32
 
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
+from tagcast.rows.codec import Attributes, RowFormat
 from tagcast.rows.keys import lane_key
-from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import dense
 from tagcast.tables import Key, Row, Value
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
+from tagcast.rows.codec import Attributes, Codec, RowFormat, read_part, row_format
 from tagcast.rows.keys import retained_key, sweep_key, unsent_key
-from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.message import ttl_after
 from tagcast.rows.values import dense, number, optional_text, text
 from tagcast.tables import Delete, Key, Put, Row, Table, Value
@@ -135,13 +135,9 @@ class Progress:
     search: Pass = Pass()
 
 
-def _progress_row(progress: Progress) -> dict[str, Value]:
-    search = progress.search
-    return dense({"topic": progress.topic, "cursor": search.cursor, "began_at": search.began_at})
-
-
-def _progress_in(row: Attributes) -> Progress:
-    return Progress(row["topic"], Pass(row.get("cursor"), row.get("began_at")))
-
-
-SWEEP_ROWS = RowFormat(sweep_key, _progress_row, _progress_in)
+_PASSES = Codec(Pass)
+SWEEP_ROWS = row_format(
+    sweep_key,
+    Codec(Progress, {"search": read_part(_PASSES.value)}),
+    lambda progress: _PASSES.attributes(progress.search),
+)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from tagcast.model import Entry, EntryState
 from tagcast.queues import Audience
+from tagcast.rows.codec import Attributes, RowFormat
 from tagcast.rows.due import pack_history, unpack_history
 from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, bound_outcome, shorten_outcomes, to_bytes
 from tagcast.rows.keys import end_key, enqueued_key, late_key, message_key, retained_key, round_key
-from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.listed import RETAINED, Retained
 from tagcast.rows.message import (
     BODY_ATTRIBUTES,

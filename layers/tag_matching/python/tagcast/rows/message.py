@@ -17,10 +17,9 @@ from typing import Any, cast
 from tagcast.model import BODY_BYTES_MAX, Draft, Message, Topic
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.codec import Codec, RowPart, list_part
+from tagcast.rows.codec import Attributes, Codec, RowFormat, RowPart, list_part
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
-from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.state_map import Round, RoundPart, StateMap
 from tagcast.rows.values import dense, row_bytes
 from tagcast.tables import Value

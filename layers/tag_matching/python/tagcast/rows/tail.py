@@ -8,9 +8,8 @@ from typing import cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
-from tagcast.rows.codec import FROM_KEY, Codec, row_format
+from tagcast.rows.codec import FROM_KEY, Attributes, Codec, RowFormat, row_format
 from tagcast.rows.keys import tail_key, tail_place, watch_key
-from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import deflate_json, inflate_json
 from tagcast.tables import Put, Table, Value
 
