@@ -205,20 +205,17 @@ def _retry(world: World, topic: str, name: str) -> Subscription:
         if subscription.settings.unverified is not None:
             raise ConflictError(VERIFY_FIRST)
         lane = _unless_removed(_lane(world, subscription), name)
-        if lane is not None:
-            _plan_for_now(world, subscription, lane)
+        if lane is None:
+            return subscription
+        if lane.state.is_asleep:
+            raise ConflictError(f"subscription {name} is {lane.state}; resume it first")
+        now = world.clock.now()
+        planned, write = lane_transitions.retry_now(lane, world.dice.unique_id(now), now)
+        world.store.write(write)
+        _start(world, planned)
         return subscription
 
     return until_won(world, f"the lane of {name}", attempt)
-
-
-def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
-    if lane.state.is_asleep:
-        raise ConflictError(f"subscription {subscription.name} is {lane.state}; resume it first")
-    now = world.clock.now()
-    planned, write = lane_transitions.retry_now(lane, world.dice.unique_id(now), now)
-    world.store.write(write)
-    _start(world, planned)
 
 
 def retry_topic(world: World, topic: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 from weakref import WeakValueDictionary
 
 import aiohttp
@@ -45,25 +46,14 @@ class HttpPusher:
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
         self._contents: WeakValueDictionary[tuple[str, str, str], Content] = WeakValueDictionary()
         self._contexts, tls = ClientContexts(surroundings), surroundings.tls()
-        self._kept = plain_session(
-            KeepingConnector(
-                limit=SLOTS,
-                keepalive_timeout=KEPT_S,
-                ttl_dns_cache=RESOLVED_S,
-                resolver=self._resolver,
-                ssl=tls,
-                socket_factory=surroundings.make_socket,
-            )
-        )
-        self._fresh = plain_session(
-            BoundedConnector(
-                limit=SLOTS,
-                force_close=True,
-                resolver=self._resolver,
-                ssl=tls,
-                socket_factory=surroundings.make_socket,
-            )
-        )
+        both: dict[str, Any] = {
+            "limit": SLOTS,
+            "resolver": self._resolver,
+            "ssl": tls,
+            "socket_factory": surroundings.make_socket,
+        }
+        self._kept = plain_session(KeepingConnector(keepalive_timeout=KEPT_S, ttl_dns_cache=RESOLVED_S, **both))
+        self._fresh = plain_session(BoundedConnector(force_close=True, **both))
 
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt; the timeout covers connecting, TLS and reading the response."""
