@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tagcast.filters.sql92.java import JavaValue, equal, order
 from tagcast.filters.sql92.tree import Node
@@ -10,7 +11,9 @@ Truth = bool | None
 Values = list[Truth]
 Evaluation = Callable[[Mapping[str, str], Values], Truth]
 _Getter = Callable[[Mapping[str, str], Values], JavaValue | None]
-_ORDERINGS: Mapping[str, Callable[[int, int], bool]] = {
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "equal": operator.eq,
+    "unequal": operator.ne,
     "less": operator.lt,
     "at_most": operator.le,
     "greater": operator.gt,
@@ -29,7 +32,7 @@ def rocketmq_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
         case "unequal":
             return lambda p, v: _negated(equal(first(p, v), getters[1](p, v)))
         case "less" | "at_most" | "greater" | "at_least":
-            return _ordering(_ORDERINGS[node.operator], first, getters[1])
+            return _ordering(COMPARISONS[node.operator], first, getters[1])
         case "between":
             low = _ordering(operator.ge, first, getters[1])
             high = _ordering(operator.le, first, getters[2])

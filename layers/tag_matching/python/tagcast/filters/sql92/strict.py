@@ -5,19 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tagcast.filters.sql92.like import parse_like
 from tagcast.filters.sql92.numbers import Number, negate, number_of, truth_of
-from tagcast.filters.sql92.rocketmq import SEARCHES, Evaluation, Truth, Values
+from tagcast.filters.sql92.rocketmq import COMPARISONS, SEARCHES, Evaluation, Truth, Values
 from tagcast.filters.sql92.tree import NUMBER_LITERALS, Node
 
 _Texts = Callable[[Mapping[str, str], Values], str | None]
 _Numbers = Callable[[Mapping[str, str], Values], Number | None]
-COMPARISONS: Mapping[str, Callable[[Number, Number], bool]] = {
-    "equal": operator.eq,
-    "unequal": operator.ne,
-    "less": operator.lt,
-    "at_most": operator.le,
-    "greater": operator.gt,
-    "at_least": operator.ge,
-}
 
 
 def strict_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
