@@ -12,9 +12,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tagcast import topic_settings
+from tagcast import settings, strict_json, topic_settings
 from tagcast.filters import function_filter, routing_key_filter, tag_filters
 from tagcast.filters.sql92 import dialect
+from tagcast.pushing import retry as retries
 from tagcast.registry import subscriptions
 from tagcast.rows import tail
 from tagcast.strict_json import MalformedError, parse
@@ -45,8 +46,8 @@ def ask(method: str, path: str, body: Callable[[Any], Any] | None = None) -> Tak
 
     def taken(n: Any) -> bool:
         world = FakeWorld().world
-        for made, settings in ((T, {}), (S, HOOK), (G, {"endpoint": {"protocol": "pull"}})):
-            assert answered(world, "PUT", made, json.dumps(settings))["statusCode"] == 201
+        for made, wanted in ((T, {}), (S, HOOK), (G, {"endpoint": {"protocol": "pull"}})):
+            assert answered(world, "PUT", made, json.dumps(wanted))["statusCode"] == 201
         value = None if body is None else body(n)
         text = value if value is None or isinstance(value, str) else json.dumps(value)
         status = answered(world, method, path.replace("{n}", str(n)), text)["statusCode"]
@@ -287,11 +288,13 @@ OTHERS_OF_CMQ = {
 
 def of(*modules: ModuleType) -> dict[str, float]:
     named = ("_MAX", "_MIN", "_MAX_S")
-    return {name: value for each in modules for name, value in vars(each).items() if name.endswith(named)}
+    held = [each for module in modules for each in vars(module).items()]
+    return {name: value for name, value in held if name.endswith(named) and not name.startswith("_")}
 
 
-NATIVE = of(limits, topic_settings, tag_filters, routing_key_filter, function_filter, dialect, subscriptions, tail)
-CMQ = of(of_cmq)
+FILTERS = (tag_filters, routing_key_filter, function_filter, dialect)
+NATIVE = of(limits, settings, topic_settings, retries, strict_json, *FILTERS, subscriptions, tail)
+CMQ = of(of_cmq) | {"REQUEST_BYTES_MAX": limits.REQUEST_BYTES_MAX}
 EACH = [pytest.param(name, NATIVE[name], taken, id=name) for name, taken in OF_REQUESTS.items()]
 EACH += [pytest.param(name, CMQ[name], taken, id=f"CMQ {name}") for name, taken in OF_CMQ.items()]
 
