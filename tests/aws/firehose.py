@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import gzip
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.aws import limits
@@ -27,6 +28,13 @@ class Firehose(Service):
     def create(self, name: str) -> list[bytes]:
         """Make a delivery stream."""
         return self.streams.setdefault(name, [])
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield what the archive's streams took, line by line, with the kind of record at the end of their names."""
+        for name, records in self.streams.items():
+            for record in records:
+                for line in gzip.decompress(record).decode().splitlines():
+                    yield name.rpartition("-")[2], line
 
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
         name = call["DeliveryStreamName"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from typing import Any
 
@@ -28,8 +27,7 @@ class Archived(Scene):
 
     @property
     def lines(self) -> list[str]:
-        taken = [record for records in self.deployment.firehose.streams.values() for record in records]
-        return [line for record in taken for line in gzip.decompress(record).decode().splitlines()]
+        return [line for _, line in self.deployment.firehose.lines()]
 
     @property
     def kept(self) -> dict[str, Any]:

@@ -33,20 +33,6 @@ def test_a_role_may_do_what_the_template_says_and_nothing_else() -> None:
     assert not roles().allows("FanOutFunction", "dynamodb:Query", f"{messages}/index/wake")
 
 
-def test_a_denial_wins_over_what_is_allowed() -> None:
-    other = "arn:aws:sqs:us-east-1:123456789012:orders"
-    assert roles().allows("FanOutFunction", "sqs:SendMessage", other)
-    assert not roles().allows("FanOutFunction", "sqs:SendMessage", deployed().arn("DeliveryQueue"))
-    assert roles().allows("RetryFunction", "lambda:InvokeFunction", "arn:aws:lambda:us-east-1:123456789012:function:f")
-    assert not roles().allows("RetryFunction", "lambda:InvokeFunction", deployed().arn("PublishFunction"))
-
-
-def test_managed_policies_count() -> None:
-    assert roles().allows("FanOutFunction", "sqs:ReceiveMessage", deployed().arn("DeliveryQueue"))
-    assert not roles().allows("RelayFunction", "dynamodb:GetRecords", "arn:any")
-    assert not roles().allows("PublishFunction", "sqs:ReceiveMessage", deployed().arn("DeliveryQueue"))
-
-
 def test_a_role_that_the_template_does_not_have_is_a_mistake() -> None:
     with pytest.raises(KeyError):
         roles().allows("NobodyFunction", "s3:GetObject", "arn:any")

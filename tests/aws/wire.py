@@ -27,13 +27,13 @@ from tests.aws.service_model import model_of
 WIRED = ("dynamodb", "sqs", "firehose", "kms", "secretsmanager", "stepfunctions")
 
 
-def wired(box: Box, service: str, role: str = ADMINISTRATOR, config: Any = None) -> Any:
-    """A client of boto3 that calls the box as *role*."""
+def wired(box: Box, service: str, config: Any = None) -> Any:
+    """A client of boto3 that calls the box as an administrator."""
     if service not in WIRED:
         raise NotImplementedError(f"{service} does not speak JSON alone")
     make: Any = _session().client
     client = make(service, region_name=REGION, aws_access_key_id="box", aws_secret_access_key="box", config=config)
-    client.meta.events.register("before-send", _answering(box, service, Caller(role)))
+    client.meta.events.register("before-send", _answering(box, service, Caller(ADMINISTRATOR)))
     return client
 
 

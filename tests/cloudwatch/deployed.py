@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -78,18 +77,3 @@ class Deployed:
         for line in self.capsys.readouterr().out.splitlines():
             if "_aws" in line:
                 self.data += data_in(line, at_s)
-
-
-@pytest.fixture
-def deployed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Deployed:
-    """A deployment that watches the topic test1."""
-    provider = wiring.metrics().provider
-    monkeypatch.setattr(provider, "namespace", "tagcast")
-    monkeypatch.setattr(provider, "service", STACK)
-    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", STACK)
-    wiring.metrics().clear_metrics()
-    made = Deployed(capsys, watched=("test1",))
-    monkeypatch.setattr(wiring, "process", lambda: made)
-    monkeypatch.setattr(wiring, "run", lambda world, work: asyncio.run(work))
-    return made

@@ -12,11 +12,9 @@ from local.rules.needs import Account
 from local.template.intrinsics import Resolver
 from tests.aws.stack import translated
 from tests.cloudwatch.alarms import Datum, state
-from tests.cloudwatch.deployed import Deployed, deployed
+from tests.cloudwatch.deployed import Deployed
 from tests.fakes.queue_records import batch_of
 from tests.fakes.world import FAIL
-
-__all__ = ["deployed"]
 
 TEMPLATE = translated()
 ALARMS = dict(Resolver(TEMPLATE, Account("123456789012", "us-east-1")).of_type("AWS::CloudWatch::Alarm"))

@@ -13,9 +13,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from tagcast_aws import wiring
 from tagcast_aws.runtime import telemetry
 
-from tests.cloudwatch.deployed import Deployed, deployed
-
-__all__ = ["deployed"]
+from tests.cloudwatch.deployed import Deployed
 
 NAMES = sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/app.py"))
 PARTS = ("world", "cmq_keys", "home", "archive", "tail", "events", "kept_changes")

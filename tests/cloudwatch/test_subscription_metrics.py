@@ -6,10 +6,8 @@ import pytest
 from tagcast.operating import lanes
 from tagcast_aws.runtime.telemetry import METERED_MAX, OTHERS, UNITS
 
-from tests.cloudwatch.deployed import Deployed, deployed
+from tests.cloudwatch.deployed import Deployed
 from tests.fakes.world import FAIL, OK
-
-__all__ = ["deployed"]
 
 
 def test_a_delivery_is_told_with_its_latency_and_its_attempts(deployed: Deployed) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -42,14 +41,5 @@ class FirehoseChecks(ArchiveChecks):
         return not any(True for _ in self._deployment.queues["ArchiveFailures"].messages())
 
     def records(self) -> list[Any]:
-        found = []
-        for name, taken in self._deployment.firehose.streams.items():
-            kind = name.rpartition("-")[2]
-            texts = [
-                text
-                for record in taken
-                for text in gzip.decompress(record).decode().splitlines()
-                if not is_told_apart(text)
-            ]
-            found += [Line(kind, json.loads(text), text) for text in texts]
-        return found
+        lines = self._deployment.firehose.lines()
+        return [Line(kind, json.loads(text), text) for kind, text in lines if not is_told_apart(text)]

@@ -99,9 +99,7 @@ class BoxChecks(Checks):
 
     def calling(self, worker: Worker, environment: Environment, call: Call) -> None:
         """Check a request before its effect."""
-        origin = environment.origin()
-        if origin is not None and origin is not environment.invocation:
-            self.ledger.fail("nothing outlives its invocation", f"{worker.name}: a {call.operation} of {origin.label}")
+        self._check_origin(worker, environment, call.operation)
         match call.service:
             case "dynamodb":
                 self._reads(worker, call)
@@ -111,6 +109,11 @@ class BoxChecks(Checks):
         made["all"] += 1
         if made["all"] > CALLS_MAX:
             self.ledger.fail("every loop ends", f"{worker.name} made {CALLS_MAX} calls")
+
+    def _check_origin(self, worker: Worker, environment: Environment, what: str) -> None:
+        origin = environment.origin()
+        if origin is not None and origin is not environment.invocation:
+            self.ledger.fail("nothing outlives its invocation", f"{worker.name}: a {what} of {origin.label}")
 
     def invocation_ended(self, worker: Worker, ended: Ended) -> None:
         """Check how an invocation ended."""
@@ -142,10 +145,7 @@ class BoxChecks(Checks):
     def push_sent(self, worker: Worker, environment: Environment, request: Request) -> list[Attempt]:
         """Check a push when it leaves its process; return the attempts that it makes."""
         ledger, headers = self.ledger, request.headers
-        origin = environment.origin()
-        if origin is not None and origin is not environment.invocation:
-            message_id = headers.get("webhook-id")
-            ledger.fail("nothing outlives its invocation", f"{worker.name}: a push of {message_id} by {origin.label}")
+        self._check_origin(worker, environment, f"push of {headers.get('webhook-id')}")
         content, name = json.loads(request.body), headers["x-tagcast-subscription"]
         is_batch = "x-tagcast-batch" in headers
         contents = {each["message_id"]: each for each in content} if is_batch else {headers["webhook-id"]: content}
@@ -214,10 +214,7 @@ class BoxChecks(Checks):
     def asked_judge(self, ordinal: int, message: Any, fails: bool) -> None:
         """Hear of a verdict that a filter function is about to give."""
         subscription: Any = _SeenSubscription(self.ledger.topic["topic_id"], ordinal, "")
-        if fails:
-            super().judged(subscription, [message], None)
-        if not fails:
-            super().judged(subscription, [message], (True,))
+        super().judged(subscription, [message], None if fails else (True,))
 
     # The end.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
 
 from tests.aws.deployment import Deployment
 from tests.simulation.baton import Worker
@@ -62,16 +62,8 @@ class EntryChecks:
         """Check that the archive knows every generation."""
         if any(True for _ in deployment.queues["ArchiveFailures"].messages()):
             return
-        archived = {str(record.get("generation")) for record in lines_of(deployment, "lanes")}
+        lines = deployment.firehose.lines()
+        archived = {str(json.loads(line).get("generation")) for kind, line in lines if kind == "lanes"}
         missing = sorted(self.generations - archived)
         if missing:
             self.ledger.fail("generations are archived", f"{missing[:3]} of {len(self.generations)} are not")
-
-
-def lines_of(deployment: Deployment, kind: str) -> list[dict[str, Any]]:
-    """Return what the archive's delivery stream of a kind of record took."""
-    import gzip
-    import json
-
-    (records,) = [taken for name, taken in deployment.firehose.streams.items() if name.endswith(f"-{kind}")]
-    return [json.loads(line) for record in records for line in gzip.decompress(record).decode().splitlines()]

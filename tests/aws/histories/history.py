@@ -28,7 +28,6 @@ from tests.simulation.calls import Calls
 from tests.simulation.history import Result
 from tests.simulation.ledger import Broken
 
-KINDS = {"manage": "operate"}
 SETTLING_MS, SEARCH_MS = 5_400_000, 6 * 3_600_000
 STEPS_MAX = 400_000
 
