@@ -155,17 +155,22 @@ def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetr
 
 
 def flush_after(handler: Handler) -> Handler:
-    """Wrap *handler* so that it writes all metrics at its end, also after an error."""
+    """Wrap *handler* so that it writes all metrics at its end."""
     counting: Handler = metrics().log_metrics(handler)
 
     @wraps(handler)
     def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        try:
-            return counting(event, context)
-        finally:
-            by_subscription().flush()
+        return _flush_counts(counting, event, context)
 
     return invoked
+
+
+def _flush_counts(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answer an event, and write the metrics per subscription, also after an error."""
+    try:
+        return counting(event, context)
+    finally:
+        by_subscription().flush()
 
 
 METERED_MAX = 50
