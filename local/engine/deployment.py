@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, WaiterError
 
 from local.engine.engine import Engine, EngineError
 from local.functions.worker import FunctionSpec
@@ -60,7 +60,12 @@ def deploy(
     }
     if status in NEVER_CREATED:
         cloudformation.delete_stack(StackName=STACK)
-        cloudformation.get_waiter("stack_delete_complete").wait(StackName=STACK, WaiterConfig={"Delay": 1})
+        try:
+            cloudformation.get_waiter("stack_delete_complete").wait(
+                StackName=STACK, WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+            )
+        except WaiterError as fault:
+            raise EngineError("the engine does not come to rest") from fault
         status = None
     if status is None:
         cloudformation.create_stack(**request)
