@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tagcast.delivery.publishing import publish
 from tagcast.model import Draft, EntryState, LaneState, Message, Strategy, Subscription
 from tagcast.operating import explaining, lanes, messages
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
@@ -160,6 +161,20 @@ def test_a_filter_that_replaces_a_function_decides_about_what_the_function_did_n
     assert fake.pusher.received["A"] == received
     ends = [EntryState.DELIVERED if body in received else EntryState.FILTERED for body in "12"]
     assert [entry(fake, each).state for each in ids] == ends
+
+
+def test_a_filter_that_replaces_a_function_and_fails_does_not_match_and_is_counted(fake: FakeWorld) -> None:
+    judged(fake, error, "block", max_retries=9)
+    [accepted] = publish(fake.world, "test1", [Draft(b"1", properties={"price": "cheap"})])
+    fake.deliver()
+    fake.telemetry.counts.clear()
+
+    fake.subscribe("A", filter={"kind": "sql92", "expression": "price > 5", "dialect": "rocketmq"}, max_retries=9)
+    fake.run_for(60)
+
+    assert fake.pusher.pushes == []
+    assert entry(fake, accepted.message_id).state is EntryState.FILTERED
+    assert fake.telemetry.counts["filter_failed"] == 1
 
 
 def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake: FakeWorld) -> None:

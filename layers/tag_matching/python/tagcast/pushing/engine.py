@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import nlargest
 
 from tagcast.concurrency.side_by_side import side_by_side
@@ -640,8 +641,8 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
         return run
     function = function_of(run.subscription)
     if function is None:
-        present = compile_filter(run.subscription.settings.filter)
-        return _apply_verdicts(world, run, [_is_match(present, message) for message, _ in asked], asked, result)
+        matches = partial(_is_match, world, run.subscription, compile_filter(run.subscription.settings.filter))
+        return _apply_verdicts(world, run, [matches(message) for message, _ in asked], asked, result)
     slot = await run.slots.take(function.function, Priority.UNKNOWN, world.clock.monotonic() + run.seconds)
     if slot is None:
         return replace(run, deliveries=())
@@ -651,10 +652,11 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
         run.slots.give_back(slot)
 
 
-def _is_match(filter: CompiledFilter, message: Message) -> bool:
+def _is_match(world: World, subscription: Subscription, filter: CompiledFilter, message: Message) -> bool:
     try:
         return filter.evaluate(message) is True
     except FilterEvaluationError:
+        world.telemetry.filter_failed(subscription.topic, (subscription.name,))
         return False
 
 
