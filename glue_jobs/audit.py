@@ -50,7 +50,7 @@ KINDS = {
     "too_soon": "no head is attempted before its shortest wait, unless a person moved its lane",
     "attempt_unrecorded": "every failed attempt is recorded",
     "cancelled_unasked": "every cancelled delivery was skipped, or its subscription deleted",
-    "filtered_unasked": "only a filter function filters a delivery",
+    "filtered_unasked": "every filtered delivery is of a subscription that had a filter function",
     "not_in_filter": "every message with a delivery matches the filter of its time",
     "missed": "every message that matches the filter of its time has a delivery",
     "late_not_in_filter": "every late entry matches the filter version that it names",

@@ -50,7 +50,8 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
 _WORDS = (
     "Given up: discarded (all retries failed) or expired (the message expired first). The audit proves that each was "
     "given up by the rules. Cancelled: a person skipped the delivery, or deleted its subscription. Filtered: a filter "
-    "function rejected the message. Still pending: in a backlog, or not yet in the archive.",
+    "function, or the filter that replaced it, rejected the message. Still pending: in a backlog, or not yet in the "
+    "archive.",
     "Attempt: from the start of the first round to the end of the attempt, for deliveries at the first attempt. End to "
     "end: from acceptance to the end of the successful attempt.",
     "Closed for: how long the lane was blocked, out of contact, paused or suspended within the window.",
