@@ -56,8 +56,8 @@ class Lane:
     generation: str
     appended: int
     claim: int
-    next_attempt_at: int | None = None
-    wake_at: int | None = None
+    next_attempt_at: int | None
+    wake_at: int | None
     ttl: int | None = None
     joined: bytes = b""
     queue: GroupQueue | None = None
