@@ -36,7 +36,7 @@ def finish(summary: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Everything under *root*, through Hadoop's file systems: s3://, s3a:// or a folder."""
+    """Everything under *root*: s3://, s3a:// or a folder. Spark reads and writes tables, `objects` single files."""
 
     spark: SparkSession
     root: str
@@ -79,7 +79,7 @@ class Archive:
 
     @property
     def objects(self) -> Objects:
-        """Single objects, for conditional writes."""
+        """Single files, and their conditional writes."""
         return self.opened()
 
     @property

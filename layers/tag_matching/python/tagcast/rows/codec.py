@@ -1,6 +1,6 @@
 """A kind of row, with its key, its encoder and its decoder; and the codec between a dataclass and its attributes.
 
-An attribute has the name of its field. None and False are left out. Fields with objects have codecs of their own.
+An attribute has the name of its field, unless a part says otherwise. None and False are left out.
 docs/tables.md lists the attributes of each kind. A test compares the list with the rows that a long scenario writes.
 """
 
@@ -44,7 +44,7 @@ class RowFormat(Generic[_T]):
 
 @dataclass(frozen=True)
 class RowPart:
-    """The attributes of an object in a row. *read* returns None if they are missing."""
+    """The attributes of one field. *read* returns None if attributes that may be missing are missing."""
 
     names: tuple[str, ...]
     write: Callable[[Any], tuple[Value, ...]]
@@ -83,7 +83,8 @@ def json_part(
 class Codec(Generic[_T]):
     """Writes values of *kind* as attributes, and reads the values from attributes.
 
-    *parts* are fields with objects; the fields in *elsewhere* are not in the row.
+    *parts* are the fields with objects, with an attribute of another name, or without an attribute of their own. The
+    fields in *elsewhere* are not in the row.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Codec(Generic[_T]):
         return self._kind(**self.fields(row))
 
     def fields(self, row: Attributes) -> dict[str, Any]:
-        """Return the fields in a row. Scalar fields whose attributes are missing are left out; parts are None."""
+        """Return the fields in a row. Scalar fields whose attributes are missing are left out, parts are not."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
             given[name] = part.read(row)
