@@ -1,4 +1,7 @@
-"""The limits of the HTTP API. The limits of topic settings are in `tagcast.topic_settings`."""
+"""The limits of the HTTP API.
+
+The limits of settings are in `tagcast.topic_settings`, `tagcast.settings` and `tagcast.pushing.retry`.
+"""
 
 from __future__ import annotations
 
