@@ -87,7 +87,8 @@ class Session:
     def show(self, answer: Answer, render: Renderer | str) -> None:
         """Print an answer: unchanged with --json, otherwise as *render* formats it, or the sentence *render*."""
         if not self.as_json:
-            self.out.print(Text(render) if isinstance(render, str) else render(answer.json))
+            shown = answer.json  # Read for a sentence, too: a web page is not an answer of the API.
+            self.out.print(Text(render) if isinstance(render, str) else render(shown))
         elif answer.text.strip():
             typer.echo(visible_json(answer.text.rstrip("\n")))
 

@@ -86,6 +86,9 @@ def test_the_version_is_told() -> None:
 def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
     api.teach("GET /health", "<!doctype html><html>")
     assert "serves web pages" in run("health").stderr
+    api.teach("DELETE /topics/t", "<!doctype html><html>")
+    deleted = run("topic", "delete", "t")
+    assert (deleted.exit_code, deleted.stdout, "serves web pages" in deleted.stderr) == (1, "", True)
     api.teach("GET /topics/t", "<h1>nothing here</h1>", 404)
     assert "not from the tagcast API" in run("topic", "show", "t").stderr
     detail = "the path does not exist"
