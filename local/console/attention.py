@@ -208,4 +208,4 @@ class BacklogCounts:
             more = "" if page.next_cursor is None else "+"
             self._known[name] = time.monotonic(), f"{len(page.items)}{more}"
 
-        await together(map(counted, names))
+        await together(counted, names)

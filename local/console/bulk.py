@@ -86,7 +86,7 @@ class Bulk:
                 self.left.append((lane, str(fault)))
 
         try:
-            await together(map(done, self.lanes), AT_ONCE)
+            await together(done, self.lanes, AT_ONCE)
         finally:
             desk.forget()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -42,7 +43,7 @@ async def costs(request: web.Request) -> web.Response:
     """Show the topics of a page with their costs."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
-    told = await together(_cost(desk, each.name) for each in topics.items)
+    told = await together(partial(_cost, desk), [each.name for each in topics.items])
     found = [each for each in told if each is not None]
     return desk.page(
         "costs.html",

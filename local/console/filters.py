@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from aiohttp import web
 from tagcast.errors import FilterEvaluationError
@@ -163,7 +164,7 @@ async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[li
         if _reads_body(candidate):
             recent = await _with_bodies(desk, bench.topic, recent)
         found = await together(
-            _judged(desk, candidate, each, NewMessage.like(each, each.body or "")) for each in recent
+            lambda each: _judged(desk, candidate, each, NewMessage.like(each, each.body or "")), recent
         )
     except (UnreadableFilterError, UnreadableFieldError) as fault:
         return [], [str(fault)]
@@ -187,7 +188,7 @@ def _reads_body(described: AnyFilter | None) -> bool:
 
 
 async def _with_bodies(desk: Desk, topic: str, messages: list[Message]) -> list[Message]:
-    return list(await together(desk.api.get_message(topic, each.message_id) for each in messages))
+    return await together(partial(desk.api.get_message, topic), [each.message_id for each in messages])
 
 
 async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, sent: NewMessage) -> Verdict:

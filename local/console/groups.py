@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import chain
 
 from aiohttp import web
 from tagcast_client.models import Lane, Member, Subscription
@@ -56,8 +58,8 @@ async def groups(request: web.Request) -> web.Response:
     """Show the groups of a page's topics, groups without members first."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
-    named = [each for part in await together(groups_of(desk, topic.name) for topic in topics.items) for each in part]
-    found = [each for each in await together(view_of(desk, group) for group in named) if each is not None]
+    parts = await together(partial(groups_of, desk), [topic.name for topic in topics.items])
+    found = [each for each in await together(partial(view_of, desk), chain.from_iterable(parts)) if each is not None]
     found.sort(key=lambda each: (bool(each.members), each.topic, each.name))
     return desk.page("groups.html", groups=found, topics=topics, read=SUBSCRIPTIONS_READ)
 

@@ -1,11 +1,11 @@
-"""Cached lists that need several requests, so that pages can count and sort them."""
+"""Cached lists that need several requests, so that pages can count and sort them, and requests side by side."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from tagcast_client import AsyncPages, NotFoundError, TagcastError
 
+A = TypeVar("A")
 T = TypeVar("T")
 SIDE_BY_SIDE_MAX = 8
 """A page sends at most 8 concurrent requests to the API."""
@@ -131,15 +132,18 @@ class CachedList(Generic[T]):
             self._read_s, self._task = began_s, None
 
 
-async def together(questions: Iterable[Awaitable[T]], most: int = SIDE_BY_SIDE_MAX) -> list[T]:
-    """Return the answers to *questions* in order, with a few requests at the same time."""
+async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: int = SIDE_BY_SIDE_MAX) -> list[T]:
+    """Return the answers about each item in order, with a few requests at the same time.
+
+    Each request is made in its turn, because Python warns about requests that a cancelled page never awaited.
+    """
     places = asyncio.Semaphore(most)
 
-    async def asked(question: Awaitable[T]) -> T:
+    async def asked(each: A) -> T:
         async with places:
-            return await question
+            return await ask(each)
 
-    return list(await asyncio.gather(*map(asked, questions)))
+    return list(await asyncio.gather(*map(asked, about)))
 
 
 async def unless_gone(question: Awaitable[T]) -> T | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from tagcast_client import AsyncPages, Page, UnreachableError
+from tagcast_client import AsyncClient, AsyncPages, Page, UnreachableError
 from tagcast_client.models import PendingHead, UrgentLane
 
-from local.console.attention import Choice, LaneNeed, by_need, causes, host_of, place
+from local.console.attention import BacklogCounts, Choice, LaneNeed, by_need, causes, host_of, place
 from local.console.kept import CachedList, ListReading
 from tests.unit.console.visitor import Visitor
 
@@ -123,6 +124,24 @@ def test_a_list_that_was_read_during_an_act_is_read_anew_behind_it_or_said_to_be
         late = await kept.look()
         assert (late.items, late.is_outdated) == (("end",), True)
         await kept.stop()
+
+    asyncio.run(played())
+
+
+def test_a_count_of_many_backlogs_that_is_cancelled_leaves_no_request_unawaited() -> None:
+    class Backlogs:
+        def list_backlog(self, topic: str, subscription: str, limit: int) -> AsyncPages[str]:
+            return AsyncPages(self._page)
+
+        async def _page(self, cursor: str | None) -> Page[str]:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    async def played() -> None:
+        backlogs = BacklogCounts(cast("AsyncClient", Backlogs()))
+        assert await backlogs.of([lane(f"s{number}") for number in range(20)]) == {}
+        await backlogs.stop()
+        gc.collect()  # A coroutine that nobody awaited says so when it is collected.
 
     asyncio.run(played())
 
