@@ -604,6 +604,11 @@ def test_without_a_subscription_the_first_twenty_are_explained_a_line_each(api: 
     assert f"tagcast explain t {ID} --subscription NAME" in output
     assert len(run("--json", "explain", "t", ID).stdout.splitlines()) == 20
     api.teach("GET /topics/t/subscriptions?limit=100", {"subscriptions": [], "next_cursor": None})
+    absent = {"title": "Not Found", "status": 404, "detail": f"message {ID} does not exist"}
+    api.teach(f"GET /topics/t/messages/{ID}", absent, 404)
+    missing = run("explain", "t", ID)
+    assert (missing.exit_code, missing.stdout, "does not exist" in missing.stderr) == (1, "", True)
+    api.teach(f"GET /topics/t/messages/{ID}", {"message_id": ID})
     assert "t has no subscriptions." in run("explain", "t", ID).output
 
 
