@@ -73,8 +73,8 @@ test: $(READY) .venv/.installed-spark chromium  ## Check style, types, imports a
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/cfn-lint template.yaml
-	$(BIN)/mypy & types=$$!; $(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40 || status=1; \
-	  wait $$types || { echo "mypy found faults, see above" >&2; status=1; }; exit $${status:-0}
+	@status=0; $(BIN)/mypy & types=$$!; trap "kill $$types; exit 130" INT; $(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40 || status=1; \
+	  wait $$types || { echo "mypy found faults, see above" >&2; status=1; }; exit $$status
 
 nightly: $(READY) .venv/.installed-spark .venv-second/.installed chromium  ## Plant every planted bug, play the long stories, of which `make test` takes a tenth, then `make bench`.
 	@status=0; $(BIN)/pytest -m nightly --numprocesses $(JOBS) --dist loadscope --no-loadscope-reorder --durations 40 $(TESTS) || status=1; \
