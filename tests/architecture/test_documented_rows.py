@@ -141,6 +141,7 @@ def everything(price: str = "9", *tags: str) -> Draft:
 
 def publish_all(fake: FakeWorld) -> None:
     """Let filters match and fail, and shadows see all that they can see."""
+    fake.subscribe("fails", filter={"kind": "function", "function": "f"})
     fake.subscribe("fails", filter={"kind": "sql92", "expression": "price > 5", "dialect": "rocketmq"})
     fake.subscribe("tags", "apple", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     shadows.put_shadow(fake.world, "test1", "tags", {"kind": "sql92", "expression": "price > 5", "dialect": "rocketmq"})

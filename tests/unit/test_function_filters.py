@@ -139,6 +139,7 @@ def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
+@pytest.mark.parametrize("is_in_backlog", [True, False])
 @pytest.mark.parametrize(
     ("present", "received"),
     [
@@ -148,19 +149,35 @@ def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
     ],
 )
 def test_a_filter_that_replaces_a_function_decides_about_what_the_function_did_not(
-    fake: FakeWorld, present: dict[str, object] | None, received: list[str]
+    fake: FakeWorld, present: dict[str, object] | None, received: list[str], is_in_backlog: bool
 ) -> None:
     fake.subscribe("A", filter=by_function("block"), max_retries=9)
     fake.filter_functions.behaviours["A"] = error
     ids = fake.publish("1", tags=["apple"]) + fake.publish("2", tags=["pear"])
-    fake.deliver()
+    if is_in_backlog:
+        fake.deliver()
 
     fake.subscribe("A", filter=present, max_retries=9)
+    fake.deliver()
     fake.run_for(60)
 
     assert fake.pusher.received["A"] == received
     ends = [EntryState.DELIVERED if body in received else EntryState.FILTERED for body in "12"]
     assert [entry(fake, each).state for each in ids] == ends
+
+
+def test_a_filter_that_replaces_the_successor_of_a_function_changes_nothing_for_what_the_successor_matched(
+    fake: FakeWorld,
+) -> None:
+    fake.subscribe("A", filter=by_function())
+    fake.subscribe("A", filter={"kind": "tags", "tags": ["pear"]})
+    fake.clock.sleep(60)
+    fake.publish("1", tags=["pear"])
+
+    fake.subscribe("A", filter={"kind": "tags", "tags": ["apple"]})
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["1"]
 
 
 def test_a_filter_that_replaces_a_function_and_fails_does_not_match_and_is_counted(fake: FakeWorld) -> None:

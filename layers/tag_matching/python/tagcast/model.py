@@ -94,7 +94,10 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A named subscription of a topic: its settings and their version."""
+    """A named subscription of a topic: its settings and their version.
+
+    *function_until*: when another filter replaced its filter function the last time, if that ever happened.
+    """
 
     topic: str
     name: str
@@ -104,6 +107,7 @@ class Subscription:
     version: int
     created_at: int
     updated_at: int
+    function_until: int | None = None
 
     @property
     def subscription_id(self) -> str:

@@ -23,7 +23,7 @@ from tagcast.delivery.late_result import write_late_result
 from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, Task
 from tagcast.delivery.retrying import write_late
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.filters.function_filter import is_judged_by_function, judging_s
+from tagcast.filters.function_filter import is_unjudged, judging_s
 from tagcast.ids import subscription_id
 from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import QueueEntry, World, Write
@@ -554,8 +554,7 @@ async def push_round(
     """
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in this.pushable()]
-    by_function = is_judged_by_function(subscription)
-    unjudged = {message.message_id for message, _ in deliveries} - this.judged if by_function else frozenset()
+    unjudged = {each.message_id for each, _ in deliveries if is_unjudged(subscription, each.accepted_at)} - this.judged
     times = math.ceil(among / SUBSCRIPTIONS_IN_TIME)
     # The permits of a rate fall within its horizon, however many messages wait.
     if len(deliveries) > MESSAGES_IN_TIME and subscription.settings.rate is None:
@@ -694,7 +693,7 @@ def _plan_independent_join(
 def _dues(
     subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int
 ) -> list[PendingDelivery]:
-    lane, by_function, dues = this.lane, is_judged_by_function(subscription), []
+    lane, dues = this.lane, []
     waits = not this.failures and (lane is None or lane.state in (LaneState.BLOCKED, LaneState.RETRYING))
     reason = this.reason if waits else None
     if waits and reason is None and subscription.settings.rate is not None:
@@ -708,7 +707,7 @@ def _dues(
             attempts=0,
             expires_at=message.expires_at,
             last_outcome=reason,
-            unjudged=by_function and message.message_id not in this.judged,
+            unjudged=is_unjudged(subscription, message.accepted_at) and message.message_id not in this.judged,
         )
         due = due if failure is None else due.failed(failure.past, failure.not_before)
         if this.is_independent:

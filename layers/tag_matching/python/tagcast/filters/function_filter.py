@@ -10,6 +10,8 @@ from tagcast.resource_names import function_named
 
 TIMEOUT_DEFAULT_S = 3
 TIMEOUT_MAX_S = 10
+REPLACED_MS = 10_000
+"""How long after its replacement a publisher may still know a function, with clocks that differ."""
 FILTER_ERROR = "filter_error"
 """The outcome of a delivery whose function returned no verdict."""
 _ON_ERROR = ("drop", "block")
@@ -54,6 +56,16 @@ def function_of(subscription: Subscription) -> FunctionFilter | None:
 def is_judged_by_function(subscription: Subscription) -> bool:
     """Return whether a function decides deliveries to *subscription*."""
     return function_of(subscription) is not None
+
+
+def is_unjudged(subscription: Subscription, accepted_at: int) -> bool:
+    """Return whether nothing decided about a message when it was accepted, because the filter was a function.
+
+    A publisher may know the former filter for some seconds after its replacement. It does no harm to ask the filter of
+    the meantime twice.
+    """
+    until = subscription.function_until
+    return is_judged_by_function(subscription) or (until is not None and accepted_at <= until + REPLACED_MS)
 
 
 def judging_s(subscription: Subscription) -> int:

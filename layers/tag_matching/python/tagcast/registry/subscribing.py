@@ -16,6 +16,7 @@ from tagcast.errors import (
     PreconditionFailedError,
     UnavailableError,
 )
+from tagcast.filters.function_filter import is_judged_by_function
 from tagcast.filters.kinds import canonical
 from tagcast.model import Endpoint, LaneState, Protocol, Subscription, SubscriptionSettings, Topic
 from tagcast.ports import World, Write
@@ -260,7 +261,7 @@ def _changed(
     if known is None and owner.subscription_count >= SUBSCRIPTIONS_MAX:
         raise ConflictError(f"a topic has at most {SUBSCRIPTIONS_MAX} subscriptions")
     now = world.clock.now()
-    return Subscription(
+    made = Subscription(
         topic=owner.name,
         name=name,
         topic_id=owner.topic_id,
@@ -270,7 +271,10 @@ def _changed(
         version=owner.subscriptions_version + 1 if known is None else known.version + 1,
         created_at=now if known is None else known.created_at,
         updated_at=now,
+        function_until=None if known is None else known.function_until,
     )
+    is_replaced = known is not None and is_judged_by_function(known) and not is_judged_by_function(made)
+    return replace(made, function_until=now) if is_replaced else made
 
 
 def _put_writes(owner: Topic, changed: Subscription, known: Subscription | None) -> tuple[Write, ...]:
