@@ -65,6 +65,12 @@ def test_a_planted_bug_is_caught_on_the_box(bug: Bug) -> None:
     assert caught_at(bug, (int(bug.caught_by or 0), *range(60))) is not None
 
 
+def test_every_planted_bug_has_its_place_in_the_shipped_code() -> None:
+    for bug in BUGS:
+        with planted(bug):
+            pass
+
+
 def caught_at(bug: Bug, seeds: Iterable[int]) -> int | None:
     """Return the first of *seeds* whose history breaks with the bug; without it that one has to hold."""
     for seed in seeds:
