@@ -18,8 +18,8 @@ from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.function_filter import is_function
 from tagcast.filters.kinds import compile_filter
-from tagcast.registry.shadowing import is_function
 
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io import arguments

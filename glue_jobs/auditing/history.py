@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
+from tagcast.filters.function_filter import is_function
 from tagcast.model import RETENTION_S_MAX, LaneState, Protocol, RetryPolicy, Strategy
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
-from tagcast.registry.shadowing import is_function
 
 from glue_jobs.io import arguments
 from glue_jobs.io.settled import materialise

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError
 from tagcast.errors import ConditionLostError
-from tagcast.filters.function_filter import is_judged_by_function
-from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.function_filter import is_function
+from tagcast.filters.kinds import compile_filter
 from tagcast.model import Subscription
 from tagcast.ports import World, Write
+from tagcast.pushing.engine import is_matched
 from tagcast.rows import stored
 from tagcast.rows.due import LATE_POSITION, PendingDelivery, due_put
 from tagcast.rows.lane import Filling
@@ -42,9 +44,9 @@ async def fill(lease: LaneLease) -> Drained:
         cursor=filling.cursor,
     )
     ids = [kept_id(row) for row in found.rows]
-    index = TopicIndex.build({group.ordinal: group.settings.filter})
+    filter = compile_filter(group.settings.filter)
     for start in range(0, len(ids), ADDED_AT_ONCE):
-        await _add(lease, group, index, ids[start : start + ADDED_AT_ONCE])
+        await _add(lease, group, filter, ids[start : start + ADDED_AT_ONCE])
         await lease.renew(0)
     is_over = found.cursor is None
     lease.lane = replace(lease.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
@@ -55,12 +57,12 @@ async def fill(lease: LaneLease) -> Drained:
     return Drained.GOING_ON
 
 
-async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+async def _add(lease: LaneLease, group: Subscription, filter: CompiledFilter, ids: Sequence[str]) -> None:
     """Add the messages *ids* in one transaction. After a conflict, add them one by one, with retries."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
         try:
-            await _add_together(lease, group, index, ids)
+            await _add_together(lease, group, filter, ids)
         except ConditionLostError:
             await lease.verify()
             lost += 1
@@ -71,14 +73,18 @@ async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Se
         if len(ids) > 1:
             break
     for message_id in ids:
-        await _add(lease, group, index, (message_id,))
+        await _add(lease, group, filter, (message_id,))
 
 
-async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+async def _add_together(lease: LaneLease, group: Subscription, filter: CompiledFilter, ids: Sequence[str]) -> None:
     world, filling = lease.world, lease.lane.filling
     assert filling is not None
     rows = await world.executor.run(stored.messages_with, world.store, group.topic, ids, group.ordinal)
-    late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
+    late = [
+        row
+        for row in rows.values()
+        if _is_kept(world, group, filling, row) and is_matched(world, group, filter, row.message)
+    ]
     if not late:
         return
     added = AddedLater(world.clock.now(), group.version)
@@ -90,7 +96,7 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
             message_id=row.message.message_id,
             attempts=0,
             expires_at=row.message.expires_at,
-            unjudged=is_judged_by_function(group),
+            unjudged=is_function(group.settings.filter),
         )
         writes += [*late_writes(row, group.ordinal, added), due_put(due)]
     await world.executor.run(world.store.transact, writes)
@@ -108,10 +114,3 @@ def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRo
     if not row.has_body or message.is_expired(world.clock.now()) or message.replay_of is not None:
         return False
     return group.ordinal not in row.map.matched and row.late < LATE_MAX
-
-
-def _matches(world: World, group: Subscription, index: TopicIndex, row: MessageRow) -> bool:
-    matched = index.match(row.message)
-    if matched.errors:
-        world.telemetry.filter_failed(group.topic, (group.name,))
-    return group.ordinal in matched.ordinals

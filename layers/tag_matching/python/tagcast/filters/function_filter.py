@@ -1,6 +1,7 @@
 """The filter kind ``function``: a Lambda function of the subscription's owner decides."""
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from tagcast.errors import Fault, FaultCode, InvalidFilterError
 from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
@@ -47,15 +48,15 @@ class FunctionFilter:
         }
 
 
+def is_function(filter: FilterValue | None) -> TypeGuard[FilterValue]:
+    """Return whether the filter is a function. A filter function is invoked after the publish."""
+    return filter is not None and filter.get("kind") == "function"
+
+
 def function_of(subscription: Subscription) -> FunctionFilter | None:
     """Return the filter of *subscription* if it is a function, else None."""
     value = subscription.settings.filter
-    return None if value is None or value.get("kind") != "function" else compile_function(value)
-
-
-def is_judged_by_function(subscription: Subscription) -> bool:
-    """Return whether a function decides deliveries to *subscription*."""
-    return function_of(subscription) is not None
+    return compile_function(value) if is_function(value) else None
 
 
 def is_unjudged(subscription: Subscription, accepted_at: int) -> bool:
@@ -65,7 +66,7 @@ def is_unjudged(subscription: Subscription, accepted_at: int) -> bool:
     the meantime twice.
     """
     until = subscription.function_until
-    return is_judged_by_function(subscription) or (until is not None and accepted_at <= until + REPLACED_MS)
+    return is_function(subscription.settings.filter) or (until is not None and accepted_at <= until + REPLACED_MS)
 
 
 def judging_s(subscription: Subscription) -> int:

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from heapq import nlargest
 
 from tagcast.concurrency.side_by_side import side_by_side
@@ -641,8 +640,9 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
         return run
     function = function_of(run.subscription)
     if function is None:
-        matches = partial(_is_match, world, run.subscription, compile_filter(run.subscription.settings.filter))
-        return _apply_verdicts(world, run, [matches(message) for message, _ in asked], asked, result)
+        subscription, present = run.subscription, compile_filter(run.subscription.settings.filter)
+        verdicts = [is_matched(world, subscription, present, message) for message, _ in asked]
+        return _apply_verdicts(world, run, verdicts, asked, result)
     slot = await run.slots.take(function.function, Priority.UNKNOWN, world.clock.monotonic() + run.seconds)
     if slot is None:
         return replace(run, deliveries=())
@@ -652,7 +652,8 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
         run.slots.give_back(slot)
 
 
-def _is_match(world: World, subscription: Subscription, filter: CompiledFilter, message: Message) -> bool:
+def is_matched(world: World, subscription: Subscription, filter: CompiledFilter, message: Message) -> bool:
+    """Return whether the *filter* of *subscription* matches an accepted message. A failure is counted, and is a no."""
     try:
         return filter.evaluate(message) is True
     except FilterEvaluationError:

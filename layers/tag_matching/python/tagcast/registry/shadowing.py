@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.function_filter import is_function
 from tagcast.filters.kinds import compile_filter
 from tagcast.model import Message, Subscription
 from tagcast.ports import World
@@ -56,11 +57,6 @@ def compile_shadows(
         if (owner := by_ordinal.get(shadow.ordinal)) is not None and not is_function(owner.settings.filter)
         for partition in (shadow.observations(owner.settings.filter),)
     )
-
-
-def is_function(filter: Mapping[str, object] | None) -> bool:
-    """Return whether the filter is a function. A filter function is invoked after the publish."""
-    return filter is not None and filter.get("kind") == "function"
 
 
 def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[MessageRow]) -> None:

@@ -14,11 +14,11 @@ from tagcast.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
+from tagcast.filters.function_filter import is_function
 from tagcast.filters.kinds import canonical
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic, wait_for_publishers
-from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored

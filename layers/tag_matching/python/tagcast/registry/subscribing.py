@@ -16,7 +16,7 @@ from tagcast.errors import (
     PreconditionFailedError,
     UnavailableError,
 )
-from tagcast.filters.function_filter import is_judged_by_function
+from tagcast.filters.function_filter import is_function
 from tagcast.filters.kinds import canonical
 from tagcast.model import Endpoint, LaneState, Protocol, Subscription, SubscriptionSettings, Topic
 from tagcast.ports import World, Write
@@ -273,7 +273,7 @@ def _changed(
         updated_at=now,
         function_until=None if known is None else known.function_until,
     )
-    is_replaced = known is not None and is_judged_by_function(known) and not is_judged_by_function(made)
+    is_replaced = known is not None and is_function(known.settings.filter) and not is_function(settings.filter)
     return replace(made, function_until=now) if is_replaced else made
 
 
