@@ -21,7 +21,7 @@ from tagcast.rows.message import MessageRow
 from functions.fan_out.app import handle
 from tests.fakes.queue_records import batch_of
 from tests.fakes.whole_message import whole_message
-from tests.fakes.world import OK, FakeWorld
+from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.api.test_http_api import Client, Reply
 
 
@@ -51,8 +51,7 @@ def slow(fake: FakeWorld, seconds: float, outcome: Outcome = OK, name: str = "A"
 def failing(fake: FakeWorld, *names: str, **settings: Any) -> None:
     """Subscribe receivers that fail."""
     for name in names:
-        fake.subscribe(name, **settings)
-    fake.fail(*names)
+        fake.subscribe(name, answers=FAIL, **settings)
 
 
 def served(fake: FakeWorld, *entries: QueueEntry) -> list[str]:

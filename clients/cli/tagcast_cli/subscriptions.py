@@ -341,10 +341,8 @@ def rotate_secret(
     grace: Annotated[int | None, duration(help="Time in which the old secret also signs; default: 1d.")] = None,
 ) -> None:
     """Rotate the signing secret. A generated secret is shown once."""
-    path, sentence = (
-        path_of("topics", topic, "subscriptions", name, "secret", "rotate"),
-        Text(f"Secret of {name} rotated."),
-    )
+    path = path_of("topics", topic, "subscriptions", name, "secret", "rotate")
+    sentence = Text(f"Secret of {name} rotated.")
     body = drop_none(secret=secret, grace_seconds=grace)
     session_of(ctx).send("POST", path, lambda shown: Group(sentence, subscription_fields(shown)), body)
 

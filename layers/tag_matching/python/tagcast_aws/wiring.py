@@ -15,7 +15,7 @@ from tagcast.ports import Clock, Dice, EndpointGuard, GroupQueues, Verification,
 from tagcast_aws.runtime.aws_clients import ONCE, SOON, WAITING, client_factory
 from tagcast_aws.runtime.home import Home
 from tagcast_aws.runtime.settings import Settings
-from tagcast_aws.runtime.system import SystemClock, SystemDice
+from tagcast_aws.runtime.system import SystemClock, SystemDice, ThreadExecutor
 from tagcast_aws.runtime.telemetry import flush_after as flush_after
 from tagcast_aws.runtime.telemetry import logger as logger
 from tagcast_aws.runtime.telemetry import metrics as metrics
@@ -147,7 +147,6 @@ def compose(ground: Dependencies) -> World:
     from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.endpoints.verifier import HttpVerifier
-    from tagcast_aws.runtime.system import ThreadExecutor
     from tagcast_aws.store.dynamodb import DynamoStore
     from tagcast_aws.store.index_archive import S3IndexArchive
     from tagcast_aws.store.message_archive import S3MessageArchive

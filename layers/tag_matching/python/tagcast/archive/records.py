@@ -163,7 +163,7 @@ def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
     return _delivery(change, Origin.of(row), ordinal, "x", state=state, attempts=0, removed_by=change.remover)
 
 
-def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **fields: Field) -> Record:
+def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **columns: Field) -> Record:
     return record(
         RecordKind.DELIVERIES,
         f"{origin.topic}.{origin.message_id}.{ordinal}.{source}",
@@ -174,7 +174,7 @@ def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **fi
         accepted_at=origin.accepted_at,
         expires_at=origin.expires_at,
         changed_at=change.changed_at,
-        **fields,
+        **columns,
     )
 
 

@@ -208,8 +208,7 @@ def _rotate(
     known = get_subscription(world, topic, name)
     if known.settings.endpoint.protocol not in (Protocol.HTTP, Protocol.HTTPS):
         raise ConflictError("secrets are allowed only for pushes over HTTP")
-    if if_match is not None and known.version != if_match:
-        raise PreconditionFailedError(f"the subscription has version {known.version}")
+    check_version(known, if_match)
     present = open_secrets(world, known).settings
     changed = present if present.secret == secret else change(present)
     if changed is present:

@@ -84,12 +84,11 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     dues = await each(world, "a due row", page, at_once(DUES.value_of))
     over = [due for due in dues if due.expires_at <= now]
     ordinal = ordinal_of(lane.subscription_id)
-    owners_of = partial(_subscriptions_with_letters, world, lane.topic)
-    owner = (await world.executor.run(owners_of, (ordinal,))).get(ordinal) if over else None
+    owners = await world.executor.run(_subscriptions_with_letters, world, lane.topic, (ordinal,)) if over else {}
     for due in dues:
         if due.expires_at > now:
             backlog.keeps(due.expires_at)
-    expire = partial(expire_due, world, lane, owner)
+    expire = partial(expire_due, world, lane, owners.get(ordinal))
     expired = await each(world, "a due row", over, lambda due: world.executor.run(expire, due))
     if not all(expired) or len(expired) < len(over):
         backlog.keeps(now)

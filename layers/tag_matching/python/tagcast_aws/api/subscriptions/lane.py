@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired
+from typing import Annotated, NotRequired, cast
 
 from pydantic import Field, StringConstraints
 from tagcast.instant import rfc3339, rfc3339_or_none
@@ -164,11 +164,11 @@ def show_urgent_lane(value: UrgentLane) -> UrgentLaneAnswer:
     head: PendingHeadAnswer | None = None
     if value.head is not None and value.accepted_at is not None:
         head = {**show_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
-    given = dense({"host": value.host, "state_reason": value.unverified})
-    return {
+    answer = {
         "topic": value.topic,
         "subscription": value.subscription,
         "state": show_state(value.state, is_unverified=value.unverified is not None),
         "head": head,
-        **given,  # type: ignore[typeddict-item]
+        **dense({"host": value.host, "state_reason": value.unverified}),
     }
+    return cast("UrgentLaneAnswer", answer)
