@@ -62,7 +62,7 @@ def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
     assert fake.pusher.pushes == []
     assert lane_if_any(fake) is None
     assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
-    reason = "before the first attempt, its filter function or the filter that replaced it did not match"
+    reason = "before the first push, its filter function or the filter that replaced it did not match"
     assert explaining.explain(fake.world, "test1", message_id, "A")["reason"] == reason
 
 

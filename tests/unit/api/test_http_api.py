@@ -542,7 +542,7 @@ def test_a_filter_is_tried_without_a_trace(api: Client) -> None:
     assert "is a text, write" in api("POST", "/filters/test", doubtful).json["warnings"][0]
     assert "warnings" not in api("POST", "/filters/test", body).json
     tried = api("POST", "/filters/test", {"filter": {"kind": "function", "function": "rate"}, "message": {}}).json
-    assert tried["warnings"] == ["the function rate was not called: it decides before the first attempt"]
+    assert tried["warnings"] == ["the function rate was not called: it decides before the first push"]
     refused = api("POST", "/filters/test", {"filter": {"kind": "x"}, "message": {"tags": [1]}})
     assert sorted(refused.pointers) == ["#/filter/kind", "#/message/tags/0"]
 

@@ -35,7 +35,7 @@ class FunctionFilter:
 
     def explain(self, message: FilterInput) -> Explanation:
         """Explain that the function decides later."""
-        note = "matched; the function decides before the first attempt"
+        note = "matched; the function decides before the first push"
         return Explanation(f"function {self.function}", True, note=note)
 
     def as_json(self) -> dict[str, object]:

@@ -30,7 +30,7 @@ def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str,
     compiled = compile_filter(filter)
     explanation, warnings = compiled.explain(message), compiled.warnings
     if isinstance(compiled, FunctionFilter):
-        warnings = (f"the function {compiled.function} was not called: it decides before the first attempt",)
+        warnings = (f"the function {compiled.function} was not called: it decides before the first push",)
     return explanation.verdict, explanation.as_json(), warnings
 
 
@@ -129,7 +129,7 @@ def _reason(
             return f"a replay of {message.replay_of} for another subscription"
         return "its filter failed" if tree.verdict == "error" else "its filter did not match"
     if entry.state is EntryState.FILTERED:
-        return "before the first attempt, its filter function or the filter that replaced it did not match"
+        return "before the first push, its filter function or the filter that replaced it did not match"
     outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
     if entry.last_outcome == FILTER_ERROR and isinstance(filter, FunctionFilter):
         outcome += f": the filter function {filter.function} gave no verdict. Check that it exists and may be invoked"

@@ -82,7 +82,7 @@ class EventPatternFilter(TypedDict):
 
 
 class FunctionFilter(TypedDict):
-    """A Lambda function that decides before the first attempt."""
+    """A Lambda function that decides before the first push."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
