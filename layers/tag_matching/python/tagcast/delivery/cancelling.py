@@ -15,9 +15,10 @@ from tagcast.rows import stored
 from tagcast.rows.due import PendingDelivery, last_pull
 
 CANCELLED_AT_ONCE = 33
-"""At most 33 deliveries of a deleted subscription are read together: one request reads three rows for each."""
+"""At most 33 deliveries are read together: a request reads three rows for each, and DynamoDB allows 100 rows."""
 WAIT_S, VISIBILITY_TIMEOUT_S = 1, 20
-"""Long polling asks all servers of a group's queue. After a fault the next worker comes 30 s later."""
+"""A receive waits for a second, because only long polling asks all servers of the queue. After a fault, received
+entries are visible again after 20 s, before the next worker comes (after 30 s)."""
 HELD_S = 60
 """The worker returns every minute while members hold messages of a deleted group, or SQS still counts deleted ones."""
 
@@ -58,7 +59,7 @@ async def empty_queue(lease: LaneLease, queue: GroupQueue) -> Drained:
 
 
 async def _cancel(lease: LaneLease, queue: GroupQueue, received: ReceivedEntry) -> None:
-    """End one entry as cancelled, with its earlier pulls."""
+    """End the delivery of one queue entry as cancelled; its earlier pulls count as attempts."""
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
     world, state, entry = lease.world, EntryState.CANCELLED, Entry(EntryState.CANCELLED)
     if pulls:

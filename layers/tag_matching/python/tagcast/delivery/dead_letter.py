@@ -20,7 +20,7 @@ DEAD_LETTER = "dead_letter_"
 DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
 """Properties of a dead letter: the original message id, and ``topic/subscription``."""
 DEAD_LETTER_STATE, DEAD_LETTER_ATTEMPTS = "dead_letter_state", "dead_letter_attempts"
-"""The end of the delivery, and its number of attempts."""
+"""The final state of the delivery, and its number of attempts."""
 DEAD_LETTER_OUTCOME, DEAD_LETTER_RESPONSE = "dead_letter_outcome", "dead_letter_response"
 """The last outcome, and the beginning of the receiver's last response, if known."""
 
@@ -40,7 +40,7 @@ def has_dead_letter(settings: SubscriptionSettings, state: EntryState) -> bool:
 
 
 def publish_dead_letter(world: World, subscription: Subscription, message: Message, entry: Entry) -> None:
-    """Publish *message* as a new message if a delivery that ends as *entry* has a dead letter.
+    """Publish *message* to the subscription's dead-letter topic if a delivery that ends as *entry* has a dead letter.
 
     Repeated calls publish once within the message's life. The letter is lost if the topic does not exist or refuses the
     body. A dead letter has no dead letter, so two topics that name each other cannot loop. Lost and omitted letters

@@ -61,10 +61,10 @@ def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Map
 
 
 def complete(store: Store, topic: str, message_id: str) -> None:
-    """Complete a message without pending deliveries.
+    """Take a message without pending deliveries off the retained list, and delete its body unless it is kept.
 
-    The caller need not know whether it wrote the last end: this function reads all rows of the message. Raises
-    ConditionLostError if other writers keep changing these rows.
+    If a delivery is pending, this function changes nothing, so the caller need not know whether it wrote the last end.
+    Raises ConditionLostError if other writers keep changing the message's rows.
     """
     for tries in range(1, TRIES_MAX + 1):
         row = stored.closed_message(store, topic, message_id)

@@ -201,7 +201,8 @@ def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
 class Slice:
     """The rows read for a slice, and the results in the *rounds* of its subscriptions.
 
-    *addressed* has, for each message, the subscriptions that this slice serves: those in one *section* if it is wide.
+    *addressed* has, for each message, the subscriptions that this slice serves. If the message is wide, these
+    subscriptions are in one *section*.
     *rounds* is updated after each step, so that a fault in the next step loses nothing.
     """
 
@@ -227,7 +228,7 @@ class Slice:
         return "" if self.directory is None else self.directory.topic.topic_id
 
     def begin(self, lanes: Mapping[int, Lane | None]) -> None:
-        """Begin the round of every subscription with a pending delivery in this slice, which has one of *lanes*."""
+        """Begin a round for each subscription in *lanes*; the lane is None if it is active."""
         for each, lane in lanes.items():
             subscription = None if self.directory is None else self.directory.by_ordinal.get(each)
             is_independent = subscription is not None and subscription.settings.is_independent
@@ -241,7 +242,7 @@ class Slice:
         return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
 
     async def deliver_all(self, group: asyncio.TaskGroup) -> None:
-        """Serve all subscriptions, each by a task of *group*; return when each is served or left."""
+        """Serve each subscription in a task of *group*. Return early for subscriptions whose pushes are late."""
         in_flight = InFlight.of(self.world.clock, len(self.rounds))
         self._open.update(self.rounds)
         for each in order_pushes(self.world, self.topic_id, self.rounds):
@@ -253,7 +254,7 @@ class Slice:
     async def _served(self, ordinal: int, in_flight: InFlight) -> None:
         try:
             await self.deliver(ordinal, in_flight)
-        except Exception as fault:  # noqa: BLE001  The batch is redelivered; what it left has a lane.
+        except Exception as fault:  # noqa: BLE001  The batch is redelivered, or the lane retries.
             if ordinal in self._open:
                 self.failures.append(fault)
             else:
@@ -272,9 +273,9 @@ class Slice:
             await side_by_side(self._leave(each) for each in late if not self.watches[each].is_left)
 
     async def _leave(self, ordinal: int) -> None:
-        """Leave the pushes in flight to a subscription: its pending deliveries join its backlog under a claim.
+        """Continue without a subscription's late pushes: its pending deliveries join its backlog under a claim.
 
-        If another writer was faster, or the store fails, the slice waits for the pushes.
+        If another writer was faster, or the store fails, the slice waits for the pushes instead.
         """
         self.watches[ordinal].is_left = True
         departure = self.left[ordinal] = asyncio.get_running_loop().create_future()
@@ -556,7 +557,7 @@ async def push_round(
     deliveries = [(message, 0) for message in this.pushable()]
     unjudged = {each.message_id for each, _ in deliveries if is_unjudged(subscription, each.accepted_at)} - this.judged
     times = math.ceil(among / SUBSCRIPTIONS_IN_TIME)
-    # The permits of a rate fall within its horizon, however many messages wait.
+    # A rate gives permits only within its horizon. So a longer time would not help more messages.
     if len(deliveries) > MESSAGES_IN_TIME and subscription.settings.rate is None:
         times = max(times, math.ceil(len(deliveries) / MESSAGES_IN_TIME))
     seconds = min(TIME_S_MAX, TIME_S * times)
@@ -569,8 +570,8 @@ async def push_round(
 class LateRun:
     """Pushes that were in flight when their batch continued without them. *messages* joined the backlog as *dues*.
 
-    *lease* claims the lane; it is None if the deliveries are independent. *before* has the results from before the
-    batch continued. The batch itself writes the results in *before*.
+    *lease* claims the lane; it is None if the deliveries are independent. *before* has the earlier results, which the
+    batch itself writes.
     """
 
     lease: LaneLease | None

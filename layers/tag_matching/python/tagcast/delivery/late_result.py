@@ -1,4 +1,4 @@
-"""Writes late results under INDEPENDENT_RETRY, i.e. results of pushes without which the batch continued.
+"""Writes late results under INDEPENDENT_RETRY, i.e. results of pushes for which the batch did not wait.
 
 No worker claims the lane. Until the response arrives, other workers do not attempt the delivery, because its due time
 is later. See docs/protocol.md, The first round, 3.
@@ -75,7 +75,7 @@ async def _free(world: World, subscription: Subscription, due: PendingDelivery, 
 
 
 def _keep_plan(due: PendingDelivery, lane: Lane) -> tuple[Write, None]:
-    """Return the write of a lane in whose backlog *due* moves. The next attempt stays."""
+    """Return the lane's write if *due* moves within its backlog. The lane's next attempt stays as planned."""
     return lane_transitions.join(lane, (), due.expires_at), None
 
 
@@ -106,7 +106,7 @@ def _write_beside(
 def _plan_lane(
     world: World, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
 ) -> tuple[Write, Lane | None]:
-    """Return the lane's write, and the lane if it continues earlier. A lane claimed by another worker is unchanged."""
+    """Return the lane's write, and the lane if it continues earlier. A lane claimed by a worker keeps its plan."""
     now, names = world.clock.now(), () if due is None else (due.message_id,)
     state = after if after in (LaneState.LOST_CONTACT, LaneState.SUSPENDED) else lane.state
     if lane.is_claimed or lane.state not in (LaneState.BLOCKED, LaneState.RETRYING):

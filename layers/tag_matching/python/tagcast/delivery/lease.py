@@ -92,7 +92,7 @@ class LaneLease:
         return self.deadline - self.world.clock.monotonic()
 
     async def verify(self) -> int:
-        """Return the current *appended*, before the backlog is read. Raises StaleWorkerError if the lane is lost."""
+        """Check that the worker still has the lane; return the lane's current *appended*. Raises StaleWorkerError."""
         lane = await look(self.world, self.task)
         if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
             raise StaleWorkerError

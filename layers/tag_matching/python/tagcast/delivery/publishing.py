@@ -180,7 +180,7 @@ def _accept_all(
             claim = claims[place] if claims else None
             carrying = partial(_carrying, directory.topic, taken, len(offers))
             taken.append(_accept(world, directory, draft, replay_of, claim, carrying))
-    finally:  # Also after an error: no row carries the messages stored so far.
+    finally:  # Also after an error, because no row has the queue entries of the messages stored so far.
         if is_queued:
             lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
     rows = [each.row for each in taken if each.row is not None and each.is_new]

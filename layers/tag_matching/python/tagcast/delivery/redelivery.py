@@ -155,8 +155,8 @@ async def _independent_step(
 async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[PendingDelivery]:
     """Return the head alone, or a window of the backlog if the receiver answered well or the subscription was deleted.
 
-    For independent deliveries the receiver need not have answered, unless contact is lost: their run ends when it stops
-    answering. After a *retry now*, deliveries without an attempt since then come first.
+    Independent deliveries get a window before the first answer, because a run ends when the receiver stops answering.
+    If contact is lost, they do not. After a *retry now*, deliveries without an attempt since then come first.
     """
     window = CANCELLED_AT_ONCE if subscription is None else 1
     is_answering = streak.answered or (lease.is_independent and lease.lane.state is not LaneState.LOST_CONTACT)

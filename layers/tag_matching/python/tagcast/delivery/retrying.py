@@ -222,7 +222,7 @@ class _Outcomes:
                 await self.lease.write(due_change(judged, judged), self.lease.check())
 
     async def _write_failures(self) -> bool:
-        """Write failed attempts to their due rows; the head's goes with the lane. Return whether the lane continues."""
+        """Write failed attempts to their due rows, the first one together with the lane. Return whether none failed."""
         failures, judged = self.result.failures, self.result.judged
         pending = [each.due for message_id, each in self.pending.items() if message_id in failures]
         failed = [replace(due, unjudged=due.unjudged and due.message_id not in judged) for due in pending]
