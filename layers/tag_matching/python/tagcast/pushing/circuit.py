@@ -1,7 +1,7 @@
 """The circuit breaker of a host: while many lanes get no response, only one probe at a time is attempted.
 
-A responding host costs nothing. The row of a host is written after attempts without a response. A lane reads the row
-after its own attempt without a response; a process reads it after the first response that follows. See
+A responding host costs no reads or writes. The row of a host is written after attempts without a response. A lane reads
+the row after its own attempt without a response; a process reads it after the first response that follows. See
 docs/protocol.md, Circuits.
 """
 
@@ -68,7 +68,7 @@ class CircuitCheck:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether this process got no response to the host's last attempt, nor to any attempt in the last minute."""
+        """Whether this process got no response to its last attempt at the host, nor to any in the last minute."""
         news = self.world.memory.of(HostNews).get(self.host)
         if news is None or news.unreached_at is None:
             return False
@@ -114,7 +114,7 @@ class CircuitCheck:
         self.until = self.world.clock.now() + _ms(self.world, self.world.dice.uniform(longest_s / 2, longest_s))
 
     async def tell(self) -> None:
-        """Record the results: a response closes the circuit; a failed probe that kept its claim allows the next."""
+        """Record the results. A response closes the circuit. After a failed probe that kept its claim, others may."""
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):
             known = probe or await self.look()
@@ -136,7 +136,7 @@ class CircuitCheck:
             self.world.telemetry.count("CircuitsClosed")
 
     async def _record(self) -> None:
-        """Record an attempt without a response. After throttling or conflicts, the next such attempt is recorded."""
+        """Record an attempt without a response. If throttling or conflicts prevent this, the next one is recorded."""
         lane = self.subscription.subscription_id
         for lost in range(1, TRIES_MAX + 1):
             known = await self.look()

@@ -248,7 +248,7 @@ def _cloudevent_attributes(message: Message) -> dict[str, str]:
     }
     if message.replay_of is not None:
         attributes["replayof"] = message.replay_of
-    # The documented extension "partitioning" may not be empty.
+    # In the documented extension "partitioning", the key must not be empty.
     return attributes | ({"partitionkey": message.ordering_key} if message.ordering_key else {})
 
 

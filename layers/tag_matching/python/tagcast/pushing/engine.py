@@ -62,7 +62,7 @@ class Failure:
 
     @property
     def not_before(self) -> int | None:
-        """The instant of the receiver's Retry-After, or until which the service puts the delivery off; or None."""
+        """The earliest next attempt after a Retry-After or :func:`put_off`; None if only the schedule decides."""
         return None if self.outcome.retry_after_s is None else self.next_attempt_at
 
 
@@ -213,7 +213,7 @@ def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_a
 
 
 def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
-    """Return the state of a lane after *failures*. Without failures it is BLOCKED, for the deliveries not started."""
+    """Return the state of a lane after *failures*; BLOCKED if there are none, because other deliveries still wait."""
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
     decays = subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
@@ -373,8 +373,8 @@ class Run:
     """One subscription's deliveries in their order, attempted together.
 
     Pushes start within *seconds*, in *slots*. *unjudged* messages need a verdict of the filter function. *answered*:
-    the receiver just answered well, so its window is open from the beginning. *asks_circuit*: the run first checks the
-    circuit of the host, because the receiver may not respond. *attempted_at*: the time of the head's last attempt.
+    the receiver just answered well, so pushes are concurrent at once. *asks_circuit*: the run first checks the circuit
+    of the host, because the receiver may not respond. *attempted_at*: the time of the head's last attempt.
     """
 
     subscription: Subscription
@@ -431,7 +431,7 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
 
 
 async def send_in_order(world: World, run: Run) -> RunResult:
-    """Push the deliveries of *run* in order: one at a time until the first success, then the receiver's window at once.
+    """Push the deliveries of *run* in order: one until the first success, then as many at once as the settings allow.
 
     If a delivery failed and is still pending, no new push starts. The exception is a receiver that refused only that
     message, under INDEPENDENT_RETRY. No push starts later than the run's *seconds* after the first push. The first push
@@ -472,7 +472,7 @@ class _Sender:
     async def send(self, lead: bool = True, held: Slot | None = None) -> None:
         """Push the next requests one after the other in one slot.
 
-        After a good answer the *lead* starts further senders, as many as the receiver's window allows.
+        After a good answer the *lead* starts further senders, as many as the subscription's settings allow.
         """
         try:
             while self.waiting and (self.run.permit is None or self.taken < self.run.permit.count):
@@ -493,7 +493,7 @@ class _Sender:
                 if not self.begun:  # Waiting for a slot does not use up the receiver's time.
                     self.begun, self.until = True, self.world.clock.monotonic() + self.run.seconds
                 await self.ask_lane()
-                if self.is_stopped or self.run.is_left:  # While waiting.
+                if self.is_stopped or self.run.is_left:  # This may have changed during the waits.
                     return
                 await self.attempt(request)
                 if not self.may_go_on():

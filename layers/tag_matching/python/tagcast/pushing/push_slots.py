@@ -218,7 +218,7 @@ class PushSlots:
         return slot if granted else None
 
     def give_back(self, slot: Slot) -> None:
-        """Give a slot back."""
+        """Free a slot for waiting requests."""
         self._release(slot)
         self._call(self._hosts[slot.host])
 

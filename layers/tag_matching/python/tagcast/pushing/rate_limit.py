@@ -1,4 +1,4 @@
-"""The rate limit of a subscription (docs/protocol.md, Pushing): permits in sequence, across all processes."""
+"""The rate limit of a subscription (docs/protocol.md, Pushing): permits in sequence, shared by all processes."""
 
 from __future__ import annotations
 

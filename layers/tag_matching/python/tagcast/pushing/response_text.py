@@ -44,7 +44,7 @@ def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
     """
     text = answer[:READ_BYTES_MAX].decode(errors="replace")
     forms = sorted(_forms(secrets), key=len, reverse=True)
-    for decode in (str, unquote, unquote_plus, unescape, _unescape_json):  # Only a text with a secret is decoded.
+    for decode in (str, unquote, unquote_plus, unescape, _unescape_json):  # Only text with a secret stays decoded.
         decoded = decode(text)
         if any(secret in decoded for secret in forms):
             for secret in forms:
@@ -67,7 +67,7 @@ def _escaped_length(secret: str) -> int:
 
 
 def _unescape_json(text: str) -> str:
-    r"""Return *text* with the escapes that JSON has for ASCII characters.
+    r"""Decode JSON's escapes of ASCII characters in *text*.
 
     >>> _unescape_json(r"a\/b \u002B \"")
     'a/b + "'

@@ -54,7 +54,7 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
 def is_retry_now(due: PendingDelivery, retry_all_at: int) -> bool:
     """Return whether *due* was last attempted before a *retry now* of all deliveries at *retry_all_at*.
 
-    Without attempts, the acceptance counts.
+    If it was never attempted, the acceptance of its message counts instead.
     """
     return (due.last_attempt_at or due.accepted_at) < retry_all_at
 
@@ -82,7 +82,7 @@ def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_
 def probe_delay_s(policy: RetryPolicy, lost_s: float) -> float:
     """Return the seconds until the next attempt at a receiver that accepted nothing for *lost_s*.
 
-    For a single message, this delay is the same as the delay of its own schedule.
+    So repeated attempts follow after 1, 2, 4 … seconds, as in the schedule of a single delivery.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> [probe_delay_s(decay, lost_s) for lost_s in (0.0, 1.5, 60.0, 9_000.0)]
