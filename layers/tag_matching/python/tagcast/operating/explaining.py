@@ -34,7 +34,7 @@ def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str,
     return explanation.verdict, explanation.as_json(), warnings
 
 
-test_filter.__test__ = False  # type: ignore[attr-defined]  # Its name is the API's; it is no test.
+test_filter.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it.
 
 
 def explain(world: World, topic: str, message_id: str, subscription: str) -> Mapping[str, object]:
@@ -76,7 +76,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
 
 
 def _as_stored(kind: str, row: MessageRow, subscription: str, *, is_matched: bool) -> Explanation:
-    """Return the verdict stored with a message without a body, because the filter cannot be evaluated again."""
+    """Return the stored verdict of a filter that cannot be evaluated again, because the message's body is deleted."""
     value: Value = True if is_matched else "error" if subscription in row.filter_errors else False
     note = "the body is deleted; this is the filter's stored verdict"
     if not (is_matched or value) and row.filter_error_count > len(row.filter_errors):
@@ -110,7 +110,7 @@ def _matched_ordinal(world: World, row: MessageRow, name: str, ordinal: int) -> 
 
 
 def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion | None) -> str | None:
-    """Return why the subscription of *ordinal* did not exist for the publish of a message; None if it existed."""
+    """Return why the subscription of *ordinal* did not exist when a message was published; None if it existed."""
     if version is None:
         return "the subscription was created after the message was accepted"
     gone = None if ordinal in row.map.matched else REMOVALS.read(world.store, row.message.topic, ordinal)

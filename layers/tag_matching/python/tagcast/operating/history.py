@@ -61,7 +61,7 @@ class HistoryFilter:
     def _may_have(self, subscription: Subscription, fields: Mapping[str, Any]) -> bool:
         """Return whether a record's message may have a delivery to *subscription*.
 
-        A late entry is in no record. Any group may have late entries, because only its creation reads *start_from*.
+        A late entry is in no record. Any group may have late entries: its settings may have changed since its creation.
         """
         is_older = fields["accepted_at"] < subscription.created_at + PUBLISHED_S * 1000
         return (subscription.settings.is_group and is_older) or subscription.ordinal in fields["matched"]
@@ -81,7 +81,7 @@ class HistoryFilter:
         return takes_state and self._fits(view.message.accepted_at, draft.tags, draft.properties)
 
     def _entry(self, subscription: Subscription, view: MessageView) -> Entry | None:
-        """Return the entry of *subscription*, or None; never that of a deleted subscription of its name."""
+        """Return the entry of *subscription*, or None. A deleted subscription with the same name does not count."""
         is_of = view.ordinals.get(subscription.name) == subscription.ordinal
         return view.subscribers.get(subscription.name) if is_of else None
 

@@ -26,9 +26,9 @@ VERIFY_FIRST = "the endpoint is unverified; verify it first (POST .../verify)"
 CHANGED_WITHIN_S = 10.0
 """A request changes no further lane after 10 s, because one change may take seconds under contention."""
 COUNTED_MAX, LIST_COUNTED_MAX = 1_000, 100
-"""Backlogs are counted up to these numbers: in the view of one lane; in a list, and after an act on a lane.
+"""Backlogs are counted up to these numbers: in the view of one lane; in a list, and after a change of a lane.
 
-A row may take 4 KB, and an act may be one of many.
+Counting reads rows of up to 4 KB, and a request may change many lanes.
 """
 
 
@@ -138,7 +138,7 @@ def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
 
 
 def pause(world: World, topic: str, name: str) -> LaneView:
-    """Stop all attempts of the subscription. Its pending deliveries wait, and still expire. A sleeping lane stays.
+    """Stop all attempts of the subscription, unless its lane sleeps already. Pending deliveries wait, and still expire.
 
     The next sweep finds the earliest expiry. This call does not, because a long backlog could change before the write.
     """
@@ -150,7 +150,7 @@ def pause(world: World, topic: str, name: str) -> LaneView:
         if lane is None:
             sid = subscription.subscription_id
             paused = Lane(topic, sid, LaneState.PAUSED, generation, 0, 0, None, None)
-            # A transaction executes once even if the SDK repeats it, when a resume may have come in between.
+            # A plain write repeated by the SDK could undo a resume. A repeated transaction executes only once.
             world.store.transact((lane_transitions.lane_put(paused),))
         elif not lane.state.is_asleep:
             world.store.write(lane_transitions.pause(lane, generation, now))

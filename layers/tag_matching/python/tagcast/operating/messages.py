@@ -34,7 +34,7 @@ READ_ROWS = 10
 FRONT_ROWS, FRONT_ROWS_MAX = 200, 1_000
 """The rows that are read of each backlog: for lists and wide messages, and for the view of one message."""
 ALL_ROWS_MAX, HEAD_ROWS = 10_000, 10
-"""After the first number of rows of several backlogs, a request reads only the second number of each further one."""
+"""After 10,000 rows in all, a request reads only 10 rows of each further backlog."""
 
 
 class MessageState(StrEnum):
@@ -123,9 +123,9 @@ def _of_part(backlogs: BacklogFront, owner: Topic, row: MessageRow, only: Collec
 def _of_sections(
     backlogs: BacklogFront, owner: Topic, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
-    """Return the first section with the counts of all sections, or with *only* the entries in these states.
+    """Return the first section with the counts of all sections.
 
-    These entries come from *section* on.
+    With *only*, return the entries in these states instead, from *section* on.
     """
     states = _states_of_parts(backlogs, parts)
     counts = _counts(states) if section == 0 else None
@@ -217,7 +217,7 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
 def _names(
     world: World, topic: Topic, ordinals: Collection[int], versions: Mapping[int, FilterVersion]
 ) -> Mapping[int, str]:
-    """Return the names of *ordinals*. *versions* have some of them."""
+    """Return the names of *ordinals*; take them from *versions* as far as possible."""
     keep_names(world, topic.topic_id, {ordinal: version.name for ordinal, version in versions.items()})
     return subscription_names(world, topic.name, topic.topic_id, ordinals)
 
@@ -233,7 +233,7 @@ class ViewsOfTopic:
     def as_read(self, row: MessageRow) -> MessageView:
         """Return the view of a row that was read with its ends; for a wide message, the view of the section read."""
         versions: Mapping[int, FilterVersion] = {}
-        if row.is_wide:  # All names of its topic may be many megabytes.
+        if row.is_wide:  # Avoid reading all names of its topic, which may be many megabytes.
             unknown = row.map.matched - kept_names(self._world, self._owner.topic_id, row.map.matched).keys()
             versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, unknown)
         return _view(self._backlogs, row, _names(self._world, self._owner, row.map.matched, versions), None)
@@ -286,7 +286,7 @@ def _view(
     entries, ordinals = dict[str, Entry](), dict[str, int]()
     pulls, expired = _pulls(backlogs.world, row), row.message.is_expired(backlogs.now)
     shown = sorted(row.map.matched if only is None else only)
-    # Two of one name: a deleted subscription, and a group that got older messages when it was created again.
+    # Two may have one name: a deleted subscription, and a group that was created again and got older messages.
     newest = {known.get(ordinal): ordinal for ordinal in shown}
     for ordinal in shown:
         entry = _entry(backlogs, row, ordinal, pulls)

@@ -25,7 +25,7 @@ def subscription_name(world: World, topic: str, of: str) -> str | None:
 
 
 def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collection[int]) -> Mapping[int, str]:
-    """Return the known names among a topic's subscriptions."""
+    """Return the names of *ordinals* of a topic from the cache or the store, without names that are unknown."""
     found = kept_names(world, topic_id, ordinals)
     unknown = [ordinal for ordinal in ordinals if ordinal not in found]
     if len(unknown) > ONE_BY_ONE_MAX:
@@ -37,7 +37,7 @@ def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collec
 
 
 def kept_names(world: World, topic_id: str, ordinals: Collection[int]) -> dict[int, str]:
-    """Return the names among a topic's subscriptions that are in the cache."""
+    """Return the names of *ordinals* of a topic that are in the cache."""
     known = world.memory.of(Names)
     found = ((ordinal, known.get(subscription_id(topic_id, ordinal))) for ordinal in ordinals)
     return {ordinal: name for ordinal, name in found if name is not None}

@@ -24,7 +24,7 @@ COUNTED_S = 60
 """Without a cursor, counts cover the last minute."""
 LOOK_S = 0.3
 LATE_S = 5
-"""A row may be written this number of seconds after the time in its place."""
+"""A row may be written up to 5 s after the time in its key."""
 ROWS_AT_ONCE, ROWS_MAX = 25, 300
 SEEN_MAX = 100
 ID_MAX = 10**20

@@ -128,7 +128,7 @@ def _read(world: World, cursor: str) -> Places:
 def _lane_at(topics: Mapping[str, str], shard: int, wake_at: int, topic: str | None, subscription_id: str) -> Lane:
     """Return a lane with only its place in the index. Raises ValueError if no lane of *shard* can have the place.
 
-    Without *topic*, its name is in *topics*, unless it was deleted.
+    If *topic* is None, its name is in *topics*, by topic id, unless the topic was deleted.
     """
     topic = topics.get(topic_id_of(subscription_id), "deleted") if topic is None else topic
     is_instant = type(wake_at) is int and 0 <= wake_at <= ANY_TIME

@@ -1,4 +1,4 @@
-"""Endpoint verification (docs/semantics.md): stores a subscription, and verifies its endpoint, also again."""
+"""Endpoint verification (docs/semantics.md): stores subscriptions with verified endpoints; verifies endpoints again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ASKED_WITHIN_S = 8.0
 
 
 def needs_verification(world: World, wanted: SubscriptionRequest, known: Subscription | None) -> bool:
-    """Return whether the endpoint of *wanted* must be verified, or has the result of the same endpoint of *known*.
+    """Return whether the endpoint of *wanted* needs a verification: a new one, or the earlier one of *known*.
 
     Raises InvalidRequestError for ``none`` if this deployment verifies all endpoints.
     """
@@ -140,7 +140,7 @@ def _verify_endpoint(
     if settings.endpoint.protocol not in VERIFIABLE:
         return wanted
     refusal = world.guard.refusal(settings.endpoint)
-    if refusal is not None:  # A second DNS look-up decides whether it is stored, and may differ.
+    if refusal is not None:  # The endpoint may still be stored: storing repeats the DNS look-up.
         return replace(wanted, settings=_as_answered(settings, VerificationResult(refusal)))
     check_time(world, until_s)
     if known is None:
@@ -157,7 +157,7 @@ def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscripti
 
 
 def _is_held(world: World, subscription: Subscription) -> bool:
-    """Return whether the head of the lane is held for the verification. An unverified lane is held until it expires."""
+    """Return whether the head of the lane still waits for the verification. Without a wake-up it waits until expiry."""
     heads = stored.dues(world.store, subscription.subscription_id, limit=1)
     return any(head.last_outcome == UNVERIFIED for head in heads)
 
