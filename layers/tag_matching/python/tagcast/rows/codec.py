@@ -26,7 +26,7 @@ Attributes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RowFormat(Generic[_T]):
-    """One kind of row. *key* builds its key from names; *row_of* and *value_of* do not handle the key."""
+    """One kind of row. *key* builds its key from names. *row_of* returns the other attributes."""
 
     key: Callable[..., Key]
     row_of: Callable[[_T], dict[str, Value]]
@@ -44,7 +44,7 @@ class RowFormat(Generic[_T]):
 
 @dataclass(frozen=True)
 class RowPart:
-    """The attributes of one field. *read* returns None if attributes that may be missing are missing."""
+    """How one field is written as the attributes *names*, and read from a row."""
 
     names: tuple[str, ...]
     write: Callable[[Any], tuple[Value, ...]]

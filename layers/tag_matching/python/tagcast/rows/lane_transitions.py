@@ -37,7 +37,7 @@ def append_after(lane: Lane, appended: int) -> Update:
 
 
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
-    """Return the write that adds messages to a lane that is claimed, or whose next attempt is not after theirs.
+    """Return the write that adds messages to a lane that is claimed, or that is due no later than the messages.
 
     The write fails if a worker planned the next attempt without these messages.
     """
@@ -100,7 +100,7 @@ def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
 
 
 def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int) -> Update:
-    """Return the write that suspends a lane whose receiver answered *message_id* that it is gone.
+    """Return the write that suspends a lane whose receiver answered *message_id* with 410.
 
     A resumed lane continues at *due_at* or later. The next sweep looks for the first expiry in the lane's backlog.
     """
@@ -208,7 +208,7 @@ def _update(lane: Lane, expect: Expectation, *sets: str) -> Update:
 
 
 def _same_generation(lane: Lane) -> Expectation:
-    """Return the condition: not blocked, resumed or skipped since the read. Batches may have joined."""
+    """Return the condition: not blocked, resumed or skipped since the lane was read. Batches may have joined."""
     return _expect(lane, "state", "generation")
 
 

@@ -214,7 +214,7 @@ def round_writes(
         return (*(_section_round(row, each, done) for each, done in rounds.items()), *beside)
     changes: dict[str, Value] = {}
     expect: dict[str, Value | Absence] = {"partial": max(row.partial.values())}
-    for each, known in row.rounds.items():  # Of two workers, the one that closes the last round must know the other's.
+    for each, known in row.rounds.items():  # The worker that closes the last round must have read the other one.
         expect[f"{prefix_of(each)}round"] = OPEN if known is None else DONE
     for each, done in rounds.items():
         changes |= round_attributes(done, row.message.accepted_at, prefix_of(each))
@@ -251,7 +251,7 @@ def _section_round(row: MessageRow, audience: Audience, done: Round | None) -> W
 
 
 def lone_update(writes: Sequence[Sequence[Write]]) -> Update | None:
-    """Return the single update among *writes*; None if there are more writes."""
+    """Return the only write in *writes* if it is an update; None otherwise."""
     match writes:
         case [[Update() as update]]:
             return update

@@ -269,7 +269,7 @@ _DRAFTS = Codec(
 
 def _message_row(value: MessageRow) -> dict[str, Value]:
     message, draft, matched = value.message, value.message.draft, value.map.matched
-    # A row says of all and of none in fewer bytes.
+    # To save bytes, the row does not repeat *matched* if all are ordered, and has a flag if none is.
     some_in_order = value.in_order if value.in_order != matched else frozenset()
     return dense(
         {

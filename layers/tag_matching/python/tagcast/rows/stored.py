@@ -49,7 +49,7 @@ def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | No
 
 
 def _is_surely_pending(store: Store, row: MessageRow, rounds: Sequence[Row]) -> bool:
-    """Return whether a section has no row of its round, or one of a hundred deliveries has no end.
+    """Return whether a section has no row of its round, or one of 100 sampled deliveries has no end.
 
     Without this check, each batch of ends of a message with 100,000 failures would read all earlier ends again.
     """
@@ -111,7 +111,7 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a message with the complete section of *ordinal*, with or without an entry; None if it is missing."""
+    """Return a message, or a section of it, in which the entry of *ordinal* is current; None if it is missing."""
     return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 
@@ -249,7 +249,7 @@ def lanes_of(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[
 
 
 def lane_rows(store: Store, topic: str) -> Iterator[Row]:
-    """Yield the rows of all lanes of a topic, read in parts. A key begins with a digit."""
+    """Yield the rows of all lanes of a topic, read in parts. Their keys begin with digits, which sort before ``:``."""
     return _in_parts(store, keys.lane_key(topic, ""), keys.lane_key(topic, ":"))
 
 

@@ -176,9 +176,7 @@ FILTER_VERSIONS = row_format(version_key, Codec(FilterVersion, {"filter": json_p
 
 
 def version_put(subscription: Subscription, since: int) -> Put:
-    """Return the write of *subscription*'s filter version. It applies to messages published at topic version *since* or
-    later.
-    """
+    """Return the write of a subscription's filter version, which applies from topic version *since* on."""
     version = FilterVersion(
         version=subscription.version,
         filter=subscription.settings.filter,

@@ -72,7 +72,7 @@ def settings_update(known: Topic, changed: Topic) -> Update:
 
 
 def events_check(events_topic: str) -> Check:
-    """Return the check that *events_topic* exists and has no events topic. So topics never form a circle."""
+    """Return the check that *events_topic* exists and has no events topic. So topics never form a cycle."""
     return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
 

@@ -42,14 +42,14 @@ def deflate_json(value: object) -> bytes:
 
 
 def inflate_json(deflated: bytes) -> Any:
-    """Return the value of a :func:`deflate_json`."""
+    """Return the value that :func:`deflate_json` deflated."""
     return json.loads(zlib.decompress(deflated))
 
 
 def row_bytes(row: Row) -> int:
     """Return the bytes that DynamoDB counts for the attributes of *row* and their names, or slightly more.
 
-    A number counts as one byte for every two digits, plus two bytes. AWS adds one byte, and another byte for a sign.
+    A number counts as one byte for every two digits, plus two. AWS adds only one byte if there is no sign.
 
     >>> row_bytes({"pk": "é", "n": 1_800_000_000_000, "tags": ["a", "b"], "gone": None})
     25
