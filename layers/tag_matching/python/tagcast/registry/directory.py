@@ -43,7 +43,7 @@ class Look:
         return cls(clock.monotonic(), clock.now())
 
     def is_recent(self, clock: Clock, seconds: float) -> bool:
-        """Return whether the read is so recent on both clocks. One clock may stop while the process is frozen."""
+        """Return whether the read began within *seconds* on both clocks. One may stop while the process is frozen."""
         since_ms = clock.now() - self.at
         return clock.monotonic() - self.monotonic_s < seconds and 0 <= since_ms < seconds * 1000
 
@@ -78,7 +78,7 @@ class LazyIndex:
     def changed(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
     ) -> LazyIndex:
-        """Return the index after changes. *anew* builds it after many changes, or if it is not loaded or stored."""
+        """Return the index after changes. *anew* builds it after many changes, or if there is no index to change."""
         if self._index is not None:
             return LazyIndex(anew, with_changes(self._index, filters, removed))
         if self._is_kept:

@@ -16,16 +16,16 @@ from tagcast.rows.values import number, row_bytes
 VERSIONS_KEPT = 20
 ALONE_MAX = 16
 SPAN_MAX = 20
-"""Up to 16 histories are read one by one, and also more with distant ordinals. Others are read together."""
+"""Up to 16 histories, or more with distant ordinals, are read one by one. All others are read together."""
 TOGETHER_BYTES = 16_384
 """The mean size up to which histories are read together. A row is read alone at the price of at least 4 KB."""
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
-    """Set the expiry of the filter version with 20 newer versions, so that it outlives all receipts that use it.
+    """Let the filter version with 20 newer versions expire after all receipts that use it.
 
-    Each change reads no history, so a filter may change any number of times. It also repeats the write of the change
-    before, which may have been throttled.
+    No history is read, so a filter may change any number of times. The same write for the version before is repeated,
+    because it may have been throttled.
     """
     newest, ttl = subscription.version - VERSIONS_KEPT, world.clock.now() // 1000 + TOMBSTONE_S
     for version in range(max(1, newest - 1), newest + 1):
@@ -55,8 +55,8 @@ def versions_in_force(
 def _in_force(world: World, topic: str, subscriptions_version: int, ordinal: int) -> FilterVersion | None:
     """Return the newest version of *ordinal* with a *since* of at most *subscriptions_version*, by bisection.
 
-    Each version of the subscription is a version of the topic, too. So at most as many subscription versions as topic
-    versions are newer than that one.
+    Each version of the subscription is a version of the topic, too. So no more subscription versions than topic
+    versions are newer than the result.
     """
 
     def newest(before: int | None = None) -> FilterVersion | None:

@@ -1,4 +1,4 @@
-"""Use cases of a group's members: their heartbeats, who is alive, who leaves, and whose filter differs.
+"""Use cases of a group's members: heartbeats, liveness, leaving, and filters that differ.
 
 A heartbeat creates a missing group, and never changes a shared group. A member whose filter differs from the filter of
 its group gets the difference as an error. So a shared group has one filter at a time, and only an explicit update
@@ -273,8 +273,8 @@ def _put(
 ) -> tuple[Subscription, Registration]:
     """Create the sender's subscription, or update *known* to the sender's filter.
 
-    Only a subscription that no request created or updated may fall silent and be deleted. Raises ConditionLostError on
-    a concurrent change.
+    The sweep deletes a silent subscription only if heartbeats alone created and updated it. Raises ConditionLostError
+    on a concurrent change.
     """
     now = world.clock.now()
     is_own = known is None or (registration is not None and registration.version == known.version)
@@ -297,9 +297,9 @@ def _put(
 def _join(world: World, heartbeat: Heartbeat, registration: Registration | None) -> Write:
     """Return the write with which a member joins an existing subscription.
 
-    A subscription without *registration* is registered, so that the sweep announces the loss of its last members. It
-    may have been created again while its members were alive. Its version says that no heartbeat wrote it, so the sweep
-    does not delete it.
+    Without *registration*, e.g. after the subscription was created again, the write is a new registration, so that the
+    sweep announces the loss of the last members. Its version 0 says that no heartbeat wrote the subscription, so the
+    sweep does not delete the subscription.
     """
     now = world.clock.now()
     if registration is None:

@@ -39,7 +39,7 @@ PUT_TOGETHER = 19
 FILTER_BYTES_MAX = 1024 * 1024
 """The maximum bytes of filters in a transaction. Each filter is written twice, and DynamoDB accepts 4 MiB."""
 BEGUN_WITHIN_S = 20.0
-"""A request starts no further piece after 20 s, because it must answer within 29 s."""
+"""A request stores no further subscriptions after 20 s, because it must answer within 29 s."""
 
 VERIFICATION = "verification"
 NO_VERSION = 0

@@ -125,7 +125,7 @@ def delete_subscription(
 def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Write]:
     """Return the writes that let a deleted subscription's filter history expire when no receipt needs it."""
     topic, ordinal = subscription.topic, subscription.ordinal
-    # Twice as many as have no expiry: a process may have died before it set one.
+    # The last 20 versions have no expiry. Older versions have none if a process died before it set one.
     newest = stored.filter_history(world.store, topic, ordinal, 2 * VERSIONS_KEPT, None)
     return [version_expiry(topic, ordinal, each.version, tombstone.ttl) for each in newest]
 

@@ -42,7 +42,7 @@ def put_topic(
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings. Return it, and whether it is new.
 
-    *if_match* is the required version, NO_VERSION if the topic must not exist; *filter_type* is that of a new topic.
+    *if_match* is the required version, NO_VERSION if the topic must not exist. Only a new topic gets *filter_type*.
     Raises PreconditionFailedError for another version. Raises ConflictError if the ordering would change while messages
     are retained, or if the events topic is missing or has an events topic. Raises InvalidRequestError if a topic names
     itself as its events topic.

@@ -12,7 +12,7 @@ from tagcast.ports import World
 from tagcast.rows.waiting import WaitingFor, WaitingPlace, leaving_update, places, taking_update
 
 LEFT_LATE_S = 10
-"""A place becomes free at most 10 s after its wait, even if the process died. The queue may answer late."""
+"""A place becomes free at most 10 s after its wait, even if the process died. Until then the queue may still answer."""
 
 
 @contextmanager
