@@ -1,6 +1,6 @@
 """The core of tagcast: the meaning of the service, independent of AWS.
 
-From the inside out; each package knows only those above it in this list:
+From the inside out; each package imports only packages above it in this list:
 
 - `ids`, `model`, `errors`, `instant`, `resource_names`: the vocabulary: messages, subscriptions,
   entries, lanes, faults, time, queues and functions;

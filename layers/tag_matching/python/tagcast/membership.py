@@ -14,7 +14,7 @@ from hashlib import sha256
 HEARTBEAT_S, LIVENESS_S = 30, 120
 """The interval of heartbeats, and the time after which a silent member counts as lost."""
 SILENCE_S = 86_400
-"""A group created by heartbeats may be deleted after this time without one."""
+"""A group created by heartbeats may be deleted after this time without a heartbeat."""
 MEMBERS_MAX = 100
 HASH_LENGTH = 12
 GROUP_LENGTH_MAX = 64 - 1 - HASH_LENGTH

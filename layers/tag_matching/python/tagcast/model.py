@@ -31,7 +31,7 @@ from tagcast.trace_context import TraceContext, make_trace
 
 
 class EntryState(StrEnum):
-    """The state of a delivery in the state map. The last five are terminal. Rows store positions: never reorder."""
+    """The state of a delivery; the last five are terminal. Rows store their positions, so never reorder them."""
 
     PENDING = "pending"
     BLOCKED = "blocked"

@@ -24,7 +24,7 @@ class Audience(StrEnum):
 _TOPIC, _MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}"), re.compile(r"[0-9]{1,20}")
 _AUDIENCES, _SECTIONS_MAX = tuple(Audience), 100_000
 PACK_MAX = 96
-"""At most 96 messages share an entry, because as many join a backlog in one transaction."""
+"""At most 96 messages share an entry, because one transaction adds at most 96 deliveries to a backlog."""
 
 
 @dataclass(frozen=True, slots=True)

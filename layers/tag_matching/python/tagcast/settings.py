@@ -238,7 +238,7 @@ class SubscriptionSettings:
 
     @property
     def is_independent(self) -> bool:
-        """Whether each delivery has its own retries, so that none waits (docs/semantics.md, Delivery)."""
+        """Whether each delivery has its own retries, and waits for no other (docs/semantics.md, Delivery)."""
         return not self.is_group and self.retry.strategy is Strategy.INDEPENDENT_RETRY
 
     @property

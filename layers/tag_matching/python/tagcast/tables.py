@@ -143,8 +143,7 @@ class Store(Protocol):
         """Apply one conditional write."""
 
     def update_each(self, updates: Sequence[Update]) -> list[bool]:
-        """Apply each update (at most 25, distinct rows, each with a condition and without additions); return which
-        succeeded.
+        """Apply at most 25 updates of distinct rows, with conditions and without additions; return which succeeded.
 
         Repeat a failed update with :meth:`write`, which raises the reason.
         """
