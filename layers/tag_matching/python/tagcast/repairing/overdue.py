@@ -31,9 +31,9 @@ COUNTED_MAX = 500
 
 @dataclass(slots=True)
 class FoundLanes:
-    """The lanes that a sweep found. Lanes in *asleep* have deliveries to expire. *blocked* has the longest blocked.
+    """The lanes that a sweep found. Lanes in *asleep* have deliveries to expire.
 
-    *watched* has lanes of topics with metrics per subscription. It has at most as many lanes as *blocked*.
+    *blocked* has the lanes blocked longest, *watched* lanes of topics with metrics per subscription, at most 200 each.
     """
 
     restarted: int = 0
@@ -124,7 +124,7 @@ class BacklogSummary:
 
 
 async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
-    """Return the combined backlog of *lanes*. Under INDEPENDENT_RETRY the head is not the oldest delivery."""
+    """Return the combined backlog of *lanes*. Under INDEPENDENT_RETRY the head may not be the oldest delivery."""
     found = await each(world, "a backlog", lanes, lambda lane: world.executor.run(_read_backlog, world, lane))
     return BacklogSummary(
         sum(one.backlog for one in found),

@@ -56,7 +56,7 @@ async def sweep(world: World, budget_s: float) -> SweepResult:
 
 
 def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> tuple[Coroutine[None, None, None], ...]:
-    """Return the parts, which run concurrently. Each adds to a result only after the statement that awaits."""
+    """Return the parts, which run concurrently. No part awaits within ``+=``, because others add meanwhile."""
     sending = Sending(world)
 
     async def heads() -> None:
