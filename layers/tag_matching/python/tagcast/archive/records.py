@@ -181,8 +181,8 @@ def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **co
 def of_due(change: RowChange) -> Iterator[Record]:
     """Yield a delivery when it joins a backlog, after each failed attempt, and when the time to live removes its row.
 
-    The end of a delivery is archived from the rows of its message, not from this row. A delivery that moves because its
-    secrets cannot be read has no new attempt.
+    The end of a delivery is archived from the rows of its message, not from this row. A row that moved because the
+    secrets cannot be read shows no new attempt, and yields nothing.
     """
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)

@@ -21,7 +21,7 @@ FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 @dataclass(slots=True)
 class Share:
-    """A topic's allowance of events: *left* at *at*. It grows by *per_s* a second, up to *burst*."""
+    """A topic's allowance: *left* events at the time *at*. It grows by *per_s* a second, up to *burst*."""
 
     left: float = EVENTS_MAX
     at: float = 0.0
@@ -58,7 +58,7 @@ class TailWriter:
         """Write one row for each watched topic in *records*. Never raises; losses are reported."""
         try:
             self._tell(records)
-        except Exception as fault:  # noqa: BLE001 - told; the archive must not repeat what it has for the tail's sake
+        except Exception as fault:  # noqa: BLE001 - reported; a fault of the tail must not repeat archived records
             self.telemetry.failed("the tail", fault)
 
     def _tell(self, records: Sequence[Record]) -> None:
