@@ -109,7 +109,7 @@ def keep_secrets(
 
 
 def _check_way(settings: SubscriptionSettings) -> None:
-    """Raise InvalidRequestError if the endpoint of these *settings* has no headers, or no certificate."""
+    """Raise InvalidRequestError if the endpoint's protocol does not allow the headers or the certificate."""
     protocol, faults = settings.endpoint.protocol, []
     if settings.headers and protocol not in (Protocol.HTTP, Protocol.HTTPS):
         faults.append(
