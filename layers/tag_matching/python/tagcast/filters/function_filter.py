@@ -12,7 +12,7 @@ from tagcast.resource_names import function_named
 TIMEOUT_DEFAULT_S = 3
 TIMEOUT_MAX_S = 10
 REPLACED_MS = 10_000
-"""How long after its replacement a publisher may still know a function, with clocks that differ."""
+"""A publisher may still use a replaced function for this time, even if clocks differ."""
 FILTER_ERROR = "filter_error"
 """The outcome of a delivery whose function returned no verdict."""
 _ON_ERROR = ("drop", "block")
@@ -60,10 +60,10 @@ def function_of(subscription: Subscription) -> FunctionFilter | None:
 
 
 def is_unjudged(subscription: Subscription, accepted_at: int) -> bool:
-    """Return whether nothing decided about a message when it was accepted, because the filter was a function.
+    """Return whether a message may have been accepted without a verdict, because the filter was a function.
 
-    A publisher may know the former filter for some seconds after its replacement. It does no harm to ask the filter of
-    the meantime twice.
+    A publisher may use the former filter for some seconds after its replacement. If it already used the new filter,
+    evaluating that filter again does no harm.
     """
     until = subscription.function_until
     return is_function(subscription.settings.filter) or (until is not None and accepted_at <= until + REPLACED_MS)

@@ -72,7 +72,7 @@ def _condition(event: Event, condition: Condition, is_first: bool) -> Explanatio
 
 
 def _places_of(values: Sequence[Value]) -> dict[Value, list[int]]:
-    """Return the indexes of each value, so that an equality needs one lookup. A pattern may have a thousand."""
+    """Return the indexes of each value, so that each of up to a thousand equalities needs only a lookup."""
     found: dict[Value, list[int]] = {}
     for place, value in enumerate(values):
         for token in (value.text, value.number) if type(value) is Decimals else (value,):

@@ -28,7 +28,7 @@ from tagcast.filters.event_pattern.leaves import (
 Places = list[int]
 START, END, LOWER_START, LOWER_END, DIGITS = "start", "end", "lower_start", "lower_end", "digits"
 Skips = Callable[[int], bool]
-"""Whether a place is left out of a match: its pattern would take too long."""
+"""Returns whether a place is left out of a match, because its pattern would take too long."""
 Checked = list[tuple[Leaf, Places]]
 
 

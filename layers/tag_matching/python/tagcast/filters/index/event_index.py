@@ -1,8 +1,8 @@
 """Many event patterns at once: one path of an alternative is its key; the other conditions are evaluated together.
 
-Each filter's ``evaluate`` is the oracle. A pattern with a single path that lists values or parts of texts needs only a
-lookup. The key of a longer alternative is a path with few possible values, else a path that must be present. An
-alternative whose paths may all be absent is always evaluated.
+Tests compare the result with each filter's ``evaluate``. A pattern with a single path that lists values or parts of
+texts needs only a lookup. The key of a longer alternative is a path with few possible values, else a path that must be
+present. An alternative whose paths may all be absent is always evaluated.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Posting:
                     found.owners += owners
             for numbers in () if keys is None else _find_met(keys, value, others_of_keys, skips_cell):
                 asked.update(dict.fromkeys(numbers))
-        # A cell is about the whole event: however many array elements have the value, it is asked once.
+        # A cell evaluates the whole event, so once is enough, however many array elements have the value.
         for number in asked:
             _ask(self._cells, number, event, found)
         for number in range(len(self._present)):

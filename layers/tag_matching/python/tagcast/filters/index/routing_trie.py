@@ -1,6 +1,6 @@
 """Many topic patterns at once: matching a key takes time proportional to its words.
 
-The oracle is :func:`tagcast.filters.routing_key.matches_key` for each pattern.
+Tests compare the result with :func:`tagcast.filters.routing_key.matches_key` for each pattern.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """All filters of a topic in one index, so that the time per message depends on the matches only.
 
-The oracle is each filter's ``evaluate``; the tests compare the two.
+Tests compare the result with each filter's ``evaluate``.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _presence(term: Term, place: int) -> Access:
 
 
 def _lift(access: Access | None, child: int, place: int) -> Access | None:
-    """Return the access of a NOT, if its operand has one. The NOT's place replaces that of the operand."""
+    """Return the access of a NOT, from its operand's access. The NOT's place replaces the place of the operand."""
     return access._replace(place=place) if access is not None and access.place == child else access
 
 

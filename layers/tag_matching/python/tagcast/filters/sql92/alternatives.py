@@ -15,7 +15,7 @@ from tagcast.filters.sql92.tree import Node
 
 ALTERNATIVES_MAX = 8
 PARTS_MAX = 64
-"""The most parts of all alternatives of a node. With more parts, the node stays one part: the index stays small."""
+"""The most parts of all alternatives of a node. To keep the index small, a node with more parts stays one part."""
 
 
 @dataclass(frozen=True, slots=True)

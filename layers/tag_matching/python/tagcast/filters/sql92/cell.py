@@ -67,7 +67,7 @@ def columns_of(entries: Iterable[SqlEntry]) -> Columns:
     for entry in entries:
         terms = merge_terms(entry.terms)
         if any(column[1] == ANY and not values for column, values in terms.items()):
-            continue  # Nothing has two values at once.
+            continue  # No property has two values at once, so the entry never matches.
         text = _only_text(terms) if entry.whole is None else None
         if entry.whole is None and not terms:
             columns.always.extend(entry.owners)
@@ -125,7 +125,7 @@ def _turn(column: _Column) -> int:
 def _place(
     columns: Columns, entry: SqlEntry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
 ) -> None:
-    """Give an entry its bits."""
+    """Give an entry one bit for each owner, or a single bit if it has many owners."""
     many = len(entry.owners) > _FEW_OWNERS
     for owner in entry.owners[:1] if many else entry.owners:
         place = len(columns.firsts)
@@ -219,7 +219,7 @@ def _none(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
 
     def bits(view: PropertyReadings) -> int:
         value = view.get(dimension)
-        # Excluded values: every entry with such a term remains, except those found by the value.
+        # Every entry remains, except the entries that exclude this value.
         return free if value is None else every ^ (hits.bits(value) ^ free)
 
     return bits
@@ -240,7 +240,7 @@ def _present(dimension: Dimension, _: Any, places: Any, count: int) -> Bits:
 
 
 def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
-    """Return the test of sorted bounds. A value satisfies the first or the last of these bounds."""
+    """Return the test of sorted bounds. A value satisfies all bounds below it, or all bounds above it."""
     lower = test in (ABOVE, AT_LEAST)
     bisect = bisect_left if test in (ABOVE, AT_MOST) else bisect_right
 

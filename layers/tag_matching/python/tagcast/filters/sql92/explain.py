@@ -11,7 +11,7 @@ from tagcast.filters.sql92.strict import sort_of
 from tagcast.filters.sql92.tree import OPERANDS, ORDERINGS, Node
 
 TEXT_LENGTH_MAX = 256
-"""The most characters of its text that a part with children shows. The children repeat the text."""
+"""A part with children shows at most 256 characters of its text, because the children repeat the text."""
 VALUE_LENGTH_MAX = 64
 _ORDERED = frozenset({*ORDERINGS.values(), "between", "not_between"})
 

@@ -41,8 +41,7 @@ class Term(NamedTuple):
     """A test of one property. *test* says how the parsed text is compared with *values*.
 
     Depending on *test* the text must be among the values, not be among them, lie beyond a bound, match a search, or
-    only be present. A
-    missing or unreadable property meets only the term ``missing``.
+    only be present. A missing or unreadable property meets only the term ``missing``.
     """
 
     dimension: Dimension
@@ -162,7 +161,7 @@ def _equality(nodes: Sequence[Node], node: Node, same: bool, strict: bool) -> tu
     if nodes[left].operator != "property":
         return None
     if swapped and not strict:
-        # There a missing right side is FALSE, not unknown, and a boolean on the left side fails.
+        # In rocketmq a missing right side is FALSE, not unknown, and a boolean on the left side fails.
         return None
     name, other = str(nodes[left].value), nodes[right]
     test = ANY if same else NONE
