@@ -257,8 +257,8 @@ class SubscriptionSettings:
         """Return how many backlogged deliveries to attempt together after *got_through* succeeded together.
 
         Without batches or a rate, this is the window. With batches it begins at one and doubles, so that a message that
-        makes a batch fail is soon found. With a rate it also doubles, so that a worker reads few more messages than it
-        may push.
+        makes a batch fail is soon found. With a rate it also doubles, so that a worker reads few messages that it may
+        not push yet.
         """
         if self.batching is None and self.rate is None:
             return self.window

@@ -296,7 +296,7 @@ def of_subscription(change: RowChange) -> Iterator[Record]:
 
 
 def _is_newly_unverified(subscription: Subscription, before: Row | None) -> bool:
-    """Return whether the endpoint of *subscription* is unverified, and that of *before* was verified or another."""
+    """Return whether the endpoint of *subscription* is unverified, and was verified, or another endpoint, *before*."""
     if subscription.settings.unverified is None or before is None:
         return subscription.settings.unverified is not None
     known = SUBSCRIPTIONS.value_of(before).settings

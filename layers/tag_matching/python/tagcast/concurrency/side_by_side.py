@@ -19,11 +19,11 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
     async def watched(work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except Exception as fault:  # noqa: BLE001  The caller gets it, when the others have ended.
+        except Exception as fault:  # noqa: BLE001  The caller gets it after all works have ended.
             faults.append(fault)
 
     begun = tuple(works)
-    if len(begun) <= 1:  # Usually at most one work has to wait: no task group is needed.
+    if len(begun) <= 1:  # This is the usual case. It needs no task group.
         for work in begun:
             await watched(work)
         return faults

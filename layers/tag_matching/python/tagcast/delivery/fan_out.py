@@ -242,7 +242,7 @@ class Slice:
         return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
 
     async def deliver_all(self, group: asyncio.TaskGroup) -> None:
-        """Serve each subscription in a task of *group*. Return early for subscriptions whose pushes are late."""
+        """Serve each subscription in a task of *group*. Return when each is served, or its pushes are late."""
         in_flight = InFlight.of(self.world.clock, len(self.rounds))
         self._open.update(self.rounds)
         for each in order_pushes(self.world, self.topic_id, self.rounds):
@@ -451,7 +451,7 @@ class SubscriptionRound:
 
     - *until*: pushes start before this time, in monotonic seconds. *is_served*: every pending delivery has ended in
       this round or joined the backlog.
-    - *enqueued*: messages that this batch sent to the group's queue. *judged*: those that passed the filter function.
+    - *enqueued*: messages sent to the group's queue by this batch. *judged*: messages that the filter function matched.
     - *free_at*: the time at which the next push may begin. *reason*: the reason why it may not begin earlier.
     - *in_flight*: messages whose push, or call of the filter function, the batch left unfinished. No other worker
       attempts them before *held_until*.

@@ -292,7 +292,7 @@ def _accept(
 
 
 def _is_stored(world: World, message: Message) -> bool:
-    """Return whether *message* is stored: then the condition failed only because the SDK sent the write twice.
+    """Return whether *message* is stored, so that the condition failed only because the SDK repeated the write.
 
     The stored body may already be deleted, if all deliveries ended. A different message with this id came from another
     writer.

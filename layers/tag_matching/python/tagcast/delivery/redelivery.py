@@ -132,7 +132,7 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
 async def _independent_step(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], appended: int, streak: Streak
 ) -> tuple[Drained, Streak]:
-    """Attempt the due ones of *dues*. If none is due, plan the next attempt.
+    """Attempt the deliveries in *dues* that are due now. If none is due, plan the next attempt.
 
     If the schedule changed, some deliveries are due later than planned. These first move behind deliveries due earlier.
     The plan's write fails if messages joined since the read, because they may be due earlier.
@@ -156,7 +156,7 @@ async def _front(lease: LaneLease, subscription: Subscription | None, streak: St
     """Return the head alone, or a window of the backlog if the receiver answered well or the subscription was deleted.
 
     Independent deliveries get a window before the first answer, because a run ends when the receiver stops answering.
-    If contact is lost, they do not. After a *retry now*, deliveries without an attempt since then come first.
+    This does not hold while contact is lost. After a *retry now*, deliveries without an attempt since then come first.
     """
     window = CANCELLED_AT_ONCE if subscription is None else 1
     is_answering = streak.answered or (lease.is_independent and lease.lane.state is not LaneState.LOST_CONTACT)

@@ -88,11 +88,11 @@ async def retry(
 
 
 def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pending], streak: Streak) -> Run:
-    """Return the run of pending deliveries. Its attempts end before the claim, and none starts after the budget.
+    """Return the run of pending deliveries. Its attempts end before the claim does. None starts after the budget.
 
     The run checks the circuit if the head's last attempt got no response, or if the circuit held the head. It also
     checks the circuit if the last run under this claim ended deliveries without a success. If deliveries are
-    independent, it checks the circuit before the first attempt of a head whose contact is lost.
+    independent, it checks the circuit before the head's first attempt while contact is lost.
     """
     head = pending[0].due
     circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))

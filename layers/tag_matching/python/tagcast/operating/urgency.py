@@ -1,4 +1,4 @@
-"""The lanes of all topics that need a check, in the order of the check."""
+"""Lists the lanes of all topics that are not active, in the order of their next check."""
 
 from __future__ import annotations
 

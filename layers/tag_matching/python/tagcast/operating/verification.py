@@ -1,4 +1,4 @@
-"""Endpoint verification (docs/semantics.md): stores subscriptions with verified endpoints; verifies endpoints again."""
+"""Endpoint verification (docs/semantics.md): stores subscriptions with verified endpoints; repeats verifications."""
 
 from __future__ import annotations
 

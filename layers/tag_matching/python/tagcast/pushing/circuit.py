@@ -27,7 +27,7 @@ LANES_MIN, WINDOW_S = 5, 60
 PROBE_GAP_S = 10
 """The next probe may begin 10 s after a failed probe."""
 CIRCUIT_WAIT_S_MIN, CIRCUIT_WAIT_S_MAX = 20.0, 512.0
-"""The limits of a lane's wait before it checks again. The wait is half to all of the time since the circuit opened."""
+"""The limits of a lane's wait before it checks again: between half and all of the time since the circuit opened."""
 REOPENED_S = CIRCUIT_WAIT_S_MAX
 """A circuit that opens again within this time after it closed keeps its age."""
 PROBE_GRACE_S = 30
@@ -114,7 +114,7 @@ class CircuitCheck:
         self.until = self.world.clock.now() + _ms(self.world, self.world.dice.uniform(longest_s / 2, longest_s))
 
     async def tell(self) -> None:
-        """Record the results. A response closes the circuit. After a failed probe that kept its claim, others may."""
+        """Record the results. A response closes the circuit. After a failed probe, another probe may begin."""
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):
             known = probe or await self.look()

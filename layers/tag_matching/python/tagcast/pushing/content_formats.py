@@ -167,7 +167,7 @@ class _CloudEvents(Format):
     def headers(self, message: Message) -> dict[str, str]:
         attributes, media_type = _cloudevent_attributes(message).items(), content_type(message)
         headers = {f"ce-{name}": cloudevent_header(value) for name, value in attributes}
-        if media_type.lower().startswith(_CLOUDEVENTS_TYPE):  # Receivers would take the body for the event.
+        if media_type.lower().startswith(_CLOUDEVENTS_TYPE):  # Its body would look like a whole event.
             media_type = JSON_TYPE if _JSON_TYPE_PATTERN.fullmatch(media_type) else BYTES_TYPE
         return {"content-type": media_type, **headers}
 

@@ -1,4 +1,4 @@
-"""The push engine: a run of deliveries goes through the gates, and the ones that pass are pushed.
+"""The push engine: checks the deliveries of a run at the gates, and pushes the deliveries that pass.
 
 See docs/protocol.md, Pushing, and docs/filters.md, Functions.
 """
@@ -653,7 +653,7 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
 
 
 def is_matched(world: World, subscription: Subscription, filter: CompiledFilter, message: Message) -> bool:
-    """Return whether the *filter* of *subscription* matches an accepted message. A failure is counted, and is a no."""
+    """Return whether the *filter* of *subscription* matches an accepted message. Failures are counted."""
     try:
         return filter.evaluate(message) is True
     except FilterEvaluationError:

@@ -301,7 +301,7 @@ class PushSlots:
             self._deadline = asyncio.get_running_loop().create_task(self._refuse_the_late())
 
     def _watch_anew(self) -> None:
-        """Replace the timer, because the new request expires before it."""
+        """Replace the timer, because the new request must be refused earlier."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline, self._sleeps_until = None, -math.inf

@@ -183,7 +183,7 @@ def shared_membership(alive: tuple[Member, ...], group: Subscription) -> Members
 
 
 def check_filter(world: World, subscription: Subscription, member_id: str) -> None:
-    """Raise DisagreementError if the member's filter or order differs from that of its group, so that it pulls nothing.
+    """Raise DisagreementError if the member's filter or order differs from its group's; such a member must not pull.
 
     A consumer that sends no heartbeats accepts any filter.
     """

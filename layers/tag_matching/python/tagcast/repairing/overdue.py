@@ -21,7 +21,7 @@ from tagcast.rows.lane_transitions import restart
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
-"""The most lanes in a page, lanes of a shard per sweep (most overdue first), and heads that are read."""
+"""A sweep reads 500 lanes at once, and at most 5,000 of each shard. It reads the backlogs of at most 200 lanes."""
 ANY_TIME = 1 << 53
 SOON_S = 3_600
 """Deliveries that expire within this time count as expiring soon."""
@@ -43,7 +43,7 @@ class FoundLanes:
     watched: list[Lane] = field(default_factory=list)
 
     def absorb(self, other: FoundLanes) -> None:
-        """Add the lanes of *other*; keep only the blocked lanes with the oldest generations."""
+        """Add the lanes of *other*. Keep only the lanes blocked longest, whose generations are the oldest."""
         self.restarted += other.restarted
         self.oldest_overdue_s = max(self.oldest_overdue_s, other.oldest_overdue_s)
         self.asleep += other.asleep

@@ -16,7 +16,7 @@ from tagcast.tables import ABSENT, Put, Row, Table
 
 @lru_cache(maxsize=4096)
 def host_of(endpoint: Endpoint) -> str:
-    """Return the unit of failure that endpoints share: scheme, host and port of a URL, or another endpoint's target.
+    """Return the unit of failure that endpoints share: scheme, host and port of a URL, or the queue or function.
 
     >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
     'https://example.com'

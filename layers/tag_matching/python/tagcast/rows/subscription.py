@@ -107,7 +107,7 @@ REMOVALS = row_format(name_key, Codec(Removal))
 
 
 def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:
-    """Return the write that stores the name of a deleted subscription as long as its *tombstone*."""
+    """Return the write that stores the name of a deleted subscription until its *tombstone* expires."""
     assert tombstone.next_attempt_at is not None
     assert tombstone.ttl is not None
     removed_at, ttl = tombstone.next_attempt_at, tombstone.ttl

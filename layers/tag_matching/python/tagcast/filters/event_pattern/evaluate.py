@@ -143,7 +143,7 @@ Each value that a condition reads counts by the condition's weight
 STEPS_MAX = 2_000
 """The most combinations of array elements that are tried for one alternative."""
 TRIED = 40
-"""The weight of one array element, in comparisons, for each of several alternatives."""
+"""If a pattern has several alternatives, each object in an array counts as 40 comparisons for each alternative."""
 TOO_MANY_STEPS = f"the arrays of the event allow more than {STEPS_MAX} combinations"
 TOO_MUCH = "the event has so many values that it would take too long to compare them"
 

@@ -150,7 +150,7 @@ class EventCell:
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
-        """Return plain lists, for a snapshot. The entries are one text, because few events need them."""
+        """Return plain lists, for a snapshot. The entries are one text, which only events with arrays need to parse."""
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]

@@ -1,6 +1,7 @@
 """The leaves of many patterns on one path, by lookup key, with their places.
 
-A place is an owner, or the position of a bit. A leaf that needs evaluation is found by its fixed part if it has one.
+A place is an owner (a subscription), or the position of a bit. A leaf that needs evaluation is found by its fixed part
+if it has one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -176,7 +177,7 @@ class Column:
 
 
 def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
-    """Return the kind and text of a leaf's fixed part, or None if it has no such part. Every match has this part."""
+    """Return the kind and text of a leaf's fixed part, or None. Every text that matches has the part."""
     match leaf:
         case Wildcard(parts) if parts[0]:
             return START, parts[0]

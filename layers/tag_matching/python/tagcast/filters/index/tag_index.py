@@ -45,7 +45,7 @@ class TagIndex:
         return cls(postings, list(always))
 
     def __len__(self) -> int:
-        """Return the number of postings, including that of ``always``."""
+        """Return the number of postings, including the posting of ``always``."""
         return len(self._postings) + bool(self._always)
 
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:

@@ -159,7 +159,7 @@ def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) 
 
 
 COPIES_MAX = 1_024
-"""The largest size of all copies of an alternative below its keys. A larger alternative is found by presence."""
+"""The largest size of all copies of an alternative, one below each key. A larger alternative is found by presence."""
 
 
 class AccessPlan(NamedTuple):

@@ -177,7 +177,7 @@ def bits_of(places: Sequence[int], count: int) -> int:
 
 
 class Hits:
-    """The values of one column, each with its remaining bits, and the bits for any other value."""
+    """The values of one column, with the bits that remain for each value, and for any other value."""
 
     __slots__ = ("_count", "_places", "free", "ready")
 

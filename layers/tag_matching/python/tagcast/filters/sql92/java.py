@@ -28,7 +28,7 @@ def is_int(number: int) -> bool:
 
 
 def parse_whole(text: str, most: int) -> int:
-    """Parse like ``Integer.valueOf`` / ``Long.valueOf``: a sign and digits of the basic plane only.
+    """Parse like ``Integer.valueOf`` / ``Long.valueOf``: a sign, and digits of Unicode's basic plane.
 
     >>> parse_whole("+007", INT_MAX)
     7

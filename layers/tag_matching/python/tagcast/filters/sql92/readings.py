@@ -73,7 +73,7 @@ def as_row(value: Reading) -> str | bool | float:
 def from_row(kind: str, row: str | bool | float) -> Reading:
     """Restore the value of :func:`as_row`.
 
-    Its exponent may exceed the bound of a literal: ``10e308`` becomes ``1.0E+309``.
+    The exponent may exceed the bound of a literal: ``10e308`` becomes ``1.0E+309``.
 
     >>> from_row(NUMBER, as_row(Decimal("2.50"))), from_row(NUMBER, as_row(Decimal("10e308")))
     (Decimal('2.50'), Decimal('1.0E+309'))
