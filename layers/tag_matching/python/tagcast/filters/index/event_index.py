@@ -325,7 +325,7 @@ class _Place:
 
 
 def _place_entries(entries: Sequence[EventEntry]) -> tuple[dict[str, Posting], list[_Asked | bytes], bool]:
-    """Return the postings, the alternatives that are always evaluated, and whether a value may find an owner twice."""
+    """Return the postings, the alternatives that are always evaluated, and whether a match may find an owner twice."""
     asking = Counter((each.path, leaf) for entry in entries for each in entry.conditions for leaf in each.leaves)
     places: dict[str, _Place] = {}
     always: list[EventEntry] = []
