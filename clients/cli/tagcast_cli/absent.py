@@ -22,7 +22,7 @@ def need(module: str) -> None:
 
 
 def sentence_of(missing: ModuleNotFoundError) -> str | None:
-    """Return the remedy for a missing package; None if no command is known to need it.
+    """Return the remedy for a missing package; None for a package without a known remedy.
 
     >>> sentence_of(ModuleNotFoundError(name="boto3"))
     'this command needs boto3, which is not installed. Install it with: pip install boto3'

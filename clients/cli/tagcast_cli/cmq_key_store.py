@@ -44,7 +44,7 @@ class KeyStore:
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:
         """Return the keys of the stack that runs on *folder*. Raises JobError if no stack runs there."""
-        need("boto3")  # Its absence is reported first, whether a stack runs or not.
+        need("boto3")  # A missing boto3 is reported even if no stack runs.
         where = read_stack(folder, "a stack on AWS with --stack")
         return cls(client_of(where["owner_environment"], "secretsmanager"), secret_name(where["stack"]))
 

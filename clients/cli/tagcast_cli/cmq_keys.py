@@ -36,7 +36,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def create_key(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> CmqKey:
-    """Return a new key. *unsigned_at*: its program does not sign values that begin with an at sign."""
+    """Return a new key. With *unsigned_at*, requests need not sign values that begin with an at sign."""
     from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, CmqKey
 
     return CmqKey(
@@ -147,8 +147,8 @@ def revoke(
 ) -> None:
     """Revoke a key. The service refuses it within a minute.
 
-    Its secret part is deleted from the current version of the secret. Secrets Manager keeps the version before, which
-    has it, until the next key is created or revoked.
+    The secret part of the key is deleted from the current version of the secret. Secrets Manager keeps it in the
+    previous version until the next key is created or revoked.
     """
 
     def revoking(ring: KeyRing) -> tuple[KeyRing, CmqKey]:

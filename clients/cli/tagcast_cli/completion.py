@@ -12,16 +12,16 @@ from tagcast_client.operation import path_of
 from tagcast_cli.api_client import DEFAULT_URL, client_for, pages, url_fault
 
 PAGES_MAX = 10
-"""The most list pages to read, each of a hundred names, while the user waits."""
+"""The maximum list pages to read, of 100 names each, because the user waits."""
 
 
 def topics(ctx: Any, incomplete: str) -> list[str]:
-    """Return the topic names with a prefix."""
+    """Return the topic names that begin with *incomplete*."""
     return _beginning(incomplete, ctx, "topics")
 
 
 def subscriptions(ctx: Any, incomplete: str) -> list[str]:
-    """Return the subscription names with a prefix, of the topic in the previous argument."""
+    """Return the names that begin with *incomplete* in the topic of the previous argument."""
     topic = ctx.params.get("topic")
     return _beginning(incomplete, ctx, "topics", topic, "subscriptions") if topic else []
 
@@ -29,7 +29,7 @@ def subscriptions(ctx: Any, incomplete: str) -> list[str]:
 def _beginning(incomplete: str, ctx: Any, *path: str) -> list[str]:
     try:
         return [name for name in _names(ctx, path[-1], path_of(*path)) if name.startswith(incomplete)]
-    except TagcastError:  # Nobody is told of faults in the middle of a line.
+    except TagcastError:  # The user is still typing, so no error is shown.
         return []
 
 

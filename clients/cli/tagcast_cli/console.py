@@ -22,5 +22,5 @@ def console(
     """Serve the console on this machine until Ctrl-C. The console signs requests to AWS with your profile."""
     from local.console.server import serve
 
-    os.umask(OTHERS)  # Of reports, for example.
+    os.umask(OTHERS)  # Reports are private, for example.
     raise typer.Exit(asyncio.run(serve(session_of(ctx), port, data, stack)))

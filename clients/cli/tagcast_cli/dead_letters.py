@@ -31,7 +31,7 @@ UNAUTHORIZED, TOO_MANY, SERVER_ERROR = 401, 429, 500
 class _Replaying:
     """A replay of one group's dead letters: *replayed* are the new ids, *stay* counts letters that are not replayed.
 
-    *pulled* are receipt handles to nack.
+    *pulled* are receipt handles to nack. *updated_at* is the last update of each original subscription.
     """
 
     api: Client

@@ -193,7 +193,7 @@ def check_archive(of: Deployment) -> Iterator[Finding]:
 
 
 def check_alarms(of: Deployment) -> Iterator[Finding]:
-    """Check that no alarm of the stack is in the alarm state. The name of another stack may begin with its name."""
+    """Check that no alarm of the stack is active. Alarms of stacks with a longer name, such as NAME-2, do not count."""
     listing = of.client("cloudwatch").get_paginator("describe_alarms")
     pages = listing.paginate(AlarmNamePrefix=f"{of.stack}-", StateValue="ALARM")
     own = re.compile(rf"{of.stack}-[A-Za-z0-9]+-[A-Za-z0-9]+")
@@ -230,7 +230,7 @@ def examine(of: Deployment) -> Iterator[Finding]:
         yield from _carried_out(check, of)
     try:
         is_there = of.described is not None
-    except Exception:  # noqa: BLE001  `check_stack` has told why.
+    except Exception:  # noqa: BLE001  `check_stack` has reported it.
         return
     for check in DEPLOYED if is_there else ():
         yield from _carried_out(check, of)
@@ -306,7 +306,7 @@ StackName = Annotated[str | None, typer.Option("--stack", metavar="NAME", help="
 
 
 def doctor(ctx: typer.Context, stack: StackName = None) -> None:
-    """Check a deployment on AWS, or an account before the first deployment. Every fault has a remedy.
+    """Check a deployment on AWS, or an account before the first deployment. Known faults come with a remedy.
 
     doctor reads with your own AWS credentials (--profile, --region) and changes nothing. It exits 1 on a fault.
     """

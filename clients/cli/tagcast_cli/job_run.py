@@ -45,7 +45,7 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
 
 
 def client_of(owner: Mapping[str, str], service: Any, profile: str | None = None) -> Any:
-    """Return a boto3 client with the address and credentials in *owner*; without them, of AWS with *profile*."""
+    """Return a boto3 client with the address and credentials in *owner*; by default a client of AWS with *profile*."""
     import boto3
 
     return boto3.Session(profile_name=profile).client(
@@ -68,7 +68,7 @@ NOTHING_JUDGED = 3
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive's address, the credentials for its bucket, and the port and token of its local stack's *session*."""
+    """An archive. A local stack's archive has its owner's credentials, and the port and token of its job *session*."""
 
     uri: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Archive:
         from botocore.exceptions import BotoCoreError, ClientError
 
         target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
-        known = os.umask(OTHERS)  # What an archive says is nobody else's to read, on this machine either.
+        known = os.umask(OTHERS)  # Other users of this machine must not read reports.
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             s3 = client_of(self.owner, "s3", self.environment.get("AWS_PROFILE"))
@@ -362,9 +362,8 @@ def backtest_arguments(
 
 
 def compacting(place: Archive, first: date) -> Link:
-    """Return the job that compacts the files of a local archive from the day *first* until today.
+    """Return the job that compacts a local archive from the day *first* until today, because deliveries end later.
 
-    A delivery may end days after its message was accepted. For a deployment, which compacts on a schedule, return an
-    empty link.
+    For a deployment, which compacts on a schedule, return an empty link.
     """
     return ["compact", *Days.of(first.isoformat(), None).arguments()] if place.is_local else ()

@@ -321,7 +321,7 @@ def _is_given(ctx: Any, name: str) -> bool:
 def _run(
     ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, since: date | None = None, show: bool = False
 ) -> None:
-    """Run a job, after compacting the archive from the day *since* on (None: as it is). Print its result."""
+    """Run a job and print its result. Unless *since* is None, first compact the archive from that day on."""
     first = () if since is None else compacting(place, since)
     result = run_job(job, place, arguments, console(to_errors=True), first=first)
     if session_of(ctx).as_json:

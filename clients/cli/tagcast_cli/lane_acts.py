@@ -40,7 +40,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the preview only."
 
 
 def _add_command(verb: str, help: str) -> None:
-    """Add the command of an act that needs no reason."""
+    """Add the command of an action that needs no reason."""
 
     @lanes.command(verb, help=f"{help}, after a preview. Exits 1 if a lane failed.")
     @with_options

@@ -1,4 +1,4 @@
-"""`tagcast lane`, `pause`, `resume`, `retry`, `skip`: the lane of one subscription; `hosts`: their circuits."""
+"""`tagcast lane`, `pause`, `resume`, `retry`, `skip`, `lanes`: lanes of subscriptions; `hosts`: circuits of hosts."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def list_lanes(
         session.out.print(rows_table(map(_urgent_row, found), *LISTING.headings))
         _say_what_helps(session, found)
     else:
-        # A cell with several frequent values has a number behind each value.
+        # A cell with several values shows how many lanes have each value.
         rows = [[_told(value, is_state=of in ("state", "states")) for of, value in group.items()] for group in groups]
         session.out.print(rows_table(rows, *groups[0]))
 

@@ -20,7 +20,7 @@ from tagcast_cli.visible import visible_json, visible_line
 
 BODY_SHOWN_MAX = 60
 UNPRINTED = (OSError, SystemExit)
-"""The faults of printing a line. Rich exits when the reader of a pipe ends."""
+"""Errors while printing a line. Rich raises SystemExit when the reader of a pipe has ended."""
 
 
 def tags_of(header: str) -> list[str]:

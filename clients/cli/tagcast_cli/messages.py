@@ -317,7 +317,7 @@ def message(
         session.tell_of_more(answers[-1], "--all")
         _say_what_waits(session, topic, message_id, entries)
         return
-    if "next_cursor" in answers[0]:  # Those that fail may stand on any page.
+    if "next_cursor" in answers[0]:  # Failing deliveries may be on any page.
         failing = session.api.request("GET", path, query={"only": "failing"}).json["subscribers"]
         entries = failing | {name: entry for name, entry in entries.items() if name not in failing}
     shown = _first_few(entries)

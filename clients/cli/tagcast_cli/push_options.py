@@ -95,7 +95,7 @@ class RetryOptions:
         Strategy | None,
         typer.Option("--strategy", help="Retry strategy after a failed attempt; default: INDEPENDENT_RETRY."),
     ] = None
-    # Typer takes no union as the type of an option; its parser gives a number or the word.
+    # Typer does not accept a union type; the parser returns a number or the word life.
     max_retries: Annotated[
         Any,
         typer.Option(

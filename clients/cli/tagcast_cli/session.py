@@ -36,7 +36,7 @@ EveryPage = Annotated[bool, typer.Option("--all", help="Show all pages of the li
 
 
 def _read_version(text: str) -> str:
-    """Return the value of If-Match: a version as the commands show it becomes its ETag.
+    """Return the value of If-Match. A version number, as the commands show it, becomes an ETag.
 
     >>> _read_version("3"), _read_version('"3"')
     ('"3"', '"3"')
@@ -87,7 +87,7 @@ class Session:
     def show(self, answer: Answer, render: Renderer | str) -> None:
         """Print an answer: unchanged with --json, otherwise as *render* formats it, or the sentence *render*."""
         if not self.as_json:
-            shown = answer.json  # Read for a sentence, too: a web page is not an answer of the API.
+            shown = answer.json  # Parsed even for a sentence, so that a web page is an error.
             self.out.print(Text(render) if isinstance(render, str) else render(shown))
         elif answer.text.strip():
             typer.echo(visible_json(answer.text.rstrip("\n")))

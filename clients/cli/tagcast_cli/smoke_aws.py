@@ -1,7 +1,7 @@
 """The resources of `tagcast smoke` on AWS: two queues, and a function with a minimal role and a URL.
 
-All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources,
-but accepts those of the smoke test, even if the stack is called tagcast: a stack's name has no `_`.
+All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own
+names, which begin with `STACK-`. It accepts these names, even for a stack called tagcast.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MissingRightError(Exception):
 
 
 class PlaceError(Exception):
-    """A place could not complete a call. The text is the reason."""
+    """AWS or the local stack could not complete a call. The text is the reason."""
 
 
 class NotPlayedError(Exception):
@@ -123,10 +123,9 @@ class OnAws:
         self._log = self._make_queue(f"{run}_log.fifo", {})
 
     def make_queue(self, run: str) -> Endpoint:
-        """Create a queue whose policy allows the stack's pushers to send.
+        """Create a queue whose policy allows the stack's pushers to send, so the stack's parameters need not name it.
 
-        So the stack's parameters need not name the queue. The policy is set at the creation, because a later change may
-        take a minute.
+        The policy is set at the creation, because a later change may take a minute.
         """
         name = f"{run}_queue.fifo"
         policy = _policy(self._arn("sqs", name), "sqs:SendMessage", {"AWS": self._pushers})
@@ -281,7 +280,7 @@ class OnAws:
             asked: dict[str, Any] = {"Bucket": bucket, "Prefix": f"raw/messages/dt={hour:%Y-%m-%d}/hour={hour:%H}/"}
             while True:
                 page = self._call("s3", "list_objects_v2", **asked)
-                # S3 tells whole seconds.
+                # S3's instants have whole seconds.
                 since = self._began_at.replace(microsecond=0)
                 new = (each for each in page.get("Contents", ()) if each["LastModified"] >= since)
                 found += [(each["Key"], each["Size"]) for each in new]
@@ -367,7 +366,7 @@ def _policy(resource: str | None, action: str, principal: Mapping[str, Any] | No
 
 
 def _action(service: str, operation: str, text: str) -> str:
-    """Return the action without permission: the action that AWS's message names, or else the operation's action.
+    """Return the IAM action that was denied: the action in AWS's message, or else the action of the operation.
 
     >>> _action("lambda", "CreateFunction", "User: me is not authorized to perform: iam:PassRole on resource: r")
     'iam:PassRole'

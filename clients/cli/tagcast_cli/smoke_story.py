@@ -40,7 +40,7 @@ AFTER_LIFE_S = 3.0
 LATE_S = 15.0
 """How much later than its interval a retry may come, because of the workflow and a cold start."""
 EARLY_SHARE = 0.9
-"""The share of the interval that must pass before a retry. Clocks of two environments of the receiver may differ."""
+"""The share of the interval that must pass before a retry: below 1, because clocks of two Lambda hosts may differ."""
 
 
 class BrokenPromiseError(Exception):

@@ -222,7 +222,7 @@ def subscribe_all(
             if session.as_json:
                 typer.echo(visible_json(answer.text.rstrip("\n")))
             results += answer.json.get("results", [])
-    finally:  # Also after a failed part: the secrets of the parts before are shown only once.
+    finally:  # Also after a failed part: generated secrets are shown only once.
         if not session.as_json and (results or not items):
             session.out.print(_summary(topic, [str(item.get("name", "—")) for item in items], results))
     if any("error" in result for result in results):

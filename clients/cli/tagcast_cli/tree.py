@@ -12,7 +12,7 @@ from tagcast_cli.instant import readable_instant
 from tagcast_cli.screen import STATE_STYLES
 from tagcast_cli.visible import visible_line
 
-# A node says what it is by the first of LABELS that it has, and what it came to by the first of VALUES.
+# The label of a node is its first field that LABELS names. Its result is its first field that VALUES names.
 LABELS = ("text", "expression", "label", "rule", "name", "kind", "pattern", "op")
 VALUES = ("value", "verdict", "result", "matched")
 
@@ -52,7 +52,7 @@ def _is_flat(value: Any) -> bool:
 
 
 def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
-    """Return the line of a node, and the fields shown in the line. A node without a label begins with a field."""
+    """Return the line of a node, and the names of the fields in it. Without a label it begins with the first field."""
     label = next((name for name in LABELS if isinstance(node.get(name), str)), None)
     value = next((name for name in VALUES if name in node and _is_flat(node[name])), None)
     if label is None and not fallback and (first := next(iter(node), None)) is not None and _is_flat(node[first]):

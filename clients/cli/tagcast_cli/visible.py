@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-# C0 without tab and line feed, DEL, C1, and what turns the direction of text or breaks lines out of sight.
+# C0 without tab and line feed, DEL, C1, surrogates, and characters that change the text direction or break lines.
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BREAKING = re.compile("[\t\n]")
-# JSON escapes C0 by itself; all of these can stand in its strings only.
+# JSON always escapes C0. These characters occur only in its strings.
 _UNESCAPED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -48,7 +48,7 @@ def visible_json(text: str) -> str:
 
 
 def escape_unprintable() -> None:
-    """Let standard output escape, as JSON does, what its encoding lacks. Only encodings besides UTF-8 lack anything."""
+    """Make standard output escape characters that its encoding lacks, as JSON does. UTF-8 lacks no character."""
     codecs.register_error(_escaped.__name__, _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_escaped.__name__)

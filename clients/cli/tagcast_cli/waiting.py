@@ -16,7 +16,7 @@ from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line
 
 SHOWN_MAX = 3
-"""The most subscriptions to explain, because each needs two requests."""
+"""The maximum subscriptions to explain, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
 DELETED = "its subscription was deleted; the delivery is cancelled, or ends when it expires"
@@ -54,7 +54,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
 
 
 def is_awake(state: str | None) -> bool:
-    """Return whether a lane in *state* attempts its head. Without a planned attempt, an attempt is in progress.
+    """Return whether a lane in *state* attempts its head. If no attempt is planned then, one is in progress.
 
     >>> is_awake("blocked"), is_awake("paused")
     (True, False)
@@ -63,7 +63,7 @@ def is_awake(state: str | None) -> bool:
 
 
 def next_attempt_words(state: str | None, at: object) -> str | None:
-    """Return the next attempt of a lane in *state*, in words. Return None if *at* is its time, or nothing is planned.
+    """Return words for the next attempt of a lane in *state*; None if *at* is its time, or if no attempt is planned.
 
     >>> next_attempt_words("blocked", None), next_attempt_words("unverified", "2026-05-02T12:00:00.000Z")
     ('in progress', 'after verification')
@@ -84,11 +84,11 @@ def next_attempt(lane: Json, delivery: Json) -> str:
 def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
     try:
         delivery = session.api.explain(topic, message_id, name).get("delivery") or {}
-        if delivery.get("lane") == "removed":  # Another subscription may have its name by now.
+        if delivery.get("lane") == "removed":  # By now another subscription may have this name.
             return [Text(visible_line(f"{name}: {DELETED}"), style="yellow")]
         found = session.api.request("GET", path_of("topics", topic, "subscriptions", name)).json
         return _lines(session, message_id, found)
-    except TagcastError:  # It was deleted meanwhile, or this token may not see it.
+    except TagcastError:  # The subscription was deleted, or this token may not see it.
         return ()
 
 
