@@ -28,13 +28,13 @@ WORDS = {
     "asyncio_tasks": "threads",
     "async_verdict": "verdict",
 }
-"""The replacements of names without the prefix ``Async``. unasync replaces Python's keywords."""
+"""Replacements of names that do not begin with ``Async``. unasync itself replaces keywords such as ``await``."""
 WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
 
 
 def write_all(package: Path) -> None:
     """Write all generated files into the folder *package*."""
-    places = (HERE / "openapi.json", HERE.parents[1] / "docs/openapi.json")  # Of a source distribution, and here.
+    places = (HERE / "openapi.json", HERE.parents[1] / "docs/openapi.json")  # In a source distribution, in a checkout.
     document = next(place for place in places if place.exists())
     openapi_source.write(json.loads(document.read_text()), package)
     write_sync(package)

@@ -67,7 +67,7 @@ from tagcast_client.received import Pulled
 from tagcast_client.settings import *
 """,
 }
-HEAD = '''"""Made of the API's document by `openapi_source.py`; change these."""
+HEAD = '''"""Generated from the API's document by `openapi_source.py`; do not edit."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def write(document: Schema, package: Path) -> None:
         "_async/operations": operations,
     }
     for module, text in texts.items():
-        # Annotations that are evaluated load faster than texts; forms stand in the order of their use.
+        # In `settings` each class precedes its use, so annotations are evaluated, which is faster than texts.
         head = HEAD.replace("from __future__ import annotations\n\n", "") if module == "settings" else HEAD
         (package / f"{module}.py").write_text(head + IMPORTS[module] + text)
 
@@ -151,7 +151,7 @@ class Modules:
             if name := next((UNIONS[each] for each in kinds if each in UNIONS), None):
                 self.unions[name] = kinds
                 self.forms.setdefault(name, f"\n\n{name} = {' | '.join(kinds)}\n")
-                return f"str | {name}" if name == "Endpoint" and place != "answer" else name  # A URL is one, too.
+                return f"str | {name}" if name == "Endpoint" and place != "answer" else name  # A URL is allowed, too.
             return " | ".join(sorted(kinds, key=lambda kind: kind == "None"))
         if words := schema.get("enum", [schema[key] for key in ("const",) if key in schema]):
             return f"Literal[{', '.join(map(repr, words))}]"
@@ -175,14 +175,14 @@ class Modules:
                 if without_null(kind) == "Mapping[str, Any]":
                     kind = self.annotation(whole[field], "form")
                 kind = f"{without_null(kind)} | None"
-            if not (is_required and name.endswith("Settings")):  # These are arguments of their own.
+            if not (is_required and name.endswith("Settings")):  # Methods take these as arguments.
                 lines.append(self._field(field, kind if is_required else f"NotRequired[{kind}]", described))
         return f"\n\nclass {name}(TypedDict):\n{docstring(schema.get('description', name))}\n" + "".join(lines)
 
     def _model(self, name: str, schema_name: str) -> str:
         schema, lines = self.schemas[schema_name], []
         properties, required = dict(schema["properties"]), schema.get("required", ())
-        has_body = properties.pop("body_base64", None) is not None  # Two forms of one field.
+        has_body = properties.pop("body_base64", None) is not None  # `body` has both forms.
         for field, described in sorted(properties.items(), key=lambda item: item[0] not in required):
             kind = self.annotation(described, "answer")
             if has_body and field == "body":

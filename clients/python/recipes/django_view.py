@@ -10,12 +10,12 @@ from tagcast_client import Deduplicator, InProgressError, Receiver, TagcastError
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
 ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
-seen = Deduplicator()  # Of this process; for all of them give it a store, such as that of dynamodb_store.py.
+seen = Deduplicator()  # Works in one process. For several processes give it a store, e.g. of dynamodb_store.py.
 
 
 def hook(request: HttpRequest) -> HttpResponse:
     """Respond 2xx only after processing the message. Any other response is retried."""
-    if request.method == "OPTIONS":  # Before the first push: agree to be pushed to.
+    if request.method == "OPTIONS":  # The verification before the first push.
         return HttpResponse(headers={"WebHook-Allowed-Origin": ORIGIN})
     try:
         message = receiver.verify(request.headers, request.body)

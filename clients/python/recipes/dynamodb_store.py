@@ -14,7 +14,7 @@ EXPIRED = "attribute_not_exists(#n) OR expires_at <= :now"
 
 
 class TableStore:
-    """Message names in a table. The role of *client* (`boto3.client("dynamodb")`) may put and delete items."""
+    """Stores message names in a table. The role of *client* (`boto3.client("dynamodb")`) may put and delete items."""
 
     def __init__(self, client: Any, table: str, clock: Callable[[], float] = time.time) -> None:
         self._client = client
@@ -34,7 +34,7 @@ class TableStore:
             )
         except self._client.exceptions.ConditionalCheckFailedException as refused:
             holder = refused.response["Item"].get("token", {}).get("S")
-            if holder == token:  # boto3 sent the request again.
+            if holder == token:  # boto3 repeated the request.
                 return Claim.NEW
             return Claim.DONE if holder is None else Claim.IN_PROGRESS
         return Claim.NEW
@@ -54,7 +54,7 @@ class TableStore:
                 ExpressionAttributeValues={":token": {"S": token}},
             )
         except self._client.exceptions.ConditionalCheckFailedException:
-            return  # The lease was over, and somebody else has it now.
+            return  # The lease has ended, and another holder has claimed the name.
 
     def _in(self, seconds: float) -> dict[str, str]:
         return {"N": str(math.ceil(self._clock() + seconds))}

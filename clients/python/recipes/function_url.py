@@ -8,12 +8,12 @@ from tagcast_client import Deduplicator, InProgressError, Receiver, TagcastError
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
 ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
-seen = Deduplicator()  # Of this execution environment; for all of them give it the store of dynamodb_store.py.
+seen = Deduplicator()  # Works in one execution environment. For several, give it the store of dynamodb_store.py.
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Respond 2xx only after processing the message. Any other response is retried."""
-    if event["requestContext"]["http"]["method"] == "OPTIONS":  # Before the first push: agree to be pushed to.
+    if event["requestContext"]["http"]["method"] == "OPTIONS":  # The verification before the first push.
         return {"statusCode": 200, "headers": {"WebHook-Allowed-Origin": ORIGIN}}
     body = event.get("body") or ""
     content = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode()

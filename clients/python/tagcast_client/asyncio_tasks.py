@@ -78,7 +78,7 @@ class AsyncTasks:
     async def join(self) -> None:
         """Wait until all other tasks have ended, including new ones. Raise the error of a failed task."""
         while others := {each for each in self._running if each is not asyncio.current_task()}:
-            await asyncio.wait(others)  # A waiter that is cancelled cancels none of them.
+            await asyncio.wait(others)  # If this wait is cancelled, the others continue.
             self._running -= others
             for task in others:
                 if not task.cancelled() and (fault := task.exception()) is not None:

@@ -13,7 +13,7 @@ BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 BATCH_VALUES_MAX = 20_000
 ENCODED_BYTES_MAX = 5_500_000
-"""A function gets and answers subscriptions as a text in JSON, so quotes and backslashes count twice."""
+"""The maximum bytes of a body as a JSON string, as Lambda gets and returns it: quotes and backslashes count twice."""
 _AROUND = '{"subscriptions": [], "replace": false}'
 _TEXT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
@@ -28,7 +28,7 @@ def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Ma
     """
     start, size, values = 0, _size(_AROUND), _values(_AROUND)
     for place, item in enumerate(items):
-        text = json.dumps(item, default=json_default) + ", "  # At most: `Operation.content` escapes less.
+        text = json.dumps(item, default=json_default) + ", "  # An upper bound: `Operation.content` escapes less.
         size, values = size + _size(text), values + _values(text)
         is_full = place - start == BATCH_MESSAGES_MAX or size > BATCH_BYTES_MAX or values > BATCH_VALUES_MAX
         if is_full and place > start:
@@ -49,7 +49,7 @@ def _size(text: str) -> int:
 
 
 def _values(text: str) -> int:
-    """Return the values in *text* that count towards the limit of a request: all behind a comma or a bracket.
+    """Return the number of values in *text*, by the rule of the limit: one for each comma and opening bracket.
 
     >>> _values('{"a": ["b,", []]}, ')
     5
@@ -60,7 +60,7 @@ def _values(text: str) -> int:
 def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     """Return the places of items that repeat an earlier name.
 
-    If they were sent in separate requests, the later item would replace the earlier, or be refused.
+    In separate requests the later item would replace the earlier one, or be refused.
 
     >>> named_again([{"name": "a"}, {"name": "b"}, {"name": "a"}, {}, {}])
     (2,)

@@ -117,7 +117,7 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
     """Return the patch that updates *present* to the settings *wanted*.
 
     The start of a group cannot change. A secret is set only if the subscription has none; otherwise it must be rotated.
-    Headers are write-only, so they are always set. With a strategy, the default of *ordered* follows from it.
+    Headers are write-only, so they are always set. Without *ordered*, a wanted strategy decides the order.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("start_from", None)
@@ -130,7 +130,7 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
         if present.retry == (RETRY_IN_ORDER if ordered and not is_pulled else RETRY):
             del differs["retry"]
         else:
-            differs["ordered"] = ordered  # Alone, a null for the retries would end the order.
+            differs["ordered"] = ordered  # Without it, the null for the retries would end the order.
     if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == "unverified"):
         differs.pop("verification", None)
     return patch_of(present, differs)
@@ -153,7 +153,7 @@ def _has(present: Subscription, name: str, value: Any) -> bool:
 
 
 def _comparable(filter: AnyFilter | None) -> str:
-    """Return a filter as JSON, in which a whole number has no fraction, as in the API's answers."""
+    """Return a filter as JSON. Whole numbers have no fraction (1.0 becomes 1), as in the API's answers."""
     text = json.dumps(normal_form(filter))
     whole = json.loads(text, parse_float=lambda found: int(x) if (x := float(found)).is_integer() else x)
     return json.dumps(whole, sort_keys=True)

@@ -38,14 +38,14 @@ def _decode(kind: Any, value: Any) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         kinds = [each for each in inner if each is not NoneType]
-        return value if value is None or len(kinds) > 1 else _decode(kinds[0], value)  # Several are kinds of an object.
+        return value if value is None or len(kinds) > 1 else _decode(kinds[0], value)  # A union stays JSON.
     if origin is tuple:
         return tuple(_decode(inner[0], each) for each in value)
     if origin is Mapping:
         return {name: _decode(inner[1], each) for name, each in value.items()}
     if kind is float and type(value) is int:
         return float(value)
-    expected = str if origin is Literal else kind  # A word, also one that is newer.
+    expected = str if origin is Literal else kind  # Newer words are accepted, too.
     if kind is not Any and not isinstance(value, expected):
         raise TypeError(f"{value!r} is not a {expected.__name__}")
     return value

@@ -21,7 +21,7 @@ PatternDialect = Literal["eventbridge", "sns"]
 PatternScope = Literal["body", "properties", "envelope"]
 OnError = Literal["drop", "block"]
 _TRIMMED = "".join(map(chr, range(0x21)))
-"""The blanks around the tags of a tag expression. A no-break space is part of a tag."""
+"""The characters that are removed around the tags of a tag expression. A no-break space is part of a tag."""
 
 
 class Filter:

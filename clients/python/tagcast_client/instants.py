@@ -21,7 +21,7 @@ def instant(value: str | datetime) -> str:
     try:
         parsed = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
-        return str(value)  # Another word, which the API judges.
+        return str(value)  # Any other word; the API checks it.
     if parsed.utcoffset() is None:
         text = parsed.isoformat()
         raise ValueError(f"{text} has no time zone: add one, such as datetime(…, tzinfo=UTC) or {text}Z")

@@ -63,7 +63,7 @@ class Tries:
 
 
 def _is_turned_away(outcome: Answer | UnreachableError) -> bool:
-    """Return whether the request was turned away before anything was done."""
+    """Return whether the request was refused before it had any effect."""
     return outcome.refused if isinstance(outcome, UnreachableError) else outcome.status == 429
 
 

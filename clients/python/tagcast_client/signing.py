@@ -82,7 +82,7 @@ class SigV4(httpx.Auth):
         yield request
 
     def _signature(self, request: httpx.Request) -> dict[str, str]:
-        # Imported here: it takes longer to load than a request to a local stack takes.
+        # Imported here, because the import takes longer than a request to a local stack.
         try:
             from botocore.auth import SigV4Auth
             from botocore.awsrequest import AWSRequest

@@ -13,7 +13,7 @@ SECRET_PREFIX = "whsec_"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 TOLERANCE_S = 300.0
 SIGNATURES_MAX = 16
-"""The most signatures of a request that are checked, because anybody may send them, and each check reads the body.
+"""The maximum signatures of a request: anyone may send many, and each check reads the whole body.
 
 A push has at most one signature for each secret and key.
 """
@@ -61,7 +61,7 @@ def is_timely(headers: Mapping[str, str]) -> bool:
 
 
 def signed_octets(message_id: str, timestamp: str, body: bytes) -> bytes:
-    """Return the bytes that a signature covers. Some servers decode bytes that are no text to surrogates."""
+    """Return the bytes that a signature covers. Some servers decode invalid bytes of headers to surrogates."""
     return f"{message_id}.{timestamp}.".encode(errors="surrogatepass") + body
 
 

@@ -38,9 +38,9 @@ class AsyncClient(AsyncOperations):
 
     Without *auth*, the client signs requests to AWS with the default AWS credentials. Other requests are not signed.
 
-    The client repeats a request after a lost answer, 429 or 5xx, as *retries* says, if that is safe. A publish is safe
-    by its idempotency key. A refused request raises `ProblemError`, a missing answer `UnreachableError`. Use the
-    client as a context manager, or close it.
+    The client repeats a request after a lost answer, 429 or 5xx, as *retries* says, if that is safe. A publish is safe,
+    because it has an idempotency key. A refused request raises `ProblemError`, a missing answer `UnreachableError`.
+    Use the client as a context manager, or close it.
     """
 
     async def publish(
@@ -108,9 +108,9 @@ class AsyncClient(AsyncOperations):
         """Create the subscription, or update the named settings. All other settings stay.
 
         Call the method at the start of a program. A new *secret* is rotated: for a day pushes are also signed with
-        the old secret. `generate` creates a secret for a subscription without a secret. If its answer is lost, the
-        method raises UnreachableError: rotate the secret. *start_from* is for a new group only. Headers and
-        certificates are write-only, so they are set each time.
+        the old secret. `generate` creates a secret for a subscription without a secret. If the answer with the secret
+        is lost, the method raises UnreachableError: rotate the secret. *start_from* is for a new group only. Headers
+        and certificates are write-only, so they are set each time.
         """
         wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
         path = path_of("topics", topic, "subscriptions", subscription)

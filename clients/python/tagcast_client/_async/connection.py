@@ -44,7 +44,7 @@ _NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return the context with the trusted authorities, which take 20 ms to read. An http URL needs none of them."""
+    """Return the TLS context with the trusted authorities. Loading them takes 20 ms, so http URLs do without."""
     return httpx.create_ssl_context()
 
 
@@ -153,7 +153,7 @@ class AsyncConnection:
             got = await self._http.request(
                 operation.method, self.url + operation.path, params=operation.query, headers=headers, content=content
             )
-        except httpx.RequestError as fault:  # Also an answer that cannot be decoded, as of a broken proxy.
+        except httpx.RequestError as fault:  # Or the answer cannot be decoded, e.g. from a broken proxy.
             refused = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout)
             return UnreachableError(self.url, str(fault) or type(fault).__name__, refused=refused)
         self._is_known = True

@@ -18,7 +18,7 @@ from tagcast_client.settings import AnyFilter
 
 BACKOFF_S_MAX = 30.0
 HANDLES_MAX = 100
-"""The most messages of an extend request."""
+"""The maximum messages of an extend request."""
 ABANDONED_AFTER_S = 0.2
 """The time from a shutdown until the consumer abandons a pull without an answer."""
 _LOG = logging.getLogger("tagcast_client.consumer")
@@ -83,12 +83,12 @@ class AsyncConsumer:
             raise ValueError("a consumer needs a subscription and a listener before it starts")
         if self._work.stopping:
             raise RuntimeError("this consumer was shut down: create another one")
-        self.member_id = self.member_id or new_member_id()  # Not earlier: a fork may come between.
+        self.member_id = self.member_id or new_member_id()  # Not in __init__: a fork would share it.
         try:
             for topic in self._filters:
                 try:
                     await self._beat(topic)
-                except DisagreementError:  # The group lists this member among its 100, although it is refused.
+                except DisagreementError:  # A refused member is listed in the group, too, so it must leave.
                     self._subscriptions[topic] = self.consumer_group
                     raise
         except BaseException:
@@ -107,13 +107,13 @@ class AsyncConsumer:
     async def shutdown(self) -> None:
         """Stop pulling, wait for the listeners, acknowledge, and leave the group.
 
-        A listener and *on_error* may call this, too. If several do, all calls but the first return at once. Messages of
-        an abandoned pull become visible again when their visibility timeout ends.
+        A listener and *on_error* may call `shutdown`, too. All such calls but the first return at once. Messages of an
+        abandoned pull become visible again when their visibility timeout ends.
         """
         self._work.stop()
         self._pulls.stop()
         is_own = any(tasks.has_caller() for tasks in (self._pulls, self._work, self._upkeep))
-        if is_own and next(self._own_shutdowns):  # They would wait for each other.
+        if is_own and next(self._own_shutdowns):  # Otherwise two of them wait for each other.
             return
         await self._pulls.abandon(ABANDONED_AFTER_S)
         await self._work.join()
@@ -182,7 +182,7 @@ class AsyncConsumer:
                 self._batches.add(batch)
                 try:
                     self._work.start(self._consume, batch)
-                except RuntimeError as fault:  # No further thread: the messages come again.
+                except RuntimeError as fault:  # No thread could start: the messages come again.
                     self._batches.discard(batch)
                     self._slots.give_back(1)
                     self._report(fault)
@@ -227,7 +227,7 @@ class AsyncConsumer:
             return self.options.suspend_seconds
 
     async def _prolong(self) -> None:
-        """Extend the visibility timeout of the messages in work. Requests have many messages and are concurrent."""
+        """Extend the visibility timeout of the messages in work. Requests have many messages, and run concurrently."""
         pause_s = self.options.prolong_seconds or self.options.visibility_timeout_seconds / 3
         while not await self._upkeep.pause(pause_s):
             for topic, batches in Batch.together(self._batches, HANDLES_MAX):
@@ -236,7 +236,7 @@ class AsyncConsumer:
     def _start_extension(self, topic: str, batches: Sequence[Batch]) -> None:
         try:
             self._upkeep.start(self._extend, topic, batches)
-        except RuntimeError as fault:  # No further thread: the next extension follows.
+        except RuntimeError as fault:  # No thread could start: the next extension follows.
             self._report(fault)
 
     async def _extend(self, topic: str, batches: Sequence[Batch]) -> None:
