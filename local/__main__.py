@@ -39,19 +39,19 @@ def port(text: str) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
-    """Parse the command line: the options of the stack, and the console's port."""
-    unsaid = argparse.SUPPRESS  # Then the default of StackOptions holds.
+    """Parse the command line. Return the options of the stack, and the console's port."""
+    unsaid = argparse.SUPPRESS  # StackOptions has the defaults.
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__, argument_default=unsaid)
     add = parser.add_argument
     add("--port", type=port, help="port of the HTTP API on 127.0.0.1 (8080)")
-    add("--host", metavar="NAME", help="a name besides 127.0.0.1 by which it may be called")
+    add("--host", metavar="NAME", help="a further host name that requests may use")
     add("--console-port", type=port, help="serve the console, too, on this port of 127.0.0.1")
     add("--data", dest="folder", metavar="DATA", type=Path, help="folder of the state (.tagcast)")
     add("--fresh", action="store_true", help="forget the state of earlier runs")
     add("--time-scale", type=float, help="make waits N times shorter (1)")
-    functions = "a .py file whose functions filters may name"
+    functions = "a .py file with functions for filters and endpoints"
     add("--functions", dest="user_functions", type=Path, metavar="FILE", help=functions)
-    add("--uses", type=Path, metavar="FILE", help="where uses of permissions are kept (in the folder)")
+    add("--uses", type=Path, metavar="FILE", help="file for the permissions that were used (in DATA)")
     add("--parameter", action="append", metavar="NAME=VALUE", help="a parameter of template.yaml (repeatable)")
     add("--handlers", dest="functions_root", type=Path, help=argparse.SUPPRESS)
     add("--template", type=Path, help=argparse.SUPPRESS)

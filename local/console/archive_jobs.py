@@ -1,4 +1,4 @@
-"""Jobs over the archive that a web page starts, one at a time, on this machine or by Glue, and its single messages."""
+"""Jobs over the archive, one at a time, on this machine or by Glue; and reads of single messages of the archive."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from local.rules.limits import PRICES_USD
 
 OBJECTS_READ_MAX = 400
 LATE = timedelta(hours=1)
-"""The most time from the acceptance of a message until it is in the archive."""
+"""The maximum time from the acceptance of a message until it is in the archive."""
 EARLY = timedelta(minutes=5)
 """Firehose names an object by its oldest record. That record is at most this much older than the message."""
 GZIP = b"\x1f\x8b"
@@ -49,7 +49,7 @@ GZIP = b"\x1f\x8b"
 def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMessage | None:
     """Return a message as published; None if the archive does not have all of it.
 
-    The topic may archive no bodies, or an erasure or the retention may have taken a part of the message.
+    The topic may archive no bodies, or an erasure or the retention may have removed a part of the message.
     """
     for content in _objects(s3, bucket, datetime.fromtimestamp(accepted_at_of(message_id) / 1000, UTC)):
         if message_id.encode() not in content:
@@ -63,7 +63,7 @@ def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMe
 
 
 def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
-    """Yield the archive's objects of the hour of an instant, of the hour of :data:`EARLY` before, and the next hour."""
+    """Yield the archive's objects of all hours that may have a message, from ``EARLY`` before to ``LATE`` after."""
     hours = (accepted_at, accepted_at - EARLY, accepted_at + LATE)
     listed = [
         each["Key"]

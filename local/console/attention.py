@@ -68,12 +68,12 @@ def need_of(lane: UrgentLane) -> LaneNeed:
 
 
 def host_of(lane: UrgentLane) -> str:
-    """Return the push target of a lane."""
+    """Return the host of a lane's endpoint, or :data:`NO_HOST` for a group."""
     return lane.host or NO_HOST
 
 
 def outcome_of(lane: UrgentLane) -> str:
-    """Return the last outcome of the head."""
+    """Return the last outcome of the head, or :data:`NO_ATTEMPT`."""
     return (lane.head and lane.head.last_outcome) or NO_ATTEMPT
 
 

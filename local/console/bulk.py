@@ -113,7 +113,7 @@ class Bulk:
         if subscription.retry["strategy"] == INDEPENDENT and subscription.endpoint["protocol"] != "pull":
             for message_id in await _waiting(api, lane):
                 if message_id in self.messages:
-                    with suppress(ConflictError):  # It ended meanwhile.
+                    with suppress(ConflictError):  # The delivery has ended.
                         await api.skip(*lane, self.reason, message_id=message_id)
                         self.skipped, any_was = self.skipped + 1, True
             return any_was
@@ -126,7 +126,7 @@ class Bulk:
 
 
 async def _waiting(api: AsyncClient, lane: Name) -> list[str]:
-    """Return the messages in a backlog, at most as many as a skip looks at."""
+    """Return the first messages in a backlog, at most :data:`SKIPPABLE_MAX`."""
     found: list[str] = []
     async for delivery in api.list_backlog(*lane, limit=PAGE):
         found.append(delivery.message_id)

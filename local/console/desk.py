@@ -75,7 +75,7 @@ DESK = web.AppKey("desk", Desk)
 
 
 def desk_of(request: web.Request) -> Desk:
-    """Return the desk of a request."""
+    """Return the console's desk, which all requests share."""
     return request.app[DESK]
 
 

@@ -29,7 +29,7 @@ SEND = "yes"
 class Form:
     """One form. *read* makes a request body from its fields. *send* sends the body.
 
-    *words* are the first words of the command that does the same.
+    *words* are the first words of the equivalent command.
     """
 
     template: str

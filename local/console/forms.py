@@ -242,7 +242,7 @@ def _subscription_values(said: Said) -> Json:
 
 
 def _not_of_strategy(retry: Json) -> str:
-    """Return the interval that only another strategy has."""
+    """Return the name of the interval that this strategy does not have, or an empty text."""
     if retry["strategy"] != "BACKOFF_RETRY":
         return "interval_seconds"
     return "" if retry["max_retries"] == LIFE else "max_interval_seconds"

@@ -1,4 +1,4 @@
-"""Cached lists that need several requests, so that pages can count and sort them, and requests side by side."""
+"""Caches whole lists of the API, so that pages can count and sort them, and runs requests concurrently."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CachedList(Generic[T]):
         self._fault: TagcastError | None = None
 
     async def look(self) -> ListReading[T]:
-        """Return the last complete list, or the part of the first read so far. Raises TagcastError without a list."""
+        """Return the last complete list. During the first read, return its part so far. Raises TagcastError."""
         now_s = time.monotonic()
         until_s = now_s + self._patience_s()
         if self._task is None and (self._is_outdated() or now_s - self._read_s >= self._fresh_s):
@@ -135,7 +135,7 @@ class CachedList(Generic[T]):
 async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: int = SIDE_BY_SIDE_MAX) -> list[T]:
     """Return the answers about each item in order, with a few requests at the same time.
 
-    Each request is made in its turn, because Python warns about requests that a cancelled page never awaited.
+    A coroutine is created only when it can start, because Python warns about coroutines that are never awaited.
     """
     places = asyncio.Semaphore(most)
 
@@ -147,7 +147,7 @@ async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: i
 
 
 async def unless_gone(question: Awaitable[T]) -> T | None:
-    """Return the answer to a question, or None if the API does not find what it is about."""
+    """Return the answer to a request, or None if the API does not find the resource."""
     try:
         return await question
     except NotFoundError:

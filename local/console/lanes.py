@@ -30,7 +30,7 @@ TICKS_MAX = 5
 
 @dataclass(frozen=True)
 class NextAttempts:
-    """The next attempts if each attempt fails. *spent*: retries end before the expiry. *more*: others follow."""
+    """The next attempts if each attempt fails. *spent*: retries end before the expiry. *more*: further ones follow."""
 
     attempts: tuple[datetime, ...]
     spent: bool
@@ -167,7 +167,7 @@ async def lane(request: web.Request) -> web.Response:
 
 
 def instant_of(said: str) -> datetime:
-    """Return the time of an action, in seconds, from a page's query; by default now.
+    """Return the instant in a page's query, given in seconds since 1970; by default now.
 
     >>> instant_of("1790000000").year
     2026

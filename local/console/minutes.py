@@ -11,7 +11,7 @@ from statistics import quantiles
 
 MINUTE, KEPT = timedelta(minutes=1), timedelta(days=1)
 ROWS_MAX = 500_000
-"""The most minutes in the file: 300 series of a whole day, about 50 MB. Beyond it, the oldest are deleted."""
+"""The maximum minutes in the file: 300 series of a day, about 50 MB. If there are more, the oldest are deleted."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS minutes (
   api TEXT, topic TEXT, subscription TEXT, at INTEGER, published INTEGER, delivered INTEGER, failed INTEGER,
@@ -110,7 +110,7 @@ class MinuteFile:
             self._rows.execute(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
 
     def forget_before(self, topic: str, at: datetime) -> None:
-        """Delete the minutes of an earlier topic of this name."""
+        """Delete the minutes before an instant, which belong to an earlier topic of this name."""
         self._rows.execute(
             "DELETE FROM minutes WHERE api = ? AND topic = ? AND at < ?", (self._api, topic, _second(at))
         )

@@ -208,7 +208,7 @@ class CloudWatchMinutes:
             raise ChartError(f"AWS refused: {fault}") from fault
 
     def _queries(self, topic: str, subscription: str) -> Iterable[dict[str, Any]]:
-        """Yield a query for each value of a minute; for a topic, of the sum or maximum over its subscriptions."""
+        """Yield a query for each value of a minute. A topic's value is the sum or maximum over its subscriptions."""
         of = f'service="{self.stack}" topic="{topic}"' + (f' subscription="{subscription}"' if subscription else "")
         for name, metric, stat, over in (
             ("delivered", "Delivered", "Sum", "SUM"),

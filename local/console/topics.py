@@ -36,7 +36,7 @@ pairs_of = partial(named_lines, sign="=")
 
 
 async def topics(request: web.Request) -> web.Response:
-    """Show the topics with a text in their name, topics with most inactive lanes first."""
+    """Show the topics with a text in their name, topics with the most inactive lanes first."""
     desk, query = desk_of(request), request.query
     text, owing = query.get("text", "").strip(), query.get("owing") == "yes"
     reading, lanes = await asyncio.gather(desk.topics.look(), desk.lanes.look())

@@ -1,4 +1,4 @@
-"""Scenario 1 of the specification in under a minute: `python -m local.demo`.
+"""Scenario 1, failing subscribers, in under a minute: `python -m local.demo`.
 
 Part (a): one subscriber fails from its 101st message on, blocks alone, is retried, and recovers in order. Part (b): two
 subscribers lose contact; their messages are retained, and no other subscriber is delayed.
@@ -194,12 +194,12 @@ def _check_push(play: Play, topic: str) -> None:
         time.sleep(0.3)
         return heads() == before and all(_seconds_until(head) > 1.5 for head in before)
 
-    # Push between two scheduled retries, so that only this push could disturb them.
+    # Retry now between two scheduled retries, so that only this request could change the lanes.
     wait_for(is_quiet, 30.0)
     before = heads()
     touched = list(play.api.retry_topic(topic))
     time.sleep(0.5)
-    play.check("lanes touched by a re-push", [], lambda: touched, 0)
+    play.check("lanes changed by retrying the topic", [], lambda: touched, 0)
     play.check("A's and B's heads are as before it", True, lambda: heads() == before, 0)
 
 
@@ -236,7 +236,7 @@ def demo(
     out = console()
     try:
         if url is not None:
-            # Other names than the specification's: the user's own stack may have topics of those names.
+            # With a suffix, because the user's own stack may have topics of these names.
             holds = play_all(url, out, time_scale or 1, f"-{secrets.token_hex(3)}")
         else:
             out.print("Starting a stack of its own …")
@@ -249,7 +249,7 @@ def demo(
         out.print(fault_lines(refused.problem, refused.status))
         raise typer.Exit(1) from None
     except UnreachableError as unreachable:
-        out.print(Text(f"Nobody answers at {unreachable.url}: is `make run` running?", style="red"))
+        out.print(Text(f"No response from {unreachable.url}: is `make run` running?", style="red"))
         raise typer.Exit(1) from None
     raise typer.Exit(0 if holds else 1)
 

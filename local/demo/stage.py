@@ -1,4 +1,4 @@
-"""The demo's stack."""
+"""Runs a temporary stack for the demo."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from local.functions.quick_json import decode
 
 SIGNERS_KNOWN = 256
-"""The most cached signatures. A caller that uses frames sends the same signature with every call."""
+"""The maximum cached signatures. A caller that uses frames sends the same signature with every call."""
 _SIGNED = re.compile(r"Credential=(\w+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _TARGETS = {
     "DynamoDB": "dynamodb",

@@ -40,7 +40,7 @@ def _grants(resolver: Resolver, role: Mapping[str, Any]) -> list[Grant]:
     for arn in role.get("ManagedPolicyArns", []):
         name = str(resolver.value(arn)).partition(":policy/")[2]
         if name not in _MANAGED:
-            raise PolicyError(f"what the policy {name} says is not known here")
+            raise PolicyError(f"the local stack does not know the managed policy {name}")
         found += [Grant(action, "*") for action in _MANAGED[name]]
     return found
 
@@ -88,7 +88,7 @@ def callers_of(template: Template, resolver: Resolver) -> Callers:
     for kind, caller in ((WORKFLOW, STATES), (DELIVERY_STREAM, FIREHOSE), (JOB, jobs.access_key)):
         for logical_id, _ in template.of_type(kind):
             role = declared[role_of(template, logical_id)]
-            # A job with its own role (erase, retain) is run by the stack's owner here.
+            # Locally, the stack's owner runs the jobs with a role of their own (erase, retain).
             if roles.setdefault(caller, role) != role and kind != JOB:
                 raise ValueError(f"{logical_id} has another role than others of its kind: the local stack plays one")
     return Callers(functions, jobs, roles)

@@ -1,6 +1,6 @@
-"""Distinguishes damaged files from files whose last write was interrupted by a kill.
+"""Files with checksums, which tell a damaged file from a file whose last write a kill interrupted.
 
-Each reader of a stream stores its position in such a file. The engine reads these files before it drops a record.
+Each reader of a stream stores its position in such a file. The engine reads the positions before it drops a record.
 """
 
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 from zlib import crc32
 
 TORN = re.compile(rb"[0-9a-f]{0,8}|[0-9a-f]{8} [0-9]*|[0-9a-f]{8} ([0-9]+) ([^\0]*)", re.DOTALL)
-CHANGED = "its {} bytes are not those that its checksum is of"
-ANEW = "Put back a copy of the whole folder, or start anew with FRESH=1 (--fresh), which forgets everything"
+CHANGED = "its {} bytes do not match its checksum"
+ANEW = "Put back a copy of the whole folder, or start without the old state, with FRESH=1 (--fresh)"
 
 
 class DamageError(Exception):

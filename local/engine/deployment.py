@@ -65,7 +65,7 @@ def deploy(
                 StackName=STACK, WaiterConfig={"Delay": 1, "MaxAttempts": 60}
             )
         except WaiterError as fault:
-            raise EngineError("the engine does not come to rest") from fault
+            raise EngineError("the engine did not delete an incomplete stack in time") from fault
         status = None
     if status is None:
         cloudformation.create_stack(**request)

@@ -40,7 +40,7 @@ class EngineError(RuntimeError):
 def free_port(wanted: int = 0) -> int:
     """Return a free TCP port of 127.0.0.1. Raises OSError if `wanted` is taken.
 
-    Between this call and the use of the port, no outgoing connection takes it: systems give these ports above 32,767.
+    No outgoing connection takes the port before it is used, because systems give connections ports above 32,767.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -141,7 +141,7 @@ class Engine:
     def expire(self, table: str, attribute: str) -> None:
         """Delete the expired rows of a table: rows whose instant in *attribute* has passed.
 
-        The engine's own collector writes no stream record. AWS takes up to two days, so nothing may depend on the time.
+        The engine's own expiry writes no stream record. AWS may take two days, so no code may rely on the time.
         """
         self._tell(EXPIRE_PATH, {"table": table, "attribute": attribute})
 
@@ -171,7 +171,7 @@ class Engine:
     @property
     def alive(self) -> bool:
         """Whether the process runs and has reported no error."""
-        if self._process is None or self._sentence:  # Words read once are not in the pipe again.
+        if self._process is None or self._sentence:  # A reported error leaves the pipe when it is read.
             return False
         return not _is_readable(self._words) and self._process.poll() is None
 

@@ -1,6 +1,6 @@
 """Calls from the stack's event sources to the engine: plain JSON, in the frames of the workers' SDK.
 
-An SDK would convert the JSON into objects, and the sources would convert it back.
+The sources pass the JSON on, so they need no SDK, which would convert it into objects.
 """
 
 from dataclasses import dataclass, field

@@ -46,7 +46,7 @@ Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def host_executor(address: str, otherwise: Executor) -> Executor:
-    """Return an executor for our functions, at the Lambda host *address* (host:port/key); others use *otherwise*."""
+    """Return an executor that uses the Lambda host at *address* (host:port/key), or *otherwise* for other functions."""
     host, _, key = address.partition("/")
 
     def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ JSON = b"application/x-amz-json-1.0"
 
 
 async def listen_to_frames(application: Application, host: str, port: int) -> asyncio.Server:
-    """Start serving. Clients with another protocol are disconnected."""
+    """Serve calls in frames. Clients with another protocol are disconnected."""
     return await asyncio.get_running_loop().create_server(lambda: FrameProtocol(application), host, port)
 
 
@@ -124,7 +124,7 @@ KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
 """The time for open requests at the end. The stack first ends the processes that wait in long polls."""
 LINE_MAX = 64 * 1024
-"""The maximal first line of a request: S3's presigned URLs and keys are long."""
+"""The maximum first line of a request, because S3's presigned URLs and keys are long."""
 
 
 async def serve(
@@ -190,7 +190,7 @@ async def _answer(application: Application, request: web.BaseRequest) -> web.Res
 
 
 async def _started(application: Application) -> asyncio.Future[None]:
-    """Start the application's lifespan. The lifespan's end is never sent."""
+    """Start the application by ASGI's lifespan protocol. The shutdown message is never sent."""
     begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     messages: asyncio.Queue[Message] = asyncio.Queue()
     messages.put_nowait({"type": "lifespan.startup"})

@@ -17,7 +17,7 @@ from local.engine.last_words import end_process, why_not_written
 from local.functions.quick_json import decode, encode
 
 GROWN_BYTES = 32 * 1024 * 1024
-"""The journal is not rewritten before this length: the engine reads it in less than a second."""
+"""A shorter journal is not rewritten, because the engine reads it in less than a second."""
 LOOK_S = 1.0
 STATE = "state.json"
 
@@ -118,7 +118,7 @@ class Journal:
                 if found is None and not line.endswith(b"\n") and is_torn(line):
                     return
                 if found is None:
-                    what = f"line {place} (from byte {at} on) is not what was written after the line before it"
+                    what = f"line {place} (from byte {at} on) does not match its checksum"
                     raise DamageError(path, what, _remedy(path, at, later))
                 text, self._checksum = found
                 yield from decode(text)
@@ -147,4 +147,4 @@ def _name(number: int) -> str:
 
 def _remedy(path: Path, at: int, later: list[Path]) -> str:
     removal = f" && rm {' '.join(map(str, later))}" if later else ""
-    return f"{ANEW}. Or keep what was written before that place: truncate -s {at} {path}{removal}"
+    return f"{ANEW}. Or keep only the changes before that byte: truncate -s {at} {path}{removal}"

@@ -53,7 +53,7 @@ class PersistentState:
         gc.enable()
 
     async def keep_short(self) -> None:
-        """Rewrite the grown journal, and compact the tables, forever. Restored objects are not garbage-collected."""
+        """Repeatedly rewrite the grown journal, and compact the tables. Restored objects are not garbage-collected."""
         look_seldom()
         await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
 
@@ -85,7 +85,7 @@ class PersistentState:
 
 
 def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of Step Functions without executions, which end with the process: lanes restart them by name.
+    """Return the state of Step Functions without executions, which end with the process: lanes start new ones.
 
     >>> without_executions({"state_machines": 1, "executions": 2, "map_runs": 3})
     {'state_machines': 1}

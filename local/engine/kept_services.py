@@ -103,7 +103,7 @@ class KeptServices:
         try:
             state = state_of()
             text = "" if state is None else self.written(name, state)
-        except Exception as fault:  # noqa: BLE001  One service's state must not cost the others theirs.
+        except Exception as fault:  # noqa: BLE001  The other services' states are written anyway.
             print(f"cannot keep the state of {name}: {fault!r}", flush=True)
             return
         if not text or text == self._known.get(name):

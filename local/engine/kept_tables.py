@@ -143,7 +143,7 @@ class KeptTables:
         """Drop the records of each stream that all known readers have read."""
         streams, trimmed = self._tables._stream_records, self._tables._stream_trimmed
         for place, records in streams.all_items():
-            # By place, because numbers begin with the time: after a step back of the clock later ones are smaller.
+            # Places are compared, because numbers begin with the time and decrease when the clock is set back.
             places = {each["dynamodb"]["SequenceNumber"]: last for last, each in enumerate(records, start=1)}
             paths = self._positions.glob(f"*.{place[2]}")
             number = min((places.get(read_position(path), 0) for path in paths), default=0)

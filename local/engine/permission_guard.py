@@ -91,7 +91,7 @@ class Permissions:
         return f"arn:{self.account.partition}:sts::{self.account.number}:assumed-role/{role.name}/local"
 
     def _keep(self, role: Role, need: Need, grant: Grant | None) -> None:
-        # The first resource stands for all that one pattern covers.
+        # Only the first resource of each grant is stored.
         line = {
             "role": role.name,
             "action": need.action,
@@ -160,7 +160,7 @@ class PermissionGuard:
         if role is not None and denied is not None:
             return self._denial(role, call.service, denied)
         if call.operation == "StartExecution" and self.full():
-            return refusal("states", "ExecutionLimitExceeded", "as many executions run as the local stack bears")
+            return refusal("states", "ExecutionLimitExceeded", "the local stack cannot run more executions at once")
         return None
 
     def _denial(self, role: Role, service: str, need: Need) -> Refusal:

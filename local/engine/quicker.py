@@ -1,10 +1,8 @@
 """Speeds up the engine: orjson, and in tables fewer copies, cached parsing, and queries that read only their page.
 
-JSON was half of a call's time.
-
-The engine copies an item for each read, by the general `deepcopy`. It parses numbers and expressions several times per
-call, although the service has few expressions. For each query it sorts the whole partition, and evaluates the condition
-row by row.
+The unchanged engine spends half of a call's time on JSON. It copies an item for each read, by the general `deepcopy`.
+It parses numbers and expressions several times per call, although the service has few expressions. For each query it
+sorts the whole partition, and evaluates the condition row by row.
 """
 
 import copy
@@ -18,11 +16,11 @@ from typing import Any
 from local.functions.quick_json import decode, encode
 
 REMEMBERED = 5_000
-"""The most cached texts of each kind: enough for the last hundreds of messages."""
+"""The maximum cached texts of each kind, enough for the last few hundred messages."""
 OF_A_TEXT = ("_ddb_canonicalize_number", "_number_error", "_number_size_bytes")
 """Pure functions of the engine with one text argument. Results of other arguments are not cached."""
 RANGE = "pk = :pk AND sk BETWEEN :low AND :high"
-"""The condition of all queries of the service on a table itself."""
+"""The key condition of all the service's queries on a table, unlike queries on an index."""
 PAGE_BYTES_MAX = 1024 * 1024
 ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 

@@ -46,7 +46,7 @@ class ShortWay:
 
 
 CALLERS_KNOWN = 256
-"""The most cached callers. Most requests come from few callers."""
+"""The maximum cached callers. Most requests come from few callers."""
 
 
 def enter(headers: Mapping[str, str]) -> None:

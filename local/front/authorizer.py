@@ -37,7 +37,7 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True)
 class AuthorizerSettings:
-    """The issuer, the audiences, and the scopes of each route. A token needs one of them; an open route has none."""
+    """The issuer, the audiences, and each route's scopes. A token needs one of the scopes; open routes have none."""
 
     issuer: str
     audiences: tuple[str, ...]
@@ -98,7 +98,7 @@ class JwtAuthorizer:
         return dict(claims)
 
     def _check(self, claims: Mapping[str, Any]) -> None:
-        """Raise TokenError for another audience, or a time claim that is no number. The library accepts text."""
+        """Raise TokenError for another audience, or a time claim that is no number: the library would accept text."""
         named = claims.get("aud", claims.get("client_id"))
         if not any(each in self.grounds.audiences for each in (named if isinstance(named, list) else [named])):
             raise TokenError("the token is for another audience")

@@ -1,4 +1,4 @@
-"""Finds the route of a request like an HTTP API: fixed words before parameters."""
+"""Finds the route of a request as an HTTP API does: a fixed path segment takes precedence over a parameter."""
 
 import re
 from collections.abc import Iterable

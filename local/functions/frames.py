@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 LENGTHS = struct.Struct("!II")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""The maximum of a frame. Calls and responses are smaller; the first bytes of HTTP would mean a greater length."""
+"""The maximum size of a frame. Calls are smaller; the first bytes of an HTTP request, read as lengths, are larger."""
 CONNECT_S = 3.0
 OK = b"%d" % HTTPStatus.OK
 

@@ -59,7 +59,7 @@ class Pool:
     young_max: int | None = None
     _closed: bool = False
     _idle: list[tuple[float, Worker]] = field(default_factory=list)
-    """Idle workers, each with its start of idleness; the last is used next."""
+    """Idle workers, each with the time when it became idle. The last worker is used next."""
     _all: set[Worker] = field(default_factory=set)
     _places: Places = field(init=False)
 

@@ -1,7 +1,7 @@
 """Runs Lambda's runtime client in a worker: `python runtime.py HANDLER`.
 
 The address of the Runtime API ends with a secret path. The compiled half of the client accepts such an address. The
-other half, which reports a failed import, needs host and path apart.
+other half, which reports a failed import, needs host and path separately.
 """
 
 import sys

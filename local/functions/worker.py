@@ -237,7 +237,7 @@ class Worker:
             try:
                 line = await self._process.stdout.readline()
             except ValueError:
-                continue  # Longer than any log line of ours; the reader dropped it.
+                continue  # The line is longer than LINE_MAX, and the reader dropped it.
             if not line:
                 return
             self._log(self._function.name, line.decode(errors="replace").rstrip("\n"))

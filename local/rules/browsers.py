@@ -43,7 +43,7 @@ def is_foreign(origin: str | None, port: int) -> bool:
     try:
         parts = urlsplit(origin)
         return parts.hostname not in LOOPBACK or parts.port != port
-    except ValueError:  # No browser sends it.
+    except ValueError:  # No browser sends such an origin.
         return True
 
 

@@ -11,7 +11,7 @@ KIB, MIB = 1024, 1024 * 1024
 BATCH_GET_BYTES_MAX = 16 * MIB
 BATCH_STATEMENTS_MAX = 25  # amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 READ_UNIT_BYTES = 4 * KIB
-TTL_LATE_S = 2 * 86_400  # .../TTL.html: "within a few days of their expiration"; what bills reckon with
+TTL_LATE_S = 2 * 86_400  # .../TTL.html: "within a few days of their expiration"; for estimates of costs
 
 # Firehose: firehose/latest/dev/limits.html.
 FIREHOSE_RECORD_BYTES_MAX = 1000 * KIB
@@ -58,7 +58,7 @@ PRICES_USD: dict[str, float] = {
     "events: a million events of an application": 1.00,
     "glue: a DPU-hour": 0.44,
     "kms: a key and month": 1.00,
-    "kms: a rotation and month": 1.00,  # of each of a key's first two: https://aws.amazon.com/kms/pricing
+    "kms: a rotation and month": 1.00,  # for each of a key's first two rotations: https://aws.amazon.com/kms/pricing
     "kms: ten thousand requests": 0.03,
     "secretsmanager: a secret and month": 0.40,
     "secretsmanager: ten thousand requests": 0.05,

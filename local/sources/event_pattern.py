@@ -35,4 +35,4 @@ def _admits(rule: Mapping[str, Any], value: object) -> bool:
         case {"anything-but": list(excluded)}:
             return value is not None and value not in excluded
         case _:
-            raise ValueError(f"this kind of rule is not played by the local stack: {rule}")
+            raise ValueError(f"the local stack does not support this rule: {rule}")

@@ -102,7 +102,7 @@ class QueueSource:
     def _shows_again(self, receipt: str, after_s: int) -> bool:
         """Return a message to the queue; return False if the *receipt* is no longer valid.
 
-        Then the function returned the message, or another batch received or deleted it.
+        An invalid receipt means that the function returned the message, or another batch received or deleted it.
         """
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
         try:

@@ -58,8 +58,8 @@ class Overload:
         >>> waiting = [100]
         >>> overload = Overload(lambda: waiting[0], print)
         >>> overload.puts_off(0.0), overload.puts_off(10.0), overload.puts_off(301.0), overload.puts_off(302.0)
-        overloaded: 100 events wait for a worker; the sweep waits for less
-        overloaded: 100 events wait for a worker; the sweep waits for less
+        overloaded: 100 events wait for a worker; the sweep is delayed
+        overloaded: 100 events wait for a worker; the sweep is delayed
         (True, True, False, True)
         >>> waiting[0] = 0
         >>> overload.puts_off(303.0)
@@ -73,7 +73,7 @@ class Overload:
             self._since = self._said_at = None
             return False
         if self._said_at is None or now_s - self._said_at >= SAY_AGAIN_S:
-            self.say(f"overloaded: {waiting} events wait for a worker; the sweep waits for less")
+            self.say(f"overloaded: {waiting} events wait for a worker; the sweep is delayed")
             self._said_at = now_s
         if self._since is None or now_s - self._since > PUT_OFF_S:
             put_off = self._since is None
@@ -83,7 +83,7 @@ class Overload:
 
 
 BATCHES_AT_ONCE = 32
-"""The most concurrent batches of the queue. Each has a thread that waits for its function, or for its turn."""
+"""The maximum concurrent batches of the queue. Each has a thread that waits for its function, or for its turn."""
 SWEEP_S = 30.0
 EXPIRY_S = 60.0
 STREAM_IDLE_S = 0.25
@@ -125,7 +125,7 @@ class Sources:
                 self._repeat(STREAM_IDLE_S, stream.step, "the stream", self._draining, self._streams)
             else:
                 queue = self._queue_source(source, deployment, engine)
-                engine.show(queue.queue_arn)  # On AWS its visibility timeout would end after minutes.
+                engine.show(queue.queue_arn)  # On AWS this takes a visibility timeout of minutes.
                 for _ in range(BATCHES_AT_ONCE):
                     self._repeat(0.0, queue.step, "the queue", self._ending, self._feeds)
         for rule, logical_id in template.scheduled():
@@ -223,7 +223,7 @@ class Sources:
         ending: threading.Event,
         threads: list[threading.Thread],
     ) -> None:
-        """Repeat a step in its own thread; pause when it did nothing. After the stop, end when it does nothing."""
+        """Repeat a step in its own thread, pausing after a step without work. After the stop, end after such a step."""
 
         def loop() -> None:
             while True:
@@ -251,7 +251,7 @@ def queue_url(engine: Engine, arn: str) -> str:
 
 
 def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of lanes that need a workflow, because executions ended with the engine. Release the lanes."""
+    """Release the lanes that need a workflow, because executions ended with the engine, and yield their rows."""
     table, tables = stream_arn.split("/")[1], engine.client("dynamodb")
     dice = SystemDice()
     indexes = tables.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", ())
@@ -261,7 +261,7 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
                 now = round(time.time() * 1000)
                 release = release_lane(LANES.value_of(to_row(item)), now, dice.unique_id(now))
                 if release is not None:
-                    with suppress(tables.exceptions.ConditionalCheckFailedException):  # Another worker has it.
+                    with suppress(tables.exceptions.ConditionalCheckFailedException):  # Another worker has the lane.
                         tables.update_item(**write_request(release, {release.key.table: table})["Update"])
                 yield item
 
@@ -269,8 +269,8 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
 def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
     """Return the write that lets a worker check a lane immediately, because its attempts ended with the process.
 
-    Without a claim, under INDEPENDENT_RETRY, all deliveries are retried under a new *generation*. A lane without such
-    attempts needs no write (None).
+    Under INDEPENDENT_RETRY, all deliveries of an unclaimed lane are retried under a new *generation*. Other lanes need
+    no write (None).
     """
     if lane.state.is_asleep:
         return None

@@ -98,7 +98,7 @@ class StreamSource:
         if self.first is not None:
             self._hand_over([self._insertion(place, row) for place, row in enumerate(self.first())])
             self.first = None
-        iterator, self._iterator = self._iterator or self._open(), None  # It expires after 15 minutes.
+        iterator, self._iterator = self._iterator or self._open(), None  # A failed call drops it: it may have expired.
         read = self.call("GetRecords", {"ShardIterator": iterator, "Limit": READ_MAX})
         records = [self.event_record(each) for each in read["Records"]]
         self._hand_over(records)
@@ -142,7 +142,7 @@ class StreamSource:
         request = {"StreamArn": self.stream_arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"}
         if self._last:
             after = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._last}
-            # Its last record may be dropped after all have read it; then the oldest is the next.
+            # The record at the position may be dropped, as all readers have read it. Then the oldest is next.
             with suppress(EngineCallError):
                 return str(self.call("GetShardIterator", request | after)["ShardIterator"])
         return str(self.call("GetShardIterator", request)["ShardIterator"])

@@ -1,1 +1,1 @@
-"""The whole service in one process: `make run`."""
+"""The whole service in one process tree: `make run`."""

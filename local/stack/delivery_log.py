@@ -85,7 +85,7 @@ def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[
     def write(function: str, line: str) -> None:
         shown = readable(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock
         if shown is not None:
-            with suppress(OSError):  # Nobody reads it, or its disk is full. The function must not wait for that.
+            with suppress(OSError):  # The output was closed, or its disk is full. The function goes on.
                 print(shown, file=out, flush=True)
 
     return write

@@ -31,13 +31,13 @@ from local.template.translated import Template, read_template
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"fan-out": 16, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
-"""The most workers of each function. One topic may use half of those of `fan-out` and `retry`.
+"""The maximum workers of each function. One topic may use half of the workers of `fan-out` and `retry`.
 
 All workers but one start on demand.
 """
 FED = ("fan-out", "retry")
 YOUNG_MAX = {"fan-out": 2}
-"""The most new batches of a topic. Others wait until one ends, or stops waiting for hanging pushes."""
+"""The maximum concurrent new batches of a topic. Others wait until one ends, or stops waiting for hanging pushes."""
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
 """Functions that most stacks never call. Their first request waits for a second."""
@@ -126,7 +126,7 @@ class Stack:
         await self._announce(self._engine, deployment, callers)
 
     def _hear(self, function: str, line: str) -> None:
-        """Print a function's log line, unless the engine has ended. Add the service's metrics in it to ours."""
+        """Print a function's log line, unless the engine has ended. Add the service's metrics to `/metrics`."""
         if self._engine is None or self._engine.alive:
             self._print(function, line)
         if function in self._measured:

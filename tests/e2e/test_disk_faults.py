@@ -98,7 +98,7 @@ def test_a_damaged_file_is_a_sentence_of_the_stack(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:1_000])
     code, output = started(tmp_path / "data")
     assert (code, output.count("\n")) == (1, 1)
-    assert output.startswith(f"tagcast: {path} is damaged: its 1000 bytes are not those")
+    assert output.startswith(f"tagcast: {path} is damaged: its 1000 bytes do not match")
 
 
 def test_a_folder_that_cannot_be_made_or_written_is_a_sentence(tmp_path: Path) -> None:

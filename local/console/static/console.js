@@ -1,14 +1,14 @@
 "use strict";
-/* Three things: what moves is read again in its place, every page says how old it is, and places have keys.
-   Without this script every link and form works as well. */
+/* Refreshes live pages in place, shows the age of a page, and adds keyboard shortcuts.
+   All links and forms work without this script, too. */
 (() => {
   const STALE_S = 60;
   const byId = (id) => document.getElementById(id);
   const every = Number(document.body.dataset.live || 0);
   let held = false, fault = "", asking = false;
 
-  /* Read again in place: nodes that are the same stay the same nodes, so that focus, scroll and open parts stay, too.
-     What reads itself again (hx-get), forms, and what is marked data-keep are left alone. */
+  /* Refresh in place: unchanged nodes are kept, so that focus, scroll position and open parts stay.
+     Forms, nodes that refresh themselves (hx-get), and nodes marked data-keep do not change. */
   const isSame = (one, other) =>
     one.nodeName === other.nodeName && ["id", "action"].every((name) => attribute(one, name) === attribute(other, name));
   const attribute = (node, name) => (node.nodeType === Node.ELEMENT_NODE && node.getAttribute(name)) || "";
@@ -62,7 +62,7 @@
 
   async function look() {
     if (asking || held || document.hidden || !Number(document.body.dataset.live)) return;
-    if (window.getSelection().type === "Range") return;  // Somebody copies.
+    if (window.getSelection().type === "Range") return;  // The user is copying text.
     asking = true;
     try {
       const answer = await fetch(location.href, { redirect: "error", headers: { "X-Refresh": "yes" } });
@@ -77,7 +77,7 @@
     }
   }
 
-  /* How old the page is. */
+  /* Show the age of the page. */
   function words(seconds) {
     if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
     return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
@@ -90,7 +90,7 @@
     byId("age").classList.toggle("old", Boolean(fault) || age > STALE_S);
   }
 
-  /* Keys: g and then the letter of a place, / to find a message, ? for the list of them. They can be turned off. */
+  /* Shortcuts: g and the letter of a page, / to find a message, ? to list them. Users can turn them off. */
   const OFF = "tagcast-keys-off";
   let going = false;
   function isTyping(target) {

@@ -18,7 +18,7 @@ from local.sources.sources import SAY_AGAIN_S, WAITING_MAX, Overload, Sources, r
 from local.template.translated import SourceSpec
 from tests.fakes.world import FAIL, OK, FakeWorld
 
-TOLD = f"overloaded: {WAITING_MAX + 1} events wait for a worker; the sweep waits for less"
+TOLD = f"overloaded: {WAITING_MAX + 1} events wait for a worker; the sweep is delayed"
 LANE = Lane("t", "1.0", LaneState.BLOCKED, "7", 1, 3, next_attempt_at=50_000, wake_at=50_000, is_claimed=True)
 """Nobody works under the claims of lanes after a kill: the next start releases them, and keeps to every schedule."""
 
