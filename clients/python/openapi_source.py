@@ -119,7 +119,7 @@ def sent_value(name: str, schema: Schema) -> str:
 
 
 class Modules:
-    """The text of the modules of one document. A class is written when another part refers to it."""
+    """Builds the text of the client's modules from a document. A class is written when another part refers to it."""
 
     def __init__(self, document: Schema) -> None:
         self.document = document

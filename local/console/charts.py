@@ -75,7 +75,7 @@ def chart(title: str, values: Sequence[float | None], shown: Callable[[float], s
 
 
 def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[Chart]:
-    """Return the charts. The charts of published messages and of the backlog are left out if they have no values."""
+    """Return the charts of *minutes*; published messages and the backlog have a chart only if they have values."""
     count, each = SPANS[span_name]
     parts = parts_of(minutes, now, count, each)
 

@@ -67,7 +67,7 @@ async def _refusal(request: web.Request) -> web.Response | None:
 
 
 def _entry(request: web.Request) -> web.Response | None:
-    """Return None if the cookie is valid or the console has no key; else a redirect that sets it, or a refusal."""
+    """Return None for a valid cookie or a console without a key; else a redirect that sets the cookie, or a refusal."""
     key, cookie = desk_of(request).key, f"{COOKIE}_{_port(request)}"
     if key is None or _same(request.cookies.get(cookie, ""), key):
         return None

@@ -108,7 +108,7 @@ class Play:
 
 
 def part_a(play: Play, listening: ExitStack) -> None:
-    """A under BACKOFF_RETRY fails from its 101st message on; B and C receive everything."""
+    """Run part (a): subscriber A (BACKOFF_RETRY) fails from its 101st message on; B and C receive everything."""
     topic, api = f"test1{play.suffix}", play.api
     recovered = threading.Event()
     a = play.failing("A", lambda push: push.message_number > 100 and not recovered.is_set())
@@ -158,7 +158,7 @@ def _state(play: Play, topic: str, message_id: str) -> str:
 
 
 def part_b(play: Play, listening: ExitStack) -> None:
-    """A and B under EXPONENTIAL_DECAY_RETRY lose contact; C is not affected."""
+    """Run part (b): subscribers A and B (EXPONENTIAL_DECAY_RETRY) lose contact; C is not affected."""
     topic, api = f"test1b{play.suffix}", play.api
     a = play.failing("A", lambda _: True, aloud_max=3)
     b = play.failing("B", lambda _: True, aloud_max=3)

@@ -9,7 +9,7 @@ from zlib import crc32
 
 TORN = re.compile(rb"[0-9a-f]{0,8}|[0-9a-f]{8} [0-9]*|[0-9a-f]{8} ([0-9]+) ([^\0]*)", re.DOTALL)
 CHANGED = "its {} bytes do not match its checksum"
-ANEW = "Put back a copy of the whole folder, or start without the old state, with FRESH=1 (--fresh)"
+ANEW = "Put back a copy of the whole folder, or start with FRESH=1 (--fresh), which deletes the state"
 
 
 class DamageError(Exception):

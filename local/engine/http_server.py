@@ -1,4 +1,4 @@
-"""Serves the engine's application over HTTP, with aiohttp's server, whose parser is compiled, and over frames.
+"""Serves the engine's application over HTTP (by aiohttp's server, whose parser is compiled) and over frames.
 
 The engine's own server is pure Python and takes longer per request than most calls.
 """
@@ -178,7 +178,7 @@ def asgi_server(application: Application) -> web.Server:
 
 
 async def _answer(application: Application, request: web.BaseRequest) -> web.Response:
-    """Answer a request with the whole response of the application; for HEAD the engine's header has the length."""
+    """Answer a request with the application's whole response. For HEAD, its content-length header stays."""
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     answer = ResponseCollector()

@@ -1,8 +1,8 @@
 """Stores the engine's changes before each response: they survive a kill of every process, not a power failure.
 
 Each change is appended to a file and flushed to the system before the response. When the file is longer than the state
-and than 32 MiB, the whole state of one instant is written, and a new file begins. Each line has a checksum over itself
-and all earlier lines, so changed or missing lines are detected.
+and than 32 MiB, the engine writes its whole state and begins a new file. Each line has a checksum over itself and all
+earlier lines, so changed or missing lines are detected.
 """
 
 import asyncio
@@ -147,4 +147,4 @@ def _name(number: int) -> str:
 
 def _remedy(path: Path, at: int, later: list[Path]) -> str:
     removal = f" && rm {' '.join(map(str, later))}" if later else ""
-    return f"{ANEW}. Or keep only the changes before that byte: truncate -s {at} {path}{removal}"
+    return f"{ANEW}. Or keep the changes before that byte: truncate -s {at} {path}{removal}"

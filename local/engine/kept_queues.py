@@ -29,7 +29,7 @@ class KeptQueues:
         self._again: dict[str, _Again] | None = None
 
     def install(self) -> None:
-        """Wrap the functions that write messages, before the engine's handlers are replaced."""
+        """Wrap the functions that write messages. Call this before other modules replace the engine's handlers."""
         queues, handlers = self._queues, self._queues._HANDLERS
         send, collect, sweep = queues._act_send_message, queues._collect_msgs, queues._dlq_sweep
 

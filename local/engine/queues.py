@@ -1,6 +1,6 @@
-"""Changes the engine's queues: a long poll ends when a message comes, and a returned message is not in flight.
+"""Changes the engine's queues: a long poll ends when a message comes, and a returned message cannot be changed.
 
-In the unchanged engine a long poll looks ten times a second, and each send scans all deduplication ids of five minutes.
+Without these changes, a long poll looks ten times a second. Each send scans the deduplication ids of five minutes.
 """
 
 import asyncio

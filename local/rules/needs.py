@@ -60,7 +60,7 @@ class Account:
 
 
 def needs_of(account: Account, service: str, operation: str, parameters: Mapping[str, Any]) -> list[Need]:
-    """Return the distinct needs of boto3's *operation* of *service* with these parameters.
+    """Return the needs (actions on resources) of an operation of boto3 with these parameters, each once.
 
     A batch needs the permissions of its items. A transaction needs the permissions of its requests.
 
@@ -124,7 +124,7 @@ def _of_streams(operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]
 
 
 def _stream_of(iterator: str) -> str:
-    """Return the stream of an engine's iterator: a base64 object."""
+    """Return the ARN of the stream in an engine's shard iterator, which is JSON in Base64."""
     try:
         return str(json.loads(base64.urlsafe_b64decode(iterator))["arn"])
     except (ValueError, KeyError, TypeError):

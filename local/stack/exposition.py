@@ -19,7 +19,7 @@ LEVELS = (
 )
 """The metrics that are gauges. Gauges are replaced by every sweep; counters are added."""
 SWEPT = "OldestBlockedHeadSeconds"
-"""Every sweep writes this metric before the metrics of single subscriptions."""
+"""The metric that marks the start of a sweep: each sweep writes it before the metrics of subscriptions."""
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400)
 ATTEMPTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200)
 LABELS = ("topic", "subscription")

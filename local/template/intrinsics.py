@@ -60,7 +60,7 @@ class Resolver:
     physical: Mapping[str, str] = field(default_factory=dict)
 
     def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the existing resources of a type: logical id, resolved properties."""
+        """Yield the resources of a type whose condition holds: logical id, resolved properties."""
         for logical_id, properties in self.template.of_type(kind):
             condition = self.template.resources[logical_id].get("Condition")
             if condition is None or self.holds(condition):

@@ -32,7 +32,7 @@ class ParameterError(ValueError):
 
 
 def check_parameters(described: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -> None:
-    """Raise ParameterError for the first invalid one of the *given* parameters.
+    """Raise ParameterError for the first invalid parameter of *given*.
 
     >>> check_parameters({"TimeScale": {"Type": "String", "AllowedPattern": "^[0-9]+$"}}, {"TimeScale": "fast"})
     Traceback (most recent call last):

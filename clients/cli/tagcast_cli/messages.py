@@ -374,7 +374,7 @@ def _explain_each(session: Session, topic: str, message_id: str, path: str) -> N
     """Explain a message for the first :data:`EXPLAINED_MAX` subscriptions of its topic, with one request for each."""
     listed = session.api.request("GET", path_of("topics", topic, "subscriptions"), query={"limit": LISTED_MAX}).json
     names = [str(each["name"]) for each in listed.get("subscriptions") or ()]
-    if not names:  # Otherwise the first explanation tells that the message does not exist.
+    if not names:  # Otherwise the first explanation says that the message does not exist.
         session.api.request("GET", path_of("topics", topic, "messages", message_id))
     rows: list[list[Any]] = []
     for name in names[:EXPLAINED_MAX]:

@@ -134,7 +134,7 @@ class BatchOptions:
 
 @dataclass(frozen=True)
 class SecretOptions:
-    """Write-only settings."""
+    """The secret, headers and client certificate, which are write-only except for the certificate itself."""
 
     secret: Annotated[
         str | None, typer.Option(help="Secret that signs the pushes: whsec_…, or generate (shown once).")

@@ -100,7 +100,7 @@ class _Server(ThreadingHTTPServer):
     receiver: Receiver
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore disconnects of pushers; show any other error."""
+        """Ignore disconnects of clients; show any other error."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 

@@ -12,7 +12,7 @@ from tagcast_client.models import Subscription, Topic
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS, AnyFilter
 
 GENERATE = "generate"
-"""The value that tells the service to generate a secret."""
+"""The value with which the service generates a secret."""
 LONGEST = {"max_interval_seconds": 512}
 RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, **LONGEST}
 RETRY_IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", **LONGEST}
