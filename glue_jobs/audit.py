@@ -94,7 +94,7 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
         audit_order.find_out_of_order(backlog, closed, terms),
         audit_order.find_overtaken(entries, hours, terms),
     ]
-    # Messages are joined once with each late entry, so that a row is an entry.
+    # Each row of `late` is one late entry, with its message.
     counted = {"late_entries": late, "late_unjudged": late.where("verdict is null"), "failed_attempts": attempts}
     counted |= {"gaps": gaps, "gaps_judged": judged_gaps, "backlog_of_ordered_lanes": backlog}
     told = verdicts.where(sql.col("kind").isin(*audit_matching.COUNTED)).select("kind", "number")
@@ -115,7 +115,7 @@ def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, in
 
 
 def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str, object]]]:
-    """Return the number of *messages*, and each erasure of some: its name, number of messages, requester and times."""
+    """Return the number of *messages*, and their erasures: name, number of messages, requester and times of each."""
     numbers = {row.erasure: row["count"] for row in messages.groupBy("erasure").count().collect()}
     found = []
     for erasure in sorted(filter(None, numbers)):
@@ -174,7 +174,7 @@ def certify(
 def _with_days(found: DataFrame, window: arguments.Window) -> DataFrame:
     """Return violations with a column ``dt``: the day on which their message was accepted, which names their folder.
 
-    An audit of other days does not find the violation, so it must not replace that folder.
+    The day of the violation itself would be wrong: an audit of that day judges other messages, and replaces the folder.
     """
     first, last = sql.lit(window.days()[0]), sql.lit(window.days()[-1])
     accepted_at = sql.shiftright(sql.expr("try_cast(message_id AS bigint)"), ID_SEQUENCE_BITS)

@@ -1,6 +1,6 @@
 """Runs several jobs in one Spark session: ``chain compact --archive A --then audit --archive A``.
 
-Starting Spark takes longer than a job on a small archive. The first job with another exit code than 0 ends the chain.
+Starting Spark takes longer than a job on a small archive. The first job with an exit code other than 0 ends the chain.
 If a job refuses its arguments, no job runs.
 With ``--serve``, the program reads chains from standard input, one JSON list per line. It prints ``{"ended": CODE}``
 after each chain.
@@ -36,7 +36,7 @@ READERS = {
     "replay": replay.read_arguments,
     "retain": retain.read_arguments,
 }
-"""Checks the arguments of a job that other jobs may run before."""
+"""The checks of arguments, which all run before the first job. ``compact`` checks its own when it runs."""
 
 
 def links(words: Sequence[str]) -> Iterator[list[str]]:

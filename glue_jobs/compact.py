@@ -177,7 +177,7 @@ class _Run:
         try:
             self._swapped(before, written, result)
         except RacedError:
-            # Another run may have erased contents of these files.
+            # Another run may have erased contents that these files still have.
             named = {key for each in manifests.read(self.objects, self.kind, days) for key in each.files}
             self.objects.remove({row.key for row in written if row.key is not None} - named)
             raise
@@ -226,7 +226,7 @@ class _Reading:
             lines = raw.parse_lines(self.archive.lines(refused), kind)
             rows = lines.select("is_corrupt", "unknown", *SCHEMAS[kind].fieldNames())
             self._keep(rows.mapInArrow(lambda batches: runs.of_rows(batches, kind, key), runs.CHUNKS))
-            # The days of each file are unknown here: each may have any.
+            # It is unknown which file has which days, so each file gets all days.
             self.days_of_files |= {file: sorted(self.packed) for file in refused}
 
     def curated(self, files: Mapping[str, int]) -> None:
@@ -371,7 +371,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _is_unreadable(fault: Exception) -> bool:
-    """Return whether a raw file is truncated or not gzip. The job reports this fault of the data in one line."""
+    """Return whether a raw file is truncated or not gzip. The job reports such a fault without a stack trace."""
     told = str(fault)
     return "java.io.EOFException" in told or "java.util.zip" in told or "not a gzip" in told
 

@@ -104,8 +104,8 @@ class MessageSelection:
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
     """Return the messages that cannot be erased yet, each with the time from which it can be erased.
 
-    Until a fixed time after its expiry, a message may be pending, in a buffer or in the state table. An id without a
-    record is assumed to have the longest lifetime of a message.
+    Until ``RECEIPTS_GONE_MS`` after its expiry, a message may be pending, in a buffer or in the state table. An id
+    without a record is assumed to have the longest lifetime of a message.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
@@ -164,13 +164,13 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
     keys = manifests.by_day(objects.sizes(manifests.data_prefix(MESSAGES))).get(day, [])
     stale = [key for key in keys if key not in written]
     if before.files or (stale and before.seen is None):
-        # Files there before the swap belong to writers that began before it: their own swaps fail.
+        # Stale files belong to writers that began before this swap. Their swaps fail, so nothing needs these files.
         try:
             manifests.swap(objects, archive.root, before, sorted(written), made)
         except RacedError:
             objects.remove(written)
             raise
-    elif stale:  # An empty manifest would stay the same, and refuse nobody.
+    elif stale:  # The manifest is empty and stays so. This swap would not stop a concurrent writer.
         long_ago = arguments.now_ms() - compact.KEPT_MS
         stale = [key for key in stale if manifests.began_before(manifests.generation_of(key), long_ago)]
     objects.remove(stale)
@@ -301,7 +301,7 @@ def erase(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -
     tell(f"{held.total()} files of lines rewritten")
     told["curated_files"] = rewrite_days(archive, days, lambda rows: erase_selected(rows, forgetting))
     tell(f"{told['curated_files']} curated files replaced")
-    # Raw files first: the quarantine lists those with damaged lines.
+    # The quarantine is rewritten after the raw files, because it tells which of them have damaged lines.
     told["quarantined_files"] = rewrite_files(archive, _quarantined(objects), forgetting).total()
     objects.purge(QUARANTINE)
     told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/")
@@ -408,7 +408,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     objects.replace(_key(name, "asked"), json.dumps({**record, "matching": matching}).encode())
     objects.replace(_key(name, "record"), json.dumps(record).encode())
     counts = erase(archive, forgetting, days)
-    # A later run may erase more, so each sets its own end.
+    # A later run may erase more, so each run writes its own `done_at`.
     objects.replace(_key(name, "record"), json.dumps({**record, "done_at": rfc3339(arguments.now_ms())}).encode())
     tell(f"{len(matching)} messages erased; backups keep them for 35 days if MessagesPointInTimeRecovery is true")
     finish({**summary, "ok": True, "messages": len(matching), "days": days, **counts, "html": None})

@@ -214,7 +214,7 @@ def _chunk_key(run_id: str, number: int | None = None) -> str:
 def _post_chunk(objects: Objects, post: Post, run_id: str, chunk: Chunk, group: Sequence[Mapping[str, Any]]) -> Chunk:
     from tagcast_client import Accepted
 
-    # The key is one of the content, of which an erasure may have taken a part since the chunk was interrupted.
+    # The key depends on the content, because an erasure may have changed the content of an interrupted chunk.
     results = post(group, sha256(json.dumps([run_id, group]).encode()).hexdigest()) if group else ()
     matched = [each.matched for each in results if isinstance(each, Accepted)]
     ended = replace(chunk, sent=len(matched), matched=sum(map(bool, matched)), refused=len(results) - len(matched))

@@ -46,7 +46,7 @@ def handle(
 def archive_kept(
     kept: KeptChanges, archive: FirehoseArchive, events: EventPublisher, left_ms: Callable[[], int]
 ) -> dict[str, int]:
-    """Archive stored batches and publish their events while time is left. Count the changes that were archived or left.
+    """Archive the batches in *kept*, and publish their events, while time is left. Return the counts of changes.
 
     A batch may be archived twice. Its records then have the same ids, and compaction drops the duplicates.
     """
@@ -83,7 +83,7 @@ def _tell_events(told: Told, events: EventPublisher) -> int | None:
             events.tell(record)
         except UNREADABLE as fault:
             wiring.logger().error("an event cannot be told", extra={"fault": type(fault).__name__})
-        except Exception as fault:  # noqa: BLE001 - whatever the tables raise: the stream brings the change again
+        except Exception as fault:  # noqa: BLE001 - after any fault of the tables, the stream repeats the change
             wiring.logger().warning("an event is told later", extra={"fault": type(fault).__name__})
             return place
     return None

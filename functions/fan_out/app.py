@@ -22,7 +22,7 @@ RESERVE_S = 10.0
 PUT_OFF_S_MAX = 60
 """A failed entry is redelivered at once, then after 1, 2, 4 … 60 s. So a lasting fault causes no busy loop."""
 BESIDE_S = 0.25
-"""Served entries wait 0.25 s for other entries, because most batches end together and then need no delete request."""
+"""A served batch waits this long for the others: if all are served, Lambda deletes their entries without a request."""
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
@@ -78,7 +78,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float | None 
 
 
 def _batches_of(event: Mapping[str, Any], world: World) -> dict[tuple[str, bool], dict[str, QueueEntry]]:
-    """Return the entries, grouped by topic and by whether they are ordered. The keys of a group are record ids."""
+    """Return the entries by record id, grouped by topic and by whether they are ordered."""
     batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
     for record in event["Records"]:
         entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])

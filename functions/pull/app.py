@@ -1,4 +1,4 @@
-"""Serves long-polling requests: members of pull groups pull, acknowledge, nack, extend; others watch the tail."""
+"""Serves long-polling requests: members of consumer groups pull, acknowledge, nack, extend; people watch the tail."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ TIMEOUT_S_MAX = 30
 def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
     """Return *rows* (one per entry) with bounds from all settings in force between the columns *begins* and *ends*.
 
-    The settings may have changed between the instants, so the weakest bounds count. Unknown settings give null bounds.
+    The bounds limit retries and timeout. If the settings changed meanwhile, the weakest bounds count. Unknown settings
+    give null bounds.
     """
     columns = ("max_retries", "timeout_s", "is_pulled", "valid_from", "valid_to")
     known = policies.select(*(sql.col(name).alias(f"of_{name}") for name in LANE), *columns)
@@ -56,7 +57,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
     # A 410 suspends the lane and leaves its delivery pending, so each suspension may add an attempt.
     allowed = bounded.join(sql.broadcast(suspensions), list(LANE), "left")
     most = sql.col("retries_most") + 1 + sql.coalesce("count", sql.lit(0))
-    # A receive from the group's queue counts, even if its pull fails before a member sees the message.
+    # A receive from the group's queue counts as an attempt, even if its pull fails before a member sees the message.
     many = allowed.where(~sql.col("is_pulled") & (sql.col("made") > most))
     found = found.unionByName(
         violation("too_many_attempts", many, sql.col("last_at"), sql.col("made"), " attempts, allowed are ", most)
@@ -77,7 +78,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     """Return the recorded attempts of entries that waited: (entry, attempt, at, place, waited_first).
 
-    *place* is the position in the backlog, and *waited_first* is true if the entry had it before the attempt.
+    *place* is the position in the backlog, and *waited_first* is true if the entry was there before its first attempt.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -126,9 +127,9 @@ def find_early(
 ) -> tuple[DataFrame, DataFrame]:
     """Return gaps without an intervention that are shorter than the core's shortest wait, and all judged gaps.
 
-    A wait is that of a lane's head, or under INDEPENDENT_RETRY of each entry. An entry is known to be the head at its
-    second and later attempts, and at position 0 of a new backlog. Under BACKOFF_RETRY, it is also known after it waited
-    in the backlog.
+    Only the waits of a lane's head are judged, or under INDEPENDENT_RETRY the waits of all entries. An entry is known
+    to be the head at its second and later attempts, and at position 0 of a new backlog. Under BACKOFF_RETRY, it is also
+    known after it waited in the backlog.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms

@@ -1,4 +1,4 @@
-"""Conservation: checks the recorded end of each (message, matched subscription)."""
+"""Conservation: checks that each entry (message, matched subscription) has exactly one recorded end."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
 
 
 def find_strangers(entries: DataFrame, messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return deliveries whose message lacks the entry or is not archived. A late entry is not in its message."""
+    """Return deliveries whose message lacks the entry or is not archived. No message lists its late entries."""
     stray = entries.where("matched is null and (ends > 0 or waits > 0)")
     stray = stray.select(*ENTRY, sql.coalesce("ended_at", "waits_since").alias("at"), sql.lit(False).alias("is_late"))
     late = deliveries.where("added_at is not null")

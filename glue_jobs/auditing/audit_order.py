@@ -11,7 +11,7 @@ from glue_jobs.auditing.history import LANE, LIFE_MS
 from glue_jobs.io import arguments
 
 RUN_MS = 120_000
-"""A worker runs for at most two minutes, and writes a filter function's verdicts with the results of its pushes."""
+"""A worker runs for at most two minutes. A filter function's verdict may be this much older than its recorded end."""
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:

@@ -99,7 +99,7 @@ def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str
 
 
 def policies(subscriptions: DataFrame) -> DataFrame:
-    """Return retry settings, valid_from to valid_to. For a group (*is_pulled*) only the number of retries counts."""
+    """Return retry settings and when they were valid. For a group (*is_pulled*) only the number of retries counts."""
     settings = subscriptions.where("part = 'settings'")
     following = sql.lead("changed_at", 1, FOREVER).over(Window.partitionBy(*LANE).orderBy("version"))
     policy = sql.concat_ws(
@@ -141,9 +141,9 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
 
 
 def interventions(lanes: DataFrame) -> DataFrame:
-    """Return the times at which lanes got a new generation: (topic, ordinal, moved_at, state).
+    """Return the times at which lanes got a new generation or were suspended: (topic, ordinal, moved_at, state).
 
-    People retry, skip, pause and resume lanes, and the sweep restarts lanes. Each action cancels the earlier plan.
+    People retry, skip, pause and resume lanes, and the sweep restarts lanes. Each action cancels the planned attempt.
     """
     anew = sql.col("previous_state") != LaneState.ACTIVE.value
     anew = anew & (sql.col("generation") != sql.col("previous_generation"))
@@ -156,9 +156,9 @@ def closed_intervals(lanes: DataFrame, removal_ms: int = LIFE_MS) -> DataFrame:
 
     The time of one closure may be split into several rows, at changes of the lane.
 
-    A retrying lane holds nothing back. Changes within one second have no order in the records: only the sum of
-    the changes is used. A removed lane accepts no pushes. After *removal_ms*, by default the longest life of its last
-    message, it counts as open: nothing is pushed to it any more.
+    A retrying lane holds nothing back. Changes within one second have no order in the records, so only their sum is
+    used. A removed lane counts as closed for *removal_ms*, by default the longest life of its last message. Later it
+    counts as open, because no message is left that could be pushed.
     """
     open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]
     was_open, is_open = (sql.col(name).isin(open_states) for name in ("previous_state", "state"))

@@ -28,7 +28,7 @@ EMPTY = sha256(b"").hexdigest()
 
 
 def line_of(record: Mapping[str, object]) -> str:
-    """Return the line of *record*: compact JSON that its leaf hashes. The columns must be in the order of the schema.
+    """Return the line of *record*, the compact JSON that is hashed. The columns must be in the order of the schema.
 
     The line of a message contains hashes instead of the producer's content.
     """

@@ -145,7 +145,7 @@ def _read_curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
 
 
 def day_of(number: int) -> str:
-    """Return the day with that number since 1970.
+    """Return a day, given by its number since 1970-01-01 (0).
 
     >>> day_of(1)
     '1970-01-02'

@@ -126,7 +126,7 @@ def hashes_of(record: Mapping[str, Any]) -> dict[str, str]:
     for part, names in COLUMNS.items():
         value = compact_json({name: record.get(name) for name in names})
         if part not in found and value != "{}":
-            # Like Spark, which has no unpaired surrogate.
+            # Spark replaces unpaired surrogates, too.
             found[part] = sha256(f"{_part_salt(record, part)}{value}".encode(errors="replace")).hexdigest()
     return dict(sorted(found.items()))
 

@@ -60,7 +60,7 @@ class Eraser(ABC):
         """Return whether a line without a valid record must be erased; *arrived* is its day of arrival."""
 
     def line(self, line: str, arrived: str) -> str:
-        """Return an erased raw line."""
+        """Return a raw line with erased contents, or unchanged if nothing must be erased."""
         if not line or not self.concerns(line):
             return line
         record = record_of(line, RecordKind.MESSAGES)
@@ -74,7 +74,7 @@ class Eraser(ABC):
         return _line_of(present)
 
     def damaged(self, line: str, arrived: str) -> str:
-        """Return the salted hash of an invalid line that must be erased; it stays invalid."""
+        """Return an invalid line, or its salted hash if it must be erased. The result is invalid, too."""
         if line.startswith('{"erased_line":') or not self.takes_damaged(line, arrived):
             return line
         salt = salt_of(self.key, line)

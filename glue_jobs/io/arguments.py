@@ -207,7 +207,7 @@ def property_of(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
 
 
 def truth(text: str) -> bool:
-    """Return the boolean in *text*; Glue has no arguments without a value.
+    """Return the boolean in *text*. Glue cannot pass an argument without a value.
 
     >>> truth("true"), truth("False")
     (True, False)

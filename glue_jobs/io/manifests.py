@@ -165,8 +165,8 @@ def former(objects: Objects, kind: RecordKind, days: Collection[str], begun_befo
     """Return the files that no manifest names. Interrupted runs and replaced generations left these files.
 
     The result covers *days*, and all days with several generations. It leaves out generations that began at
-    *begun_before* or later, because a run may still write them. It leaves out a day whose current generation began so
-    late, because readers may still read the day's former generations.
+    *begun_before* or later, because a run may still write them. It also leaves out days whose current generation is so
+    young, because readers may still read the former generations of these days.
     """
     generations: dict[str, dict[str, list[str]]] = {}
     for day, keys in by_day(objects.sizes(data_prefix(kind))).items():

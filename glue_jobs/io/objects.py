@@ -1,7 +1,7 @@
 """Single objects of an archive with conditional writes: on S3, or in a folder.
 
-Spark's file systems have no conditional write. S3 has: ``If-None-Match: *`` creates an object, ``If-Match`` replaces
-the version that was read; of two concurrent writes, one fails.
+Spark's file systems have no conditional write. S3 has two: ``If-None-Match: *`` creates an object, ``If-Match``
+replaces the version that was read. Of two concurrent writes, one fails.
 """
 
 from __future__ import annotations

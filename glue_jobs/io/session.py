@@ -121,8 +121,8 @@ For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.settled`).
 def suit(session: SparkSession, size_bytes: int) -> None:
     """Tune a session for *size_bytes* of records; a number of partitions given to spark-submit stays.
 
-    Cached plans keep their partitions (see open_session). So Spark's default of 200 partitions would make 40,000 files
-    of each shuffle.
+    Cached plans keep their partitions (see open_session). So Spark's default of 200 partitions would make 200 × 200
+    files of each shuffle.
     """
     partitions = str(shuffle_partitions(size_bytes, session.sparkContext.defaultParallelism))
     if not str(session.sparkContext.master).startswith("local") or _is_submitted():

@@ -21,7 +21,7 @@ from glue_jobs.io.session import PROGRESS, suit
 
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
 LITERAL = {"__globPaths__": "false"}
-"""The option of Spark's reader with which a path is no pattern, whatever the name of the archive's folder."""
+"""The option of Spark's reader to take each path literally, because a folder's name may look like a pattern."""
 
 
 def tell(text: str) -> None:

@@ -103,7 +103,7 @@ def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
 def count_failures(deliveries: DataFrame) -> DataFrame:
     """Count the recorded failures of attempts, and the outcomes of discarded deliveries: (topic, ordinal, hour, …).
 
-    A delivery that moved in its backlog has another record of the same attempt.
+    A delivery that moved in its backlog has another record of the same attempt, which is not counted again.
     """
     waited = (sql.col("state") == EntryState.BLOCKED.value) & (sql.col("attempts") > 0)
     ended = sql.col("state").isin(EntryState.DISCARDED.value)

@@ -2,7 +2,7 @@
 
 Lambda stores a refused batch when it is too old to be retried (lambda/latest/dg/services-dynamodb-errors.html). The
 batch's ``payload`` is the function's input. AWS does not say whether the payload is a text or an object, so both are
-read. The function stores an unreadable change in the same form.
+read. The function `archive` stores an unreadable change in the same form.
 """
 
 from __future__ import annotations
