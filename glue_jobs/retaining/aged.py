@@ -1,4 +1,4 @@
-"""Erasing parts of messages by their age. A worker cannot load :class:`AgedErasure` from the job's own module."""
+"""Erases parts of messages by age. Workers cannot load a class from the job's script, so it has its own module."""
 
 from __future__ import annotations
 

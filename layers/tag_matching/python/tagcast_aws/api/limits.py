@@ -8,7 +8,7 @@ from __future__ import annotations
 from tagcast.pulling.handles import HIDDEN_S_MAX
 from tagcast.setting import NAME as NAME
 
-# Patterns of whole texts: what the API document says is what the code checks.
+# Patterns of whole texts. The API document shows the same patterns that the code checks.
 MESSAGE_ID = r"^[0-9]{20}$"
 
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
@@ -29,7 +29,7 @@ IDEMPOTENCY_KEY = r"^[\x20-\x7e]{1,128}$"
 ENTITY_TAGS = r'^(W/)?"[\x21\x23-\x7e]*"(\s*,\s*(W/)?"[\x21\x23-\x7e]*")*$'
 
 TAGS_MAX, TAG_LENGTH_MAX = 10, 64
-# Repetitions are one tag; this only bounds how many of them are looked at.
+# Equal tags count as one tag. This limit bounds the length of a list with repetitions.
 TAGS_SENT_MAX = 100
 
 ROUTING_KEY_BYTES_MAX, ROUTING_KEY_DOTS_MAX = 64, 15
@@ -37,7 +37,7 @@ PROPERTIES_MAX, PROPERTIES_BYTES_MAX, PROPERTY_LENGTH_MAX = 50, 16 * 1024, 1_024
 NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 ENTRY_NAME = r"^([A-Za-z][A-Za-z0-9_-]{0,63}(#[0-9]{1,9})?|#[0-9]{1,9})$"
-"""The name of an entry: that of its subscription; of a deleted subscription perhaps with the ordinal."""
+"""The name of an entry: the name of its subscription; NAME#ORDINAL or #ORDINAL if that was deleted."""
 PROPERTY_NAME = r"^[A-Za-z_$][A-Za-z0-9_$.-]{0,63}$"
 ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
 
@@ -45,7 +45,7 @@ PULLED_MAX, PULL_WAIT_S_MAX = 32, 20
 PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
 """A pull ends at the first size. The second is the most that an answer may have, because of Lambda's limit."""
 PULLED_AROUND_BYTES_MAX = 128 * 1024
-"""The most bytes of a pulled message without its body, with seven escaped bytes for a byte of its properties."""
+"""The most bytes of a pulled message without its body. Each byte of its properties may become seven when escaped."""
 VISIBILITY_TIMEOUT_S_MIN, VISIBILITY_TIMEOUT_S_DEFAULT, VISIBILITY_TIMEOUT_S_MAX = 10, 60, HIDDEN_S_MAX
 TAIL_WAIT_S_MAX = 20
 HANDLES_MAX, HANDLE_LENGTH_MAX = 100, 2_048

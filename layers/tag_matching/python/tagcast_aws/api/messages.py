@@ -37,7 +37,7 @@ from tagcast_aws.api.http.webhooks import ShownAttributes
 from tagcast_aws.api.limits import ENTRY_NAME, NAME, PAGE_BYTES_MAX
 
 ONLY: Mapping[str, Collection[EntryState]] = {"failing": FAILING} | {each.value: (each,) for each in EntryState}
-"""The values of *only*, with the states of the deliveries that each selects."""
+"""The values of the query parameter *only*, each with the states of the deliveries that it selects."""
 
 
 class EntryAnswer(TypedDict):

@@ -43,7 +43,7 @@ MANAGE = (
 @cache
 def description() -> dict[str, Any]:
     """Return the OpenAPI document of all routes. The value is cached: do not change it."""
-    # Making it is rare and takes more imports than all the rest.
+    # The document is rarely requested, and building it imports more than all routes.
     from tagcast_aws.api.http.openapi import openapi
 
     return openapi((*PUBLISH, *PULL, *MANAGE, *ROOT))

@@ -1,4 +1,4 @@
-"""Translates errors to HTTP answers, here only: problem details of RFC 9457."""
+"""Translates errors to HTTP answers with problem details (RFC 9457). No other module does this."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _later(code: ProblemCode, detail: str, retry_after_s: int = 1) -> Problem:
 
 
 def problem_json(error: Exception) -> dict[str, object]:
-    """Return the members of the problem of *error*, on which callers can act."""
+    """Return the members of the problem of *error*, for which :func:`problem_of` must have an answer."""
     problem = problem_of(error)
     assert problem is not None
     return problem.as_json()

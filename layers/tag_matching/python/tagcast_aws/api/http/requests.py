@@ -166,7 +166,7 @@ class Request(Generic[B]):
 
         *present* returns the current version, or raises NotFoundError. *what* names the resource in errors. Raises
         PreconditionFailedError if the condition already fails. A resource that does not exist fails the condition only
-        if the request *may_create* it. Other requests answer it as without a condition (RFC 9110, 13.2.1).
+        if the request *may_create* it. Other requests raise NotFoundError, as without a condition (RFC 9110, 13.2.1).
         """
         allowed, is_new = self.if_match(), self.if_none_match()
         if allowed is None and not is_new:
@@ -187,7 +187,7 @@ class Request(Generic[B]):
 
 
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
-    """Return the bytes of the request's body. Raises an error for another type than JSON, and for too many bytes."""
+    """Return the bytes of the request's body. Raises an error for a type other than JSON, and for too many bytes."""
     content = octets_of(event)
     if not content:
         return content

@@ -44,7 +44,7 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
 
 def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
     """Publish archived messages again, for one subscription. An invalid message does not affect the others."""
-    from tagcast.registry.subscriptions import get_subscription  # No other message needs what it imports.
+    from tagcast.registry.subscriptions import get_subscription  # Only replays need this import.
 
     topic, subscription = publishing_directory(world, request.topic).topic, request.subscription
     get_subscription(world, topic.name, subscription)

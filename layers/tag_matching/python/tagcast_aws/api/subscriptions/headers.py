@@ -92,7 +92,7 @@ def headers_of(body: Mapping[str, str] | None) -> Mapping[str, str] | None:
 def _refused(headers: Mapping[str, object]) -> Iterator[tuple[str, str, FaultCode]]:
     seen: set[str] = set()
     for name in headers:
-        # Servers that hand headers on as variables (CGI, WSGI) make the same of both characters.
+        # CGI and WSGI pass headers on as variables, in which both characters become an underscore.
         plain = name.lower().replace("_", "-")
         if plain in seen:
             yield name, "is given twice, in different case", FaultCode.DUPLICATE

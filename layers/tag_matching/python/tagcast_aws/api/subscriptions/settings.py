@@ -66,7 +66,7 @@ MEMBERS_MAX = 20
 """An upper bound for the members of an object of a subscription, including members that a patch removes."""
 _Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), members_at_most(MEMBERS_MAX, "members")]
 _BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(show_retry(IN_ORDER))
-# The document tells the default in words: generators of clients make no method of an object as a default.
+# The default is in the description, because client generators skip an operation whose default is an object.
 _WITHOUT_RETRY = f"Without it: {_BY_DEFAULT}; if ordered: {_IF_ORDERED}"
 WIRES: Wires = {
     "endpoint": Wire(AnyEndpoint, endpoint_of, _Object, StoredEndpoint, show_endpoint),
@@ -80,7 +80,7 @@ WIRES: Wires = {
     "retry": Wire(Retry, policy, _Object, StoredRetry, show_retry, IndependentRetry, _WITHOUT_RETRY),
     "secret": Wire(Secret),
     "headers": Wire(PushHeaders, headers_of, ChangedHeaders),
-    # A certificate is examined apart.
+    # `add_certificate` validates and sets the certificate.
     "client_certificate": Wire(
         ClientCertificateBody, lambda body: None, answer=ClientCertificateAnswer, show=show_certificate
     ),
@@ -92,7 +92,7 @@ WIRES: Wires = {
 
 
 def _others(only: Only) -> JsonDict:
-    """Return the schemas by which the settings in *only* must be null or absent in other subscriptions."""
+    """Return the schemas for the other kind of subscription: settings of the kind *only* must be null or absent."""
     settings = (each for each in settings_of(SubscriptionSettings) if each.setting.only is only)
     return {each.wire: {"type": "null"} if each.default is None else False for each in settings}
 

@@ -33,7 +33,7 @@ from tagcast_aws.api.subscriptions.settings import (
 from tagcast_aws.api.topics import lost_in
 
 REPEATED_BYTES_MAX = 5_500_000
-"""The most bytes of valid subscriptions and problems, encoded as in the answer, which has both; Lambda sends 6 MB."""
+"""The most bytes of the valid subscriptions and problems, which the answer repeats. Lambda's limit is 6 MB."""
 
 
 class NamedSubscription(SubscriptionBody):
