@@ -222,5 +222,5 @@ def _group_queues(ground: Dependencies, settings: Settings) -> GroupQueues:
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* on the event loop of the pusher's connections; no task outlives it."""
+    """Run *work* on the event loop of the pusher's connections, and cancel the tasks that it leaves."""
     return cast("EndpointPusher", world.pusher).run(work)

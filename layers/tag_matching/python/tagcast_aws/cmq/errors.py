@@ -76,7 +76,7 @@ class CmqFault(Enum):
 
 
 _BY_STATUS = {429: CmqFault.THROTTLED, 503: CmqFault.BUSY}
-"""The faults for a status of the native API without a more precise error."""
+"""The faults by HTTP status, for errors of the native API that have no more precise fault."""
 
 
 class CmqError(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FORM_BYTES_MAX = 1024 * 1024
-"""The size of a request, except a batch, whose limit is counted before encoding."""
+"""The most bytes of a request, except a batch. The limit of a batch counts the decoded bodies."""
 FORM_FIELDS_MAX = 200
 NONCE_DIGITS_MAX = 19
 TIMESTAMP_DIGITS_MAX = 11

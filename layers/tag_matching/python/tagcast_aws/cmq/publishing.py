@@ -27,7 +27,7 @@ def publish_one(request: CmqRequest) -> dict[str, object]:
 
 
 def publish_several(request: CmqRequest) -> dict[str, object]:
-    """Accept the messages of a batch. Only a fault of the service may accept a part of them."""
+    """Accept the messages of a batch: all or none, except after a fault of the service."""
     bodies = request.given.items("msgBody")
     if not bodies:
         raise CmqError(CmqFault.LACKS, "msgBody.n")

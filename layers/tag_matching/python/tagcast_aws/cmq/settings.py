@@ -40,7 +40,7 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the requested format, or *known* if its word is requested, or none. Without both, return JSON.
+    """Return the requested format, or *known* if the request has the word of *known* or no word. The default is JSON.
 
     Several formats share a word, because CMQ lacks some of them. For a queue the requested format is ignored: return
     *known*, or without *known*, bare bodies.

@@ -32,7 +32,7 @@ def create(request: CmqRequest) -> dict[str, object]:
 
 
 def set_attributes(request: CmqRequest) -> dict[str, object]:
-    """Update the maximal message size. The size that GetTopicAttributes shows stays, also beyond CMQ's bounds."""
+    """Update the maximal message size. The present size is accepted and stays, even beyond CMQ's bounds."""
     known = read_topic(request.world, request.given.topic())
     if request.given.optional("maxMsgSize") == str(known.settings.body_bytes_max):
         return {}

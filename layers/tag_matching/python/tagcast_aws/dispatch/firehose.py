@@ -34,14 +34,14 @@ REQUEST_PARCELS_MAX = 4
 DEFLATION = 1
 """zlib's fastest level: the default takes three times as long and saves a seventh more."""
 AHEAD_MAX = 100_000
-"""The maximum number of lines accepted after a lost line that a process remembers: some 7 MB."""
+"""The maximum number of digests that a process remembers (*ahead*): some 7 MB."""
 ATTEMPTS_MAX = 5
 PAUSE_S = 0.2
 
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Lines that share one Firehose record. *places* are the positions of their changes in the batch."""
+    """Lines that share one Firehose record. *places* are the positions of their changes in the batch of the stream."""
 
     kind: RecordKind
     content: bytearray = field(default_factory=bytearray)

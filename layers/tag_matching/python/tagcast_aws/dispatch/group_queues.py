@@ -31,7 +31,7 @@ _ABSENT = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
 
 class SqsGroupQueues:
-    """The port ``GroupQueues``. The name of a queue is *prefix* plus its group. The account is that of *queue_url*.
+    """The port ``GroupQueues``. A queue's name is *prefix* plus its group's id. The account is that of *queue_url*.
 
     *patient* creates a client whose timeout allows long polling; *client* is the client for other calls.
     """
@@ -127,7 +127,7 @@ class SqsGroupQueues:
         return refused
 
     def counts(self, queue: GroupQueue) -> QueueCounts:
-        """Return the approximate number of entries."""
+        """Return the approximate numbers of visible and of invisible entries."""
         names: list[QueueAttributeFilterType] = [
             "ApproximateNumberOfMessages",
             "ApproximateNumberOfMessagesNotVisible",

@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOT
 _KEYS = frozenset(("PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"))
 _CERTIFICATE = "CERTIFICATE"
 _PARAMETERS = "EC PARAMETERS"
-"""OpenSSL may write this block before a key. The key names its curve."""
+"""OpenSSL may write this block before a key. It is ignored, because the key names its curve, too."""
 _ENCRYPTED = "ENCRYPTED"
 CERTIFICATE, PRIVATE_KEY = "certificate", "private_key"
 _MISFITS = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))

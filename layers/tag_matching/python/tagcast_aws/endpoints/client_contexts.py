@@ -23,7 +23,7 @@ class _Load(NamedTuple):
 
 
 class ClientContexts:
-    """Creates contexts beside the event loop and caches the recent ones; bound to one loop.
+    """Creates contexts in threads and caches the recent ones. An object belongs to one event loop.
 
     A context holds its private key, so it is dropped when decrypted secrets are (:data:`OPENED_S`).
     """

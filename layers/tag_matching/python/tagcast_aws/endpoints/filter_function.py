@@ -30,7 +30,7 @@ class LambdaFilterFunctions:
         self._surroundings = surroundings
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
-        """Call the function, for a large event with each half at the same time. Return None after any error."""
+        """Call the function. Split a large event into two concurrent calls. Return None after any error."""
         function = function_of(subscription)
         assert function is not None
         named = function_named(function.function)
@@ -50,7 +50,7 @@ class LambdaFilterFunctions:
                 named.region, function.timeout_s, lambda client: _invoke(client, name, event)
             )
             return None if payload is None else verdicts_in(payload, len(messages))
-        except Exception:  # noqa: BLE001 A stranger's function, or the way to it, failed: that is an answer here.
+        except Exception:  # noqa: BLE001 Any fault of the subscriber's function, or on the way to it.
             return None
 
     @cached_property

@@ -183,7 +183,7 @@ def retry_after_s(header: str, now: int) -> float | None:
 
 
 def _died_silently(error: Exception) -> bool:
-    # aiohttp's message is the head of the response so far, or its own text without a response.
+    # Without a response, aiohttp's message is a text. Otherwise it is the head of the incomplete response.
     return not isinstance(error, aiohttp.ServerDisconnectedError) or isinstance(error.message, str)
 
 

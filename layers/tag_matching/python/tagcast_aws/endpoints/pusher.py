@@ -75,7 +75,7 @@ class EndpointPusher:
             return await deliver(self._adapter(subscription.settings.endpoint.protocol))
         except SecretError:
             return Outcome(False, "malformed webhook secret", unsent=True)
-        except Exception as error:  # noqa: BLE001 One subscriber's strange fault must not end the others' batch.
+        except Exception as error:  # noqa: BLE001 An unexpected fault of one subscriber must not end the others' batch.
             return Outcome(False, f"fault: {type(error).__name__}", unsent=True)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

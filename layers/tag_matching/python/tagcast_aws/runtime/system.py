@@ -56,7 +56,7 @@ class SystemDice:
 
 
 CALLS_MAX = 32
-"""Concurrent calls: as many as the connections of the clients of the table and the workflow."""
+"""The maximum number of concurrent calls. Each AWS client has as many connections."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -31,9 +31,9 @@ KEPT = (
     "accepted_at >= :accepted_from AND subscriptions_version < :before_version AND expires_at > :alive_at"
 )
 KEPT_PAGE = 1_000
-"""The rows of a page: few enough that the messages of a page are added within seconds."""
+"""The rows of a page: few enough that the late entries for its messages are added within seconds."""
 SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name in FOUND_ATTRIBUTES)))
-"""The attributes in the answer. ``round`` needs a placeholder, because it is a reserved word of DynamoDB."""
+"""The attributes that a search returns. ``round`` needs a placeholder: it is a reserved word of DynamoDB."""
 
 
 def search_request(open_before: int, over_before: int, cursor: str | None) -> dict[str, Any]:
