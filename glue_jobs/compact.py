@@ -37,7 +37,7 @@ FILE_BYTES = 240 * 1024 * 1024
 TASK_BYTES = 32 * 1024 * 1024
 """A task reads at least 32 MiB of raw or curated files, so that few tasks have little work."""
 RAW_WEIGHT = 8
-"""Parsing a raw byte costs as much as reading eight bytes of Parquet, so Spark is tuned for eight bytes."""
+"""Parsing a raw byte costs as much as reading eight bytes of Parquet, so it counts as eight when Spark is tuned."""
 SAMPLED = 10_000
 CHUNKS_AT_ONCE = 16
 KEPT_MS = 20 * 3_600_000
@@ -104,7 +104,7 @@ def first_arrival(day: str) -> str:
 
 
 def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> list[ArrivalDay]:
-    """Return the raw files of *days*."""
+    """Return the raw files that arrived on *days*, sorted by day."""
     return [
         ArrivalDay(day, objects.sizes(f"raw/{kind}/dt={day}/"), objects.read(ledger_key(kind, day)))
         for day in sorted(days)

@@ -152,8 +152,7 @@ def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
         tell(f"{day} is without {' and '.join(parts)}")
     reports = quoting(objects, until)
     objects.remove(reports)
-    # Spark writes elsewhere first and moves its files, so everything below these prefixes is purged, not single
-    # objects.
+    # Spark writes its files elsewhere and moves them, so everything below these prefixes is purged.
     for prefix in (QUARANTINE, manifests.data_prefix(MESSAGES), "reports/"):
         objects.purge(prefix)
     return {"files_of_lines": lines, "days": sorted(days), "curated_files": files, "reports": len(reports)}

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tagcast_aws.dispatch.kept_changes import KeptChanges
 
 RESERVE_MS = 30_000
-"""No further stored batch is started with less time left. An interrupted batch is redelivered."""
+"""With less time left, no further batch of stored changes is started. An interrupted batch is redelivered."""
 Told = list[tuple[int, Record]]
 
 
 def handle(
     event: Mapping[str, Any], archive: FirehoseArchive, tail: TailWriter, events: EventPublisher, kept: KeptChanges
 ) -> dict[str, Any]:
-    """Archive a batch of stream records and publish events. Report the first failure, from which Lambda repeats.
+    """Archive a batch of stream records and publish events. Return the first failure: Lambda retries from there.
 
     An unreadable change is stored for a later try, so that its shard continues.
     """
@@ -46,7 +46,7 @@ def handle(
 def archive_kept(
     kept: KeptChanges, archive: FirehoseArchive, events: EventPublisher, left_ms: Callable[[], int]
 ) -> dict[str, int]:
-    """Archive the batches in *kept*, and publish their events, while time is left. Return the counts of changes.
+    """Archive the batches in *kept* and publish their events, while time is left. Count the changes archived and left.
 
     A batch may be archived twice. Its records then have the same ids, and compaction drops the duplicates.
     """

@@ -93,7 +93,7 @@ class FilterSet:
         texts: Iterable[str | None] | None,
         content: bytes | None = None,
     ) -> Seen:
-        """Return the parts of a message that the filters can read, from one row of distinct parts."""
+        """Return a message with the parts that the filters can read. *texts* are the values of ``properties``."""
         pairs = zip(self.properties, texts or (), strict=False)
         return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)
 

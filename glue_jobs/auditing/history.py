@@ -67,7 +67,7 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     subscriptions, lanes = (materialise(archive.records(k)) for k in (RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     messages, deliveries = (archive.records(k, window.days()) for k in (RecordKind.MESSAGES, RecordKind.DELIVERIES))
-    # Records of backlogs have only the topic's id. Every due row has a row of its lane, so these rows have every id.
+    # Records of backlogs have only the topic's id. Each backlog has a lane, whose records have the id and the name.
     both = subscriptions.select("topic_id", "topic").union(lanes.select("topic_id", "topic"))
     named = materialise(both.where("topic_id is not null").withColumnRenamed("topic", "topic_of_id").distinct())
     found = deliveries.join(sql.broadcast(named), "topic_id", "left")

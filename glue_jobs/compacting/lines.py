@@ -33,7 +33,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     "map<string,string>": _PAIRS,
 }
 _QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-"""The pattern reads a JSON text in one pass without backtracking, because producers choose the texts."""
+"""The pattern reads a JSON text without backtracking, because a producer could choose a text that takes very long."""
 _PAIR = re.compile(rb"(Q)\s*:\s*(Q)".replace(b"Q", _QUOTED))
 _INNER = re.compile(rb"\s*(?:Q\s*:\s*Q\s*(?:,\s*Q\s*:\s*Q\s*)*)?".replace(b"Q", _QUOTED))
 _MAPS = re.compile(rb'"(properties|salts|hashes)"\s*:\s*\{(I)\}'.replace(b"I", _INNER.pattern))

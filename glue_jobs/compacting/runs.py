@@ -182,7 +182,7 @@ def _chunks(run: pa.Table, day: str, packed_share: float) -> Iterator[Any]:
     ids = run["record_id"]
     for start in range(0, len(run), rows):
         piece = run.slice(start, rows)
-        if rows > 1 and piece.nbytes > 2 * CHUNK_BYTES:  # Its records are larger than most of the run.
+        if rows > 1 and piece.nbytes > 2 * CHUNK_BYTES:  # Its records are larger than most others.
             yield from _chunks(piece, day, packed_share)
             continue
         sink = pa.BufferOutputStream()

@@ -1,7 +1,7 @@
 """The files of a day of curated records: a manifest for each kind and day, replaced by one conditional write.
 
-New files are written beside the current ones, under another name. Then the manifest is replaced, if it is unchanged
-since the read. So a reader sees the old or the new files, and never those of an interrupted run.
+New files, a *generation*, are written beside the current ones under another name. Then the manifest is replaced, if it
+is unchanged since the read. So a reader sees the old or the new files, and never those of an interrupted run.
 
 A manifest has one file URI per line, the format of Hive's ``SymlinkTextInputFormat``. So Athena reads the curated
 tables through their manifests, too.
@@ -29,7 +29,7 @@ MADE = "_made.json"
 class GenerationSummary:
     """The content of a generation: number of records, bytes, and the parts that all its messages lack (*without*).
 
-    Retention sets *without*. A later generation may contain a late record with all parts.
+    The job `retain` sets *without*. A later generation may contain a late record with all parts.
     """
 
     records: int

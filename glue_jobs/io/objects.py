@@ -215,7 +215,7 @@ class BucketObjects:
         for page in pages:
             versions += [each for each in page.get("Versions", ()) if not each["IsLatest"]]
             markers += page.get("DeleteMarkers", [])
-        # Without its marker, a deleted object would be there again.
+        # Without its marker, a deleted object would exist again.
         former = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in (*versions, *markers)]
         self._delete(former)
         return len(former)

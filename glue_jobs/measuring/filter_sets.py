@@ -53,7 +53,7 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
 
 
 def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
-    """Evaluate batches of distinct sets. For each batch, yield a batch of counts by hour and candidate."""
+    """Evaluate the filters on batches of :func:`distinct_sets`, and yield batches of counts by hour and candidate."""
     index = TopicIndex.build(dict(enumerate(filters.filters)))
     for batch in batches:
         matched: Counter[tuple[int, int]] = Counter()

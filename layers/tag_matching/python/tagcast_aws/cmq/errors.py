@@ -80,7 +80,7 @@ _BY_STATUS = {429: CmqFault.THROTTLED, 503: CmqFault.BUSY}
 
 
 class CmqError(Exception):
-    """A request that is answered with a code pair. *about* replaces the braces in its text."""
+    """A refused request, answered with the codes and the text of *fault*. *about* replaces the braces in the text."""
 
     def __init__(self, fault: CmqFault, *about: str) -> None:
         super().__init__(fault, *about)

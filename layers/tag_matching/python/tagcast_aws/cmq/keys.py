@@ -78,7 +78,7 @@ class KeyRing:
 
 
 def note_size(note: str) -> int:
-    r"""Return the bytes of a note in the secret.
+    r"""Return the number of bytes that a note takes in the secret.
 
     >>> note_size("billing"), note_size("\x01é")
     (7, 8)

@@ -32,7 +32,7 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
     word = given.optional("notifyStrategy")
     if word is None:
         return None
-    if known is not None and known.strategy.value == word:  # It may be a strategy that CMQ lacks.
+    if known is not None and known.strategy.value == word:  # The present strategy may be one that CMQ lacks.
         return None
     if word not in _POLICIES:
         raise CmqError(CmqFault.STRATEGY)

@@ -70,7 +70,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete received messages. If a deletion fails, the message is deleted at the end of its batch."""
+        """Delete received messages. If this fails, a message of the delivery queue is deleted with its batch."""
         entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(receipts)
         ]

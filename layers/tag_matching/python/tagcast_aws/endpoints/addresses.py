@@ -114,7 +114,7 @@ def _host_refusal(host: str, allow_private: bool) -> str | None:
     address = literal(host)
     if address is None:
         last = host.removesuffix(".").rpartition(".")[2]
-        # A numeric last label makes the host an address, and this is no valid one (WHATWG URL, host parsing).
+        # A numeric last label makes the host an address, and this address is invalid (WHATWG URL, host parsing).
         is_name = _HOST.fullmatch(host) and not _ODD_IPV4.fullmatch(last)
         return None if is_name else "invalid host"
     if not allow_private and not is_public(address):

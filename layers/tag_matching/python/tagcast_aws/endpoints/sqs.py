@@ -63,7 +63,7 @@ def _send_batch(sqs: Any, url: str, batch: PushBatch) -> Outcome:
 def _url(sqs: Any, target: str, queue: ResourceName) -> str:
     if not target.startswith("arn:"):
         return target
-    # Built, not requested: GetQueueUrl needs a permission that other accounts would have to grant, too.
+    # The URL is built here, because GetQueueUrl needs a permission that other accounts would have to grant, too.
     return f"{sqs.meta.endpoint_url.rstrip('/')}/{queue.account}/{queue.name}"
 
 

@@ -132,7 +132,7 @@ class DynamoStore:
         return to_row(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
-        """Return the existing rows. Raises UnavailableError if some rows are not read for some seconds."""
+        """Return the existing rows. Raises UnavailableError if DynamoDB leaves rows unread for some seconds."""
         assert len(keys) <= BATCH_GET_MAX
         wanted: dict[str, Any] = {}
         by_name = {(self._names[key.table], key.pk, key.sk): key for key in keys}

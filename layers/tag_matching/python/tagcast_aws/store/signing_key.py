@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SIGNING_KEY_KEPT_S = 300.0
 """A process caches the seeds for 5 minutes."""
 DERIVED_KEYS_MAX = 4_000
-"""Subscriptions with cached keys, some 600 bytes each."""
+"""The maximum number of subscriptions with cached keys, some 600 bytes each."""
 SEED_STAGES = ("AWSCURRENT", "AWSPREVIOUS")
 """The versions of the secret that sign: the current one, and the previous one until its label is removed."""
 _PURPOSE = b"ed25519 push signature "

@@ -33,7 +33,7 @@ class SchemaOf:
 
 
 def one_of(words: Iterable[str]) -> Any:
-    """Return an annotation: the document then describes the value as a text that is one of *words*."""
+    """Return an annotation with which the API document describes a value as one of *words*."""
     return WithJsonSchema({"type": "string", "enum": [str(word) for word in words]})
 
 

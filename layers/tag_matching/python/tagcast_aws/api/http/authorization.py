@@ -74,7 +74,7 @@ def covers(patterns: Iterable[str], topic: str) -> bool:
 
 
 def may_act_on(rights: Rights | None, topic: str) -> bool:
-    """Return whether the caller may use *topic*; rights of None come from IAM, which has checked them."""
+    """Return whether the caller may use *topic*. If *rights* is None, IAM has authorized the request already."""
     return rights is None or covers(rights.topics, topic)
 
 
