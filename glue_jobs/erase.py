@@ -170,7 +170,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         except RacedError:
             objects.remove(written)
             raise
-    elif stale:  # The manifest is empty and stays so. This swap would not stop a concurrent writer.
+    elif stale:  # The manifest is empty and stays so. A swap would change nothing, and stop no concurrent writer.
         long_ago = arguments.now_ms() - compact.KEPT_MS
         stale = [key for key in stale if manifests.began_before(manifests.generation_of(key), long_ago)]
     objects.remove(stale)

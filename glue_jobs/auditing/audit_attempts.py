@@ -20,8 +20,7 @@ TIMEOUT_S_MAX = 30
 def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
     """Return *rows* (one per entry) with bounds from all settings in force between the columns *begins* and *ends*.
 
-    The bounds limit retries and timeout. If the settings changed meanwhile, the weakest bounds count. Unknown settings
-    give null bounds.
+    The bounds limit retries and timeout. If the settings changed, the weakest bounds count. Unknown settings give null.
     """
     columns = ("max_retries", "timeout_s", "is_pulled", "valid_from", "valid_to")
     known = policies.select(*(sql.col(name).alias(f"of_{name}") for name in LANE), *columns)

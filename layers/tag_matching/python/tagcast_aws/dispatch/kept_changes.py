@@ -24,7 +24,7 @@ Change = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """The changes of one object, in the form of the function's event; *changes* is empty if the object is gone."""
+    """The changes of one object, as in an event of the function `archive`; none if the object is gone."""
 
     key: str
     receipt: str

@@ -1,1 +1,1 @@
-"""Adapters of subscribers' endpoints: one module per protocol, selected in :mod:`.pusher`; filter functions."""
+"""Adapters of filter functions, and of subscribers' endpoints: one module per protocol, selected in :mod:`.pusher`."""

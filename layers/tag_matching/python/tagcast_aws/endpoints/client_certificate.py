@@ -28,7 +28,7 @@ SUBJECT_LENGTH_MAX = 256
 
 
 class ClientCertificateError(ValueError):
-    """An unusable certificate: the faulty *field*, and a *reason* without its content."""
+    """An unusable certificate: the faulty *field*, and a *reason* that quotes nothing of the certificate."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}")

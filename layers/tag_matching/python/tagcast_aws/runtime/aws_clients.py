@@ -37,7 +37,7 @@ class Patience:
 
 CONNECT_S = 1
 USUAL = Patience(attempts_max=4, answer_s=4)
-"""For most calls. Every function may run for 29 s or more, so a call ends before its function (docs/limits.md)."""
+"""For most calls. A call takes at most 27 s, and every function may run for 29 s or more (docs/limits.md)."""
 SOON = Patience(attempts_max=2, answer_s=3)
 """For tail writes, which the archive waits for."""
 ONCE = Patience(attempts_max=1, answer_s=8)

@@ -183,7 +183,7 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
         "info": {
             "title": "tagcast",
             "version": API_VERSION,
-            "description": "Publish/subscribe: tag-matched fan-out, blocking lanes, two retry strategies.",
+            "description": "Publish/subscribe: tag-matched fan-out, blocking lanes, three retry strategies.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
