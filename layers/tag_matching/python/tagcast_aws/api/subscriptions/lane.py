@@ -42,7 +42,7 @@ class HeadAnswer(TypedDict):
 
 
 class LaneAnswer(TypedDict):
-    """The state of a lane. ``backlog`` stops at 1,000, or in lists and after acts at 100: see ``backlog_has_more``.
+    """The state of a lane. ``backlog`` stops at 1,000, in lists and after actions at 100: see ``backlog_has_more``.
 
     The answer about one group also has ``queued`` and ``in_flight``: the approximate numbers of visible and of pulled
     messages.
