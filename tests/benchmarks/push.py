@@ -28,7 +28,6 @@ from tests.benchmarks.ratios import report
 from tests.benchmarks.receivers import Receiver, receivers
 from tests.fakes.queue_records import in_one_order
 from tests.fakes.settings import settings_for
-from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 
 ENDPOINTS, SLOW, SLOW_S = 1_000, 100, 0.5
@@ -71,7 +70,7 @@ class Topic:
     """One topic with so many endpoints, every tenth slow up to so many, in a process that knows none of them."""
 
     def __init__(self, port: int, endpoints: int) -> None:
-        self.fake, self.pusher = FakeWorld(store=PartitionedStore()), WatchedPusher()
+        self.fake, self.pusher = FakeWorld(), WatchedPusher()
         self.world = self.fake.world = replace(self.fake.world, clock=SystemClock(), pusher=self.pusher)
         self.fake.topic()
         for number in range(endpoints):

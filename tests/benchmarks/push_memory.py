@@ -26,7 +26,6 @@ from tagcast_aws.runtime.system import SystemClock, ThreadExecutor
 from functions.fan_out.app import handle
 from tests.fakes.queue_records import in_one_order
 from tests.fakes.settings import settings_for
-from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 
 DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176)
@@ -86,7 +85,7 @@ def serve(port: int) -> tuple[float, int, int]:
             finally:
                 under_way -= 1
 
-    fake, clock = FakeWorld(store=PartitionedStore()), SystemClock()
+    fake, clock = FakeWorld(), SystemClock()
     pusher = Counting(AdapterEnvironment(clock, "0", allow_private=True))
     fake.world = world = replace(fake.world, clock=clock, pusher=pusher, executor=ThreadExecutor())
     topics.put_topic(world, "test1", TopicSettings(3600, body_bytes_max=BODY_BYTES))

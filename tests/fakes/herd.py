@@ -60,7 +60,6 @@ class HotStore(TimedStore):
 
     def adopt(self, other: TimedStore) -> None:
         self.rows = other.rows
-        self._partitions = other._partitions
 
     def write(self, write: Write) -> None:
         self._commit((write,), alone=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from types import MappingProxyType
+from typing import Any, Self, cast
 
 from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Delete, Key, Put, Row, SearchPage, Table, Update, Write
@@ -73,11 +75,46 @@ def is_written(write: Callable[[Write], object], update: Update) -> bool:
     return True
 
 
+class PartitionedRows(dict[Key, dict[str, Any]]):
+    """Rows by key; *partitions* has the keys of each partition by their sort keys."""
+
+    def __init__(self, rows: Mapping[Key, dict[str, Any]] = MappingProxyType({})) -> None:
+        super().__init__()
+        self.partitions: dict[tuple[Table, str], dict[str, Key]] = defaultdict(dict)
+        self.update(rows)
+
+    def __setitem__(self, key: Key, row: dict[str, Any]) -> None:
+        super().__setitem__(key, row)
+        self.partitions[key.table, key.pk][key.sk] = key
+
+    def __delitem__(self, key: Key) -> None:
+        super().__delitem__(key)
+        del self.partitions[key.table, key.pk][key.sk]
+
+    def pop(self, key: Key, default: Any = None) -> Any:
+        """Unlike a dictionary's, it returns None for a key that does not exist."""
+        row = self.get(key, default)
+        if key in self:
+            del self[key]
+        return row
+
+    def clear(self) -> None:
+        super().clear()
+        self.partitions.clear()
+
+    setdefault = MutableMapping.setdefault
+    update = MutableMapping.update
+
+    def __ior__(self, rows: Mapping[Key, dict[str, Any]]) -> Self:  # type: ignore[override, misc]
+        self.update(rows)
+        return self
+
+
 class MemoryStore:
     """Rows in a dictionary; a transaction is applied whole or not at all."""
 
     def __init__(self) -> None:
-        self.rows: dict[Key, dict[str, Any]] = {}
+        self.rows = PartitionedRows()
         self.writes = 0
         self.rows_read = self.most_rows_at_once = 0
         self.kept_page = SEARCH_PAGE
@@ -102,13 +139,11 @@ class MemoryStore:
         limit: int | None = None,
     ) -> list[Row]:
         assert (sk_from or "\x00") <= sk_to, "DynamoDB refuses a range whose end is before its beginning"
-        found = sorted(
-            (key for key in self.rows if key.table is table and key.pk == pk and sk_from <= key.sk <= sk_to),
-            key=lambda key: key.sk,
-        )[:limit]
+        partition = self.rows.partitions.get((table, pk), {})
+        found = sorted(sk for sk in partition if sk_from <= sk <= sk_to)[:limit]
         self.rows_read += len(found)
         self.most_rows_at_once = max(self.most_rows_at_once, len(found))
-        return [dict(self.rows[key]) for key in found]
+        return [dict(self.rows[partition[sk]]) for sk in found]
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
         return lanes_of_index(map(dict, self.rows.values()), shard, until, limit, after)

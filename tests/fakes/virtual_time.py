@@ -98,40 +98,7 @@ class VirtualExecutor:
                 self.store.beside_the_loop = False
 
 
-class PartitionedStore(MemoryStore):
-    """The table in memory with partitions, so that a thousand lanes are found quickly."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._partitions: dict[tuple[Table, str], dict[str, Key]] = defaultdict(dict)
-
-    def query(
-        self,
-        table: Table,
-        pk: str,
-        *,
-        sk_from: str = "",
-        sk_to: str = "\U0010ffff",
-        limit: int | None = None,
-    ) -> list[Row]:
-        partition = self._partitions[table, pk]
-        names = sorted(sk for sk in partition if sk_from <= sk <= sk_to)
-        return [dict(self.rows[partition[sk]]) for sk in names[:limit]]
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        super().transact(writes)
-        self._listed(writes)
-
-    def _listed(self, writes: Sequence[Write]) -> None:
-        for write in writes:
-            partition = self._partitions[write.key.table, write.key.pk]
-            if write.key in self.rows:
-                partition[write.key.sk] = write.key
-            else:
-                partition.pop(write.key.sk, None)
-
-
-class TimedStore(PartitionedStore):
+class TimedStore(MemoryStore):
     """A table whose calls take virtual time: beside the loop that of the executor, else that of everybody."""
 
     def __init__(self, loop: VirtualTime, call_s: float) -> None:

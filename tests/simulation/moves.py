@@ -18,7 +18,7 @@ from tagcast.topic_settings import TopicSettings
 
 from functions.fan_out import app as fan_out_app
 from functions.retry import app as retry_app
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.memory_store import MemoryStore, PartitionedRows
 from tests.fakes.queue_records import in_one_order
 from tests.fakes.settings import settings_for
 from tests.fakes.world import FakeWorld
@@ -116,7 +116,7 @@ class Mover:
         self.state = state
         self.now = state.now
         self.store = MemoryStore()
-        self.store.rows = {key: cast("dict[str, Any]", row) for key, row in state.rows.items()}
+        self.store.rows = PartitionedRows(cast("Mapping[Key, dict[str, Any]]", state.rows))
         self.pushed = list(state.pushed)
 
     def move(self, standing: Standing | None, actor: Actor, **how: Any) -> State:

@@ -105,7 +105,6 @@ class SimStore(MemoryStore):
         super().__init__()
         self._history = history
         self._gate = Gate(history)
-        self._partitions: dict[tuple[Table, str], dict[str, dict[str, Any]]] = {}
         self._herds: dict[Key, int] = {}
         self._lane_log: list[tuple[Key, dict[str, Any] | None]] = []
         self._wakeable: dict[Key, dict[str, Any]] = {}
@@ -142,12 +141,10 @@ class SimStore(MemoryStore):
         limit: int | None = None,
     ) -> list[Row]:
         def page(after: str, most: int | None) -> list[Row]:
-            partition = self._partitions.get((table, pk), {})
-            names = sorted(sk for sk in partition if after <= sk <= sk_to)
-            return [dict(partition[sk]) for sk in names[:most]]
+            return MemoryStore.query(self, table, pk, sk_from=after, sk_to=sk_to, limit=most)
 
         label = f"query {pk} {sk_from}.."
-        if pk.startswith("UNSENT#") and not self._partitions.get((table, pk)):
+        if pk.startswith("UNSENT#") and not self.rows.partitions.get((table, pk)):
             return []
         if not self._history.draws("unprocessed", 0.1):
             return cast("list[Row]", self._gate.call(label, lambda: page(sk_from, limit)))
@@ -253,10 +250,7 @@ class SimStore(MemoryStore):
 
     def _indexed(self, key: Key) -> dict[str, Any] | None:
         new = self.rows.get(key)
-        partition = self._partitions.setdefault((key.table, key.pk), {})
-        if new is None:
-            partition.pop(key.sk, None)
-        else:
+        if new is not None:
             if key.pk.startswith("MSG#") and self._history.draws("other_form", 0.3):
                 new.update(
                     {name: otherwise_packed(new[name]) for name in ("matched", "delivered", "enqueued") if name in new}
@@ -264,7 +258,6 @@ class SimStore(MemoryStore):
                 if key.sk == "MSG" and new["pending"] and not {"round_at", "apart_round_at"} & new.keys():
                     otherwise_bodied(new)
             new = dict(new)
-            partition[key.sk] = new
         if key.pk.startswith("LANES#"):
             self._lane_log.append((key, new))
             self._wakeable.pop(key, None)
