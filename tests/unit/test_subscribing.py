@@ -23,10 +23,12 @@ from tagcast.registry.subscribing import (
 from tagcast.registry.subscriptions import rotate_secret
 from tagcast.rows.keys import topic_key
 from tagcast.verification import VerificationResult
+from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE
+from tagcast_aws.endpoints.guard import LOOKUP_S_MAX
 
 from tests.fakes.memory_store import TRANSACTION_MAX
 from tests.fakes.raced_store import before_the_next_transaction
-from tests.fakes.world import FakeWorld
+from tests.fakes.world import FakeClock, FakeWorld
 from tests.unit.api.test_http_api import Reply
 from tests.unit.worlds import ask
 
@@ -40,6 +42,8 @@ SETTINGS = SubscriptionSettings(
 )
 GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), start_from=0)
 HOOK = {"protocol": "https", "url": "https://a.test/"}
+FUNCTION_S = 29
+"""The timeout of the function manage."""
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "QUJE" * 8
 
 
@@ -209,6 +213,31 @@ def test_endpoints_that_answer_slowly_take_no_time_from_those_beside_them(fake: 
     assert kinds(put(fake, wanted)) == [StoredSubscription, UnavailableError, StoredSubscription]
     assert kinds(put(fake, wanted)) == [StoredSubscription, StoredSubscription, StoredSubscription]
     assert names(fake) == {"S1", "S2", "S3"}
+
+
+class SilentNameServer:
+    """The guard where no name server answers: each look-up takes its whole time."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+
+    def refusal(self, endpoint: Endpoint) -> str | None:
+        self._clock.sleep(LOOKUP_S_MAX)
+        return DOES_NOT_RESOLVE
+
+
+@pytest.mark.parametrize("verification", [None, "required"])
+def test_names_that_nobody_resolves_do_not_hold_a_request_beyond_its_time(
+    fake: FakeWorld, verification: str | None
+) -> None:
+    wanted = [replace(each, verification=verification) for each in named(*(f"S{number}" for number in range(100)))]
+    fake.world = replace(fake.world, guard=SilentNameServer(fake.clock))
+    came_s = fake.clock.monotonic()
+
+    results = put(fake, wanted)
+
+    assert fake.clock.monotonic() - came_s < FUNCTION_S
+    assert set(kinds(results)) == {InvalidRequestError, UnavailableError}
 
 
 def test_the_largest_filters_fit_into_the_transactions_that_they_are_put_in(fake: FakeWorld) -> None:

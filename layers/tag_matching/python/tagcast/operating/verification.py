@@ -139,10 +139,10 @@ def _verify_endpoint(
         return replace(wanted, settings=keep_verification(settings, known), keeps=wanted.keeps | {VERIFICATION})
     if settings.endpoint.protocol not in VERIFIABLE:
         return wanted
+    check_time(world, until_s)  # The look-up of the name may take seconds, too.
     refusal = world.guard.refusal(settings.endpoint)
     if refusal is not None:  # The endpoint may still be stored: storing repeats the DNS look-up.
         return replace(wanted, settings=_as_answered(settings, VerificationResult(refusal)))
-    check_time(world, until_s)
     if known is None:
         return replace(wanted, settings=_as_answered(settings, _ask(world, settings, None)))
     to_come = replace(known, settings=keep_secrets(world, settings, known, wanted.keeps))
