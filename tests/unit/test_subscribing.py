@@ -240,6 +240,16 @@ def test_names_that_nobody_resolves_do_not_hold_a_request_beyond_its_time(
     assert set(kinds(results)) == {InvalidRequestError, UnavailableError}
 
 
+def test_an_endpoint_that_is_stored_is_updated_without_a_look_up_of_its_name(fake: FakeWorld) -> None:
+    wanted = named(*(f"S{number}" for number in range(100)))
+    put(fake, wanted)
+    fake.world = replace(fake.world, guard=SilentNameServer(fake.clock))
+    came_s = fake.clock.monotonic()
+
+    assert set(kinds(put(fake, wanted))) == {StoredSubscription}
+    assert fake.clock.monotonic() == came_s
+
+
 def test_the_largest_filters_fit_into_the_transactions_that_they_are_put_in(fake: FakeWorld) -> None:
     sizes = []
     transact = fake.store.transact

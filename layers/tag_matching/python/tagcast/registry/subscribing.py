@@ -114,13 +114,15 @@ def _put(
 def validate(world: World, topic: str, wanted: SubscriptionRequest) -> SubscriptionRequest:
     """Return *wanted* in its canonical form. Raises InvalidFilterError or InvalidRequestError.
 
-    Only a new endpoint is refused here. A stored endpoint is checked at every push.
+    Only a new endpoint is checked here, because the look-up of its name may take seconds. A stored endpoint is checked
+    at every push.
     """
     settings = replace(wanted.settings, filter=valid_filter(world, wanted.settings.filter))
     if settings.dead_letter_topic == topic:
         raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic", FaultCode.CONFLICT),))
-    refusal = world.guard.refusal(settings.endpoint)
-    if refusal is not None and not has_endpoint(stored.subscription(world.store, topic, wanted.name), settings):
+    is_new = not has_endpoint(stored.subscription(world.store, topic, wanted.name), settings)
+    refusal = world.guard.refusal(settings.endpoint) if is_new else None
+    if refusal is not None:
         raise InvalidRequestError((Fault(refusal, "/endpoint", FaultCode.REFUSED),))
     return replace(wanted, settings=settings)
 
