@@ -68,7 +68,12 @@ def test_an_ordered_subscription_retries_until_expiry_unless_it_says_otherwise(
         ({}, {"ordered": True}, (True, FOR_LIFE)),
         ({"ordered": True}, {"timeout_seconds": 5}, (True, FOR_LIFE)),
         ({"ordered": True}, {"retry": {"max_retries": 5}}, (True, {"strategy": "BACKOFF_RETRY", "max_retries": 5})),
-        ({"ordered": True}, {"retry": None}, (False, INDEPENDENT)),
+        ({"ordered": True}, {"retry": None}, (True, FOR_LIFE)),
+        ({"retry": {"strategy": "BACKOFF_RETRY", "max_retries": 5}}, {"retry": None}, (True, FOR_LIFE)),
+        ({"retry": DECAY}, {"retry": None}, (False, INDEPENDENT)),
+        ({"ordered": True}, {"ordered": False, "retry": None}, (False, INDEPENDENT)),
+        ({"ordered": True}, {"ordered": None, "retry": None}, (False, INDEPENDENT)),
+        ({"retry": DECAY}, {"ordered": True, "retry": None}, (True, FOR_LIFE)),
         (
             {"ordered": True},
             {"ordered": None, "retry": {"strategy": "BACKOFF_RETRY", "interval_seconds": 5}},

@@ -129,8 +129,6 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
         ordered, is_pulled = wanted.get("ordered", present.ordered), present.endpoint["protocol"] == "pull"
         if present.retry == (RETRY_IN_ORDER if ordered and not is_pulled else RETRY):
             del differs["retry"]
-        else:
-            differs["ordered"] = ordered  # Without it, the null for the retries would end the order.
     if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == "unverified"):
         differs.pop("verification", None)
     return patch_of(present, differs)

@@ -239,9 +239,9 @@ def _patched(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, 
     """Return settings with a merge patch.
 
     If the patch sets `ordered` but not `retry`, the retry settings become the defaults of ordered subscriptions. The
-    order of a group stays.
+    order of a group stays, and the order on which the default retry settings depend.
     """
-    if present.get("endpoint", {}).get("protocol") == "pull":
+    if present.get("endpoint", {}).get("protocol") == "pull" or ("retry" in patch and patch["retry"] is None):
         return _merged(present, patch)
     kept = {name: value for name, value in present.items() if name != "ordered"}
     if patch.get("ordered") and "retry" not in patch and kept["retry"]["strategy"] != RETRY_IN_ORDER["strategy"]:

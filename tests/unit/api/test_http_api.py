@@ -249,7 +249,7 @@ def test_a_subscription_is_changed_in_part_and_its_secrets_stay(api: Client) -> 
     assert api("PATCH", S, {"secret": None, "signature": "v1a"}).json["signatures"] == ["v1a"]
     assert hidden(api)[:2] == (None, {"authorization": "Bearer 1", "x-more": "1"})
     told = api("PATCH", S, {"secret": "generate", "filter": None, "retry": None}).json
-    assert (told["filter"], told["retry"]["strategy"], told["signatures"]) == (None, "INDEPENDENT_RETRY", ["v1", "v1a"])
+    assert (told["filter"], told["retry"]["max_retries"], told["signatures"]) == (None, "life", ["v1", "v1a"])
     assert hidden(api)[0] == told["secret"]
     assert api("PATCH", S, {}).json["version"] == told["version"]
     assert api("PATCH", S, {}, if_match='"1"').status == 412

@@ -194,14 +194,16 @@ def present_for(present: Mapping[str, Any], named: Mapping[str, Any], *, is_grou
     """Return the *present* settings to which a patch with the fields *named* is applied.
 
     If the patch ends retries for life, the result lacks the maximum interval, because constant intervals have no
-    maximum. Without *is_group* it lacks ``ordered``, which follows from the strategy. If the patch asks for order
-    without ``retry``, it also lacks a ``retry`` that keeps no order. Then the subscription gets the default for order.
+    maximum. Without *is_group* it lacks ``ordered``, which follows from the strategy, unless the patch sets the default
+    retries: they depend on the order. If the patch asks for order without ``retry``, it also lacks a ``retry`` that
+    keeps no order. Then the subscription gets the default for order.
 
     >>> before = {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}
     >>> present_for(before, {"ordered": True}), present_for(before, {"timeout_seconds": 5})
     ({}, {'retry': {'strategy': 'EXPONENTIAL_DECAY_RETRY'}})
     """
-    left = {name: value for name, value in present.items() if is_group or name != "ordered"}
+    sets_default = "retry" in named and named["retry"] is None
+    left = {name: value for name, value in present.items() if is_group or sets_default or name != "ordered"}
     retry, asked = left["retry"], named.get("retry") or {}
     if not is_group and named.get("ordered") is True and not asked and retry["strategy"] != Strategy.BACKOFF_RETRY:
         del left["retry"]
