@@ -13,6 +13,7 @@ from tagcast_client import (
     BackoffRetry,
     Client,
     Filter,
+    LambdaEndpoint,
     NotFoundError,
     PreconditionFailedError,
     Received,
@@ -176,12 +177,27 @@ def test_another_secret_is_rotated_so_that_receivers_of_the_former_one_go_on(cli
     assert client.ensure_subscription("orders", "billing", HOOK, secret=None).signatures == ()
 
 
-def test_an_endpoint_whose_pushes_nobody_signs_is_ensured_with_a_secret_too(client: Client) -> None:
+@pytest.mark.parametrize("secret", [SECRET, "generate"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        SqsEndpoint(protocol="sqs", queue_url="https://sqs.eu-west-1.amazonaws.com/123456789012/orders"),
+        LambdaEndpoint(protocol="lambda", function="bill"),
+    ],
+)
+def test_a_secret_that_signs_no_pushes_is_not_written_again_at_each_start(
+    client: Client, endpoint: SqsEndpoint | LambdaEndpoint, secret: str
+) -> None:
     client.ensure_topic("orders")
-    queue: SqsEndpoint = {"protocol": "sqs", "queue_url": "https://sqs.eu-west-1.amazonaws.com/123456789012/orders"}
-    for _ in range(2):
-        ensured = client.ensure_subscription("orders", "queue", queue, secret=SECRET)
-        assert ensured.signatures == ()
+    client.ensure_subscription("orders", "billing", endpoint, secret=secret)
+    ensured = client.ensure_subscription("orders", "billing", endpoint, secret=secret)
+    assert (ensured.version, ensured.secret, ensured.signatures) == (1, None, ())
+
+
+def test_a_subscription_that_moves_to_a_url_is_signed_by_the_ensured_secret(client: Client) -> None:
+    client.ensure_topic("orders")
+    client.ensure_subscription("orders", "billing", {"protocol": "lambda", "function": "bill"})
+    assert client.ensure_subscription("orders", "billing", HOOK, secret=SECRET).signatures == ("v1",)
 
 
 def test_a_generated_secret_is_made_once(client: Client) -> None:

@@ -18,6 +18,7 @@ RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, **LONGEST}
 RETRY_IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", **LONGEST}
 """The default retries of an ordered subscription with pushes."""
 _WHOLE = ("endpoint", "filter", "retry")
+_UNSIGNED = ("sqs", "lambda")
 _WRITE_ONLY = ("secret", "headers", "client_certificate", "verification")
 _TOPIC_DEFAULTS = {each.name: each.default for each in TOPIC_SETTINGS}
 _DEFAULTS = {each.name: False if each.type == "boolean" else each.default for each in SUBSCRIPTION_SETTINGS}
@@ -117,11 +118,14 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
     """Return the patch that updates *present* to the settings *wanted*.
 
     The start of a group cannot change. A secret is set only if the subscription has none; otherwise it must be rotated.
-    Headers are write-only, so they are always set. Without *ordered*, a wanted strategy decides the order.
+    Pushes to queues and functions are not signed, and answers do not show whether such a subscription has a secret: for
+    these endpoints no secret is set. Headers are write-only, so they are always set. Without *ordered*, a wanted
+    strategy decides the order.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("start_from", None)
-    if ("v1" in present.signatures) is (wanted.get("secret") is not None):
+    secret, endpoint = wanted.get("secret"), wanted.get("endpoint", present.endpoint)
+    if ("v1" in present.signatures) is (secret is not None) or (secret and endpoint.get("protocol") in _UNSIGNED):
         differs.pop("secret", None)
     if wanted.get("ordered") is None and "strategy" in (wanted.get("retry") or {}):
         differs.pop("ordered", None)
