@@ -23,6 +23,8 @@ from tagcast.registry.subscribing import (
 from tagcast.registry.subscriptions import rotate_secret
 from tagcast.rows.keys import topic_key
 from tagcast.verification import VerificationResult
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.subscriptions.several import READ_WITHIN_S, SubscriptionsBody, put_several
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE
 from tagcast_aws.endpoints.guard import LOOKUP_S_MAX
 
@@ -48,7 +50,7 @@ SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "QUJE" * 8
 
 
 def put(fake: FakeWorld, wanted: Sequence[SubscriptionRequest]) -> list[Result]:
-    return put_all_verified(fake.world, "test1", wanted)
+    return put_all_verified(fake.world, "test1", wanted, fake.clock.monotonic())
 
 
 def named(*names: str, settings: SubscriptionSettings = SETTINGS) -> list[SubscriptionRequest]:
@@ -294,6 +296,24 @@ def test_what_is_right_in_a_request_is_stored_and_what_is_wrong_is_named(fake: F
     assert results[4]["secret"].startswith("whsec_")
     assert names(fake) == {"A", "C"}
     assert [each["version"] for each in put_batch(fake, *[{"name": name, "endpoint": HOOK} for name in "AC"])] == [2, 3]
+
+
+def test_large_filters_that_are_not_compiled_in_time_are_named_and_can_be_sent_again(fake: FakeWorld) -> None:
+    class Large(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            fake.clock.sleep(0.7 if name == "filter" else 0.0)
+            return super().get(name, default)
+
+    left: list[Any] = [Large(name=f"S{number}", endpoint=HOOK) for number in range(20)]
+    while left:
+        came_s = fake.clock.monotonic()
+        asked = Request({"topic": "test1"}, {}, {}, b"", SubscriptionsBody(subscriptions=left), None)
+        results = put_several(fake.world, asked).value["results"]
+        assert fake.clock.monotonic() - came_s < READ_WITHIN_S + 0.7
+        assert {each["error"]["status"] for each in results if "error" in each} <= {503}
+        left = [item for item, result in zip(left, results, strict=True) if "error" in result]
+
+    assert len(names(fake)) == 20
 
 
 def test_a_request_takes_a_hundred_and_its_topic_has_to_be_there(fake: FakeWorld) -> None:

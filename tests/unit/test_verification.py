@@ -38,7 +38,8 @@ def put(fake: FakeWorld, chosen: SubscriptionSettings, verification: str | None 
 def put_one_of_many(
     fake: FakeWorld, chosen: SubscriptionSettings, verification: str | None = "required"
 ) -> Subscription:
-    [made] = put_all_verified(fake.world, "test1", [SubscriptionRequest("A", chosen, verification=verification)])
+    wanted = [SubscriptionRequest("A", chosen, verification=verification)]
+    [made] = put_all_verified(fake.world, "test1", wanted, fake.clock.monotonic())
     assert isinstance(made, StoredSubscription)
     return made.subscription
 

@@ -99,12 +99,11 @@ def change_verified(
     return until_won(world, f"topic {topic}", attempt)
 
 
-def put_all_verified(world: World, topic: str, wanted: Sequence[SubscriptionRequest]) -> list[Result]:
+def put_all_verified(world: World, topic: str, wanted: Sequence[SubscriptionRequest], came_s: float) -> list[Result]:
     """Store subscriptions like :func:`put_subscriptions`, with verified endpoints (:func:`needs_verification`).
 
-    Raises NotFoundError (topic).
+    The request arrived at *came_s* (monotonic). Raises NotFoundError (topic).
     """
-    came_s = world.clock.monotonic()
     read_topic(world, topic)
     known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
     results: dict[str, Result] = {}

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import StringConstraints
-from tagcast.errors import Fault, FaultCode, InvalidRequestError, TooLargeError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError, TooLargeError, UnavailableError
 from tagcast.operating.verification import put_all_verified
 from tagcast.ports import World
-from tagcast.registry.subscribing import NO_VERSION, Result, StoredSubscription, SubscriptionRequest
+from tagcast.registry.subscribing import NO_VERSION, Result, StoredSubscription, SubscriptionRequest, check_time
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
@@ -34,6 +34,9 @@ from tagcast_aws.api.topics import lost_in
 
 REPEATED_BYTES_MAX = 5_500_000
 """The most bytes of the valid subscriptions and problems, which the answer repeats. Lambda's limit is 6 MB."""
+
+READ_WITHIN_S = 4.0
+"""A request reads no further item after 4 s. A large filter takes long to compile, and again until it is answered."""
 
 
 class NamedSubscription(SubscriptionBody):
@@ -73,15 +76,15 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
 
     Raises TooLargeError if the answer might be too large to be sent.
     """
-    names: set[str] = set()
-    items = [_read(world, request, item, names) for item in request.body.subscriptions]
+    came_s, names = world.clock.monotonic(), set[str]()
+    items = [_read(world, request, item, names, came_s + READ_WITHIN_S) for item in request.body.subscriptions]
     sent = zip(items, request.body.subscriptions, strict=True)
     if encoded_size([each if isinstance(item, _Asked) else item for item, each in sent]) > REPEATED_BYTES_MAX:
         raise TooLargeError(
             "the answer, which repeats the subscriptions, would be too large; send fewer in one request"
         )
     asked = [item for item in items if isinstance(item, _Asked)]
-    put = put_all_verified(world, request.topic, [each.wanted for each in asked])
+    put = put_all_verified(world, request.topic, [each.wanted for each in asked], came_s)
     stored = [each.subscription for each in put if isinstance(each, StoredSubscription)]
     keys = dict(zip((each.name for each in stored), public_keys(world, stored), strict=True))
     topics = {each.settings.dead_letter_topic for each in stored} - {None}
@@ -91,8 +94,17 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
     return Answer(200, {"results": results})
 
 
-def _read(world: World, request: Request[SubscriptionsBody], item: object, names: set[str]) -> _Asked | RefusedAnswer:
-    """Return a valid item, or its problem. *names* are the names of earlier items; this item's name is added."""
+def _read(
+    world: World, request: Request[SubscriptionsBody], item: object, names: set[str], until_s: float
+) -> _Asked | RefusedAnswer:
+    """Return a valid item, or its problem. *names* are the names of earlier items; this item's name is added.
+
+    From *until_s* (monotonic) on, the problem is that the request ran out of time.
+    """
+    try:
+        check_time(world, until_s)
+    except UnavailableError as over:
+        return {"error": problem_json(over)}
     body, faults = read(NamedSubscription, item)
     if body is None:
         return _refused(faults)
