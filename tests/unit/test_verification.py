@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tagcast.errors import InvalidRequestError, TableThrottledError
+from tagcast.errors import InvalidRequestError, PreconditionFailedError, TableThrottledError
 from tagcast.model import Endpoint, EntryState, Protocol, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes, messages
 from tagcast.operating.verification import put_all_verified, put_verified, verify
 from tagcast.registry import subscriptions
-from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest
+from tagcast.registry.subscribing import NO_VERSION, StoredSubscription, SubscriptionRequest
 from tagcast.settings import UNVERIFIED
 from tagcast.verification import VerificationResult
 
@@ -207,6 +207,15 @@ def test_only_a_new_endpoint_is_refused_for_its_address(fake: FakeWorld) -> None
     assert put(fake, replace(chosen, timeout_s=3)).settings.timeout_s == 3
     with pytest.raises(InvalidRequestError, match="endpoint"):
         put(fake, replace(chosen, endpoint=Endpoint(Protocol.HTTPS, OTHER)))
+
+
+def test_the_endpoint_of_a_request_that_its_version_refuses_is_not_asked(fake: FakeWorld) -> None:
+    put(fake, settings(fake))
+    moved = settings(fake, OTHER)
+
+    with pytest.raises(PreconditionFailedError):
+        put_verified(fake.world, "test1", SubscriptionRequest("A", moved, NO_VERSION, verification="required"))
+    assert [url for url, _ in fake.verifier.asked] == [URL]
 
 
 class AwayGuard:

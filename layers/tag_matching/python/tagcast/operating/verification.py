@@ -66,6 +66,7 @@ def put_verified(world: World, topic: str, wanted: SubscriptionRequest) -> tuple
     """
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, wanted.name)
+    check_version(known, wanted.if_match)
     ready = _verify_endpoint(world, wanted, known)
     made = put_subscription(world, topic, ready.name, ready.settings, ready.if_match, keeps=ready.keeps)
     _wake_if_it_waited(world, known, made[0])
