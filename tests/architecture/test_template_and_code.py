@@ -133,6 +133,13 @@ def test_the_template_asks_for_the_scopes_of_the_code() -> None:
     assert read_authorizer(RESOLVER) is None
 
 
+def test_audiences_without_an_issuer_are_not_taken_for_signatures() -> None:
+    """API Gateway refuses a JWT authorizer without an issuer; signatures would be accepted instead of tokens."""
+    lone = read_authorizer(Resolver(TEMPLATE, RESOLVER.account, parameters={"JwtAudience": "a"}))
+    assert lone is not None
+    assert (lone.issuer, lone.audiences) == ("", ("a",))
+
+
 def _sort_keys(pattern: Mapping[str, Any]) -> list[str]:
     """Return sort keys of each form that a filter asks for; most let any through."""
     asked = pattern["dynamodb"]["Keys"].get("sk", {"S": ["x"]})["S"]
