@@ -59,6 +59,16 @@ def test_a_stack_with_the_longest_name_that_is_taken_has_no_name_that_a_service_
     assert len(queue) <= QUEUE_NAME_CHARS_MAX
 
 
+def test_no_stack_has_a_name_with_capitals_which_glue_does_not_keep() -> None:
+    """For Hive a database's name is all lower case (glue/latest/webapi/API_CreateTable.html)."""
+    assert [name for name in ("shop", "shop-2", "Shop", "shopEU", "2shop", "s" * 41) if LONGEST.fullmatch(name)] == [
+        "shop",
+        "shop-2",
+    ]
+    made = {logical_id: name for logical_id, name, _ in names_made()}
+    assert made["ArchiveDatabase"].islower()
+
+
 def test_every_resource_whose_name_begins_with_the_stacks_has_a_known_bound() -> None:
     named = {
         resource["Type"]

@@ -25,7 +25,7 @@ from tagcast_cli.visible import visible
 if TYPE_CHECKING:
     from tagcast_cli.session import Session
 
-STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
+STACK_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 CONCURRENCY_MIN = 100
 """With less concurrency, a few waiting pulls or one busy topic can starve the other functions."""
 SKEW_S_MAX = 240
@@ -106,7 +106,7 @@ def check_identity(of: Deployment) -> Iterator[Finding]:
 def check_name(of: Deployment) -> Iterator[Finding]:
     """Check that the stack's name is valid: the names of its queues and streams begin with it."""
     if STACK_NAME.fullmatch(of.stack) is None:
-        text = f"The stack name {of.stack} is not valid: use at most 40 letters, digits and -."
+        text = f"The stack name {of.stack} is not valid: use at most 40 lower-case letters, digits and -."
         yield Finding("name", State.FAULT, text, "Deploy under a shorter name.")
 
 

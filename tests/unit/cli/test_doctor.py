@@ -89,7 +89,8 @@ def test_before_the_first_deployment_the_account_is_looked_at(account: None) -> 
 
 
 def test_a_name_that_is_too_long_is_told_before_it_fails(account: None) -> None:
-    assert found(Answers(is_deployed=False), stack="s" * 41)["name"].state is State.FAULT
+    for refused in ("s" * 41, "Shop", "2shop"):
+        assert found(Answers(is_deployed=False), stack=refused)["name"].state is State.FAULT
     assert "name" not in found(Answers(is_deployed=False), stack="s" * 40)
 
 
