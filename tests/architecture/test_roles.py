@@ -116,6 +116,19 @@ def test_only_who_reaches_endpoints_does_so_from_the_subnets_that_are_named() ->
     assert placed(EgressSecurityGroupIds="sg-1") == dict.fromkeys({*PUSHERS, *asking}, within | {"SubnetIds": [""]})
 
 
+def test_interfaces_in_subnets_that_are_no_longer_named_are_deleted_by_lambda_and_not_by_code() -> None:
+    """Lambda deletes them by the function's role, and the role changes before the function (aws-cdk issue 34400)."""
+    resolver = Resolver(TEMPLATE, ACCOUNT)
+    roles = roles_of(resolver)
+    asking = {route.function for route in TEMPLATE.routes() if route.path in ASKING}
+    for name in {*PUSHERS, *asking}:
+        by_code = {"lambda:SourceFunctionArn": str(resolver.value({"Fn::GetAtt": [name, "Arn"]}))}
+        for action in ("ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface", "ec2:UnassignPrivateIpAddresses"):
+            delete = Need(action, "*")
+            assert roles[role_of(TEMPLATE, name)].allows(delete), (name, action)
+            assert not roles[role_of(TEMPLATE, name)].allows(delete, by_code), (name, action)
+
+
 BY_AWS = "AWS's own policy for all functions says so"
 NO_RESOURCE = "the action knows no resources"
 ON_EVERYTHING = {
