@@ -55,7 +55,10 @@ def test_no_endpoint_can_name_a_function_of_the_service() -> None:
     for each, _ in TEMPLATE.of_type(FUNCTION):
         whole = resolver.arn(each)
         for target in (whole, f"{whole}:1", whole.rpartition(":")[2], f"{whole.rpartition(':')[2]}:$LATEST"):
-            assert guard.refusal(Endpoint(Protocol.LAMBDA, target)) == "is a function of the service"
+            assert (
+                guard.refusal(Endpoint(Protocol.LAMBDA, target))
+                == "begins with the stack's name and -, like the functions of the service"
+            )
     assert guard.refusal(Endpoint(Protocol.LAMBDA, "subscriber")) is None
 
 

@@ -292,7 +292,7 @@ def test_a_function_of_the_service_is_never_invoked(name: str) -> None:
 
     outcome = asyncio.run(endpoint.deliver(push_to(Protocol.LAMBDA, name)))
 
-    assert outcome == Outcome(False, "is a function of the service")
+    assert outcome == Outcome(False, "begins with the stack's name and -, like the functions of the service")
     assert outcome.unsent
 
 

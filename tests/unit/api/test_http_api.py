@@ -655,7 +655,9 @@ def test_a_function_of_the_service_is_no_filter(api: Client, function: str) -> N
 
     assert [answer.status for answer in answers] == [422, 422, 422]
     told = [*(answer.json["errors"][0] for answer in answers), refused["error"]["errors"][0]]
-    assert {(fault["code"], fault["detail"]) for fault in told} == {("refused", "is a function of the service")}
+    assert {(fault["code"], fault["detail"]) for fault in told} == {
+        ("refused", "begins with the stack's name and -, like the functions of the service")
+    }
     assert {fault["pointer"] for fault in told} == {"#/filter/function"}
     assert api("GET", S).json["filter"] is None
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 THREADS_MAX = SLOTS + 100
 """A thread for each push in flight, and some for look-ups and calls that outlast their push. Lambda allows 1,024."""
 
-OF_THE_SERVICE = "is a function of the service"
+OF_THE_SERVICE = "begins with the stack's name and -, like the functions of the service"
 OF_A_GROUP = "is the queue of a group"
 
 ClientFactory = Callable[..., Any]
