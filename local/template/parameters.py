@@ -10,7 +10,7 @@ ANY_SUBSCRIBER = {"SubscriberQueueNames": "*", "SubscriberFunctionNames": "*"}
 
 LOCAL = {
     **ANY_SUBSCRIBER,
-    "AllowPrivateEndpoints": "true",
+    "AllowPrivateEndpoints": "any",
     "EndpointVerification": "optional",
     "TopicKnownSeconds": "0",
     "ShortWaitSeconds": "0",

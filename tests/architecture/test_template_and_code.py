@@ -20,7 +20,7 @@ from tagcast_aws import api
 from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
-from tagcast_aws.runtime.settings import Settings
+from tagcast_aws.runtime.settings import Reach, Settings
 from tagcast_aws.runtime.telemetry import UNITS
 
 from functions.retry.app import RESERVE_S
@@ -211,14 +211,15 @@ def test_a_queue_outwaits_its_function_six_times(source: SourceSpec) -> None:
     [
         ("EndpointVerification", None, "verification_optional", False),
         ("EndpointVerification", "optional", "verification_optional", True),
-        ("AllowPrivateEndpoints", None, "allow_private_endpoints", False),
-        ("AllowPrivateEndpoints", "true", "allow_private_endpoints", True),
+        ("AllowPrivateEndpoints", None, "reach", Reach.PUBLIC),
+        ("AllowPrivateEndpoints", "true", "reach", Reach.PRIVATE),
+        ("AllowPrivateEndpoints", "any", "reach", Reach.ANY),
         ("CmqVerification", None, "cmq_verification", False),
         ("CmqVerification", "true", "cmq_verification", True),
     ],
 )
 def test_what_a_deployment_chose_is_what_its_functions_do(
-    parameter: str, chosen: str | None, setting: str, value: bool
+    parameter: str, chosen: str | None, setting: str, value: object
 ) -> None:
     parameters = {} if chosen is None else {parameter: chosen}
     resolver = Resolver(TEMPLATE, RESOLVER.account, parameters=parameters)

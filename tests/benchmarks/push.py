@@ -21,6 +21,7 @@ from tagcast.pushing.engine import LastPushes
 from tagcast.registry.subscriptions import put_subscription
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
+from tagcast_aws.runtime.settings import Reach
 from tagcast_aws.runtime.system import SystemClock
 
 from functions.fan_out.app import handle
@@ -47,7 +48,7 @@ class WatchedPusher(EndpointPusher):
     """Remembers when each push was answered."""
 
     def __init__(self) -> None:
-        super().__init__(AdapterEnvironment(SystemClock(), "0", allow_private=True))
+        super().__init__(AdapterEnvironment(SystemClock(), "0", reach=Reach.ANY))
         self.done_at: list[float] = []
 
     async def push(self, push: Push) -> Outcome:

@@ -21,6 +21,7 @@ from tagcast.registry import topics
 from tagcast.registry.subscriptions import put_subscription
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
+from tagcast_aws.runtime.settings import Reach
 from tagcast_aws.runtime.system import SystemClock, ThreadExecutor
 
 from functions.fan_out.app import handle
@@ -86,7 +87,7 @@ def serve(port: int) -> tuple[float, int, int]:
                 under_way -= 1
 
     fake, clock = FakeWorld(), SystemClock()
-    pusher = Counting(AdapterEnvironment(clock, "0", allow_private=True))
+    pusher = Counting(AdapterEnvironment(clock, "0", reach=Reach.ANY))
     fake.world = world = replace(fake.world, clock=clock, pusher=pusher, executor=ThreadExecutor())
     topics.put_topic(world, "test1", TopicSettings(3600, body_bytes_max=BODY_BYTES))
     for number in range(SUBSCRIBERS):

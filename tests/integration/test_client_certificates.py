@@ -29,6 +29,7 @@ from tagcast_aws.endpoints.client_certificate import present, validate_certifica
 from tagcast_aws.endpoints.client_contexts import CONTEXTS_MAX, ClientContexts
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.endpoints.verifier import HttpVerifier
+from tagcast_aws.runtime.settings import Reach
 
 from tests.certificates import Certified, Issuer
 from tests.fakes.pushes import NOW, push_to
@@ -57,7 +58,7 @@ def strict_tls() -> ssl.SSLContext:
 
 def around(clock: StoppedClock | None = None) -> AdapterEnvironment:
     return AdapterEnvironment(
-        clock or StoppedClock(NOW), "1", allow_private=True, make_tls=strict_tls, lookup=lambda host: ["127.0.0.1"]
+        clock or StoppedClock(NOW), "1", reach=Reach.ANY, make_tls=strict_tls, lookup=lambda host: ["127.0.0.1"]
     )
 
 

@@ -18,6 +18,7 @@ from tagcast.verification import VerificationResult
 from tagcast_aws.endpoints import questions
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.verifier import HttpVerifier
+from tagcast_aws.runtime.settings import Reach
 
 from tests.fakes.pushes import NOW, push_to
 from tests.fakes.stopped_clock import StoppedClock
@@ -36,7 +37,7 @@ def asked(
     answer: Answer,
     url: str = "http://127.0.0.1:{port}/hook",
     *,
-    allow_private: bool = True,
+    reach: Reach = Reach.ANY,
     subscription_id: str | None = "07457000000000000001-0",
     **chosen: Any,
 ) -> VerificationResult:
@@ -51,7 +52,7 @@ def asked(
         await writer.drain()
         writer.close()
 
-    around = AdapterEnvironment(StoppedClock(NOW), "1", allow_private, sign=sign)
+    around = AdapterEnvironment(StoppedClock(NOW), "1", reach, sign=sign)
     with serving_elsewhere(talk) as port:
         return HttpVerifier(around, ORIGIN).ask(settings_for(url.format(port=port), **chosen), TOKEN, subscription_id)
 
@@ -146,7 +147,7 @@ def test_an_address_that_is_not_public_is_not_asked() -> None:
     def never(method: str, headers: dict[str, str], body: bytes) -> bytes:
         raise AssertionError(method)
 
-    assert asked(never, allow_private=False) == VerificationResult("address not public")
+    assert asked(never, reach=Reach.PUBLIC) == VerificationResult("address not public")
     around = AdapterEnvironment(StoppedClock(0), "1", lookup=lambda host: ["10.0.0.1"])
     consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://inside.test/"), TOKEN, None)
     assert consent == VerificationResult("address not public")
@@ -158,13 +159,13 @@ def test_who_is_silent_is_a_refusal_when_the_time_for_an_answer_is_over(monkeypa
         writer.close()
 
     monkeypatch.setattr(questions, "QUESTION_S", 0.1)
-    around = AdapterEnvironment(StoppedClock(NOW), "1", allow_private=True)
+    around = AdapterEnvironment(StoppedClock(NOW), "1", reach=Reach.ANY)
     with serving_elsewhere(silent) as port:
         consent = HttpVerifier(around, ORIGIN).ask(settings_for(f"http://127.0.0.1:{port}/"), TOKEN, None)
     assert consent == VerificationResult("timeout after 0.1 s")
 
 
 def test_nobody_who_answers_is_a_refusal_and_no_fault() -> None:
-    around = AdapterEnvironment(StoppedClock(0), "1", allow_private=True)
+    around = AdapterEnvironment(StoppedClock(0), "1", reach=Reach.ANY)
     consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://127.0.0.1:1/"), TOKEN, None)
     assert consent == VerificationResult("connection refused")

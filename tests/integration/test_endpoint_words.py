@@ -38,6 +38,7 @@ from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.http import outcome, read_answer, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id
+from tagcast_aws.runtime.settings import Reach
 from tagcast_aws.runtime.system import SystemClock
 
 from tests.fakes import pushes
@@ -388,8 +389,8 @@ def test_clients_for_any_number_of_regions_do_not_add_up() -> None:
     asyncio.run(calls())
 
 
-def resolved(found: list[str], *, allow_private: bool = False) -> Any:
-    resolver = CheckedResolver(allow_private, threads_for_pushes(), lambda host: found)
+def resolved(found: list[str], *, reach: Reach = Reach.PUBLIC) -> Any:
+    resolver = CheckedResolver(reach, threads_for_pushes(), lambda host: found)
     return asyncio.run(resolver.resolve("a.test", 443))
 
 
@@ -417,10 +418,10 @@ def test_a_resolved_name_is_connected_to_by_the_addresses_that_were_checked() ->
 
 
 def test_a_scope_id_is_no_part_of_the_family() -> None:
-    assert [each["family"] for each in resolved(["fe80::1%eth0"], allow_private=True)] == [socket.AF_INET6]
+    assert [each["family"] for each in resolved(["fe80::1%eth0"], reach=Reach.ANY)] == [socket.AF_INET6]
     with pytest.raises(AddressRefusedError, match="not public"):
         resolved(["fe80::1%eth0"])
-    assert addresses.all_public(["2606:2800::1%eth0"])
+    assert addresses.are_reachable(["2606:2800::1%eth0"], Reach.PUBLIC)
 
 
 def test_a_name_without_addresses_or_that_is_none_does_not_resolve() -> None:
@@ -431,7 +432,7 @@ def test_a_name_without_addresses_or_that_is_none_does_not_resolve() -> None:
         raise UnicodeError
 
     with pytest.raises(OSError, match="does not resolve"):
-        asyncio.run(CheckedResolver(False, threads_for_pushes(), unreadable).resolve("x"))
+        asyncio.run(CheckedResolver(Reach.PUBLIC, threads_for_pushes(), unreadable).resolve("x"))
 
 
 def test_the_system_s_resolver_is_asked_for_stream_addresses_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,6 +476,6 @@ def test_a_name_is_subscribed_if_all_that_it_resolves_to_is_public(found: Any, r
 
     assert guard.refusal(Endpoint(Protocol.HTTPS, "https://a.test/x")) == refusal_
     assert asked == ["a.test"]
-    assert Guard(allow_private=True, lookup=lookup).refusal(Endpoint(Protocol.HTTPS, "https://a.test/x")) is None
+    assert Guard(Reach.ANY, lookup=lookup).refusal(Endpoint(Protocol.HTTPS, "https://a.test/x")) is None
     assert guard.refusal(Endpoint(Protocol.HTTPS, "https://93.184.215.14/")) is None
     assert asked == ["a.test"]

@@ -24,6 +24,7 @@ from tagcast_aws.endpoints.function import FunctionEndpoint
 from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint
+from tagcast_aws.runtime.settings import Reach
 from tagcast_aws.runtime.system import SystemClock
 
 from tests.integration.test_endpoint_words import push_to
@@ -121,7 +122,7 @@ def test_a_name_is_judged_by_all_that_it_leads_to_when_subscribed_and_when_pushe
 
     refusal = Guard(lookup=lookup).refusal(Endpoint(Protocol.HTTPS, "https://example.com/"))
     assert (refusal is not None) is case["refused"]
-    resolver = CheckedResolver(False, threads_for_pushes(), lookup)
+    resolver = CheckedResolver(Reach.PUBLIC, threads_for_pushes(), lookup)
     if case["refused"]:
         with pytest.raises(OSError):
             asyncio.run(resolver.resolve("example.com", 443))
@@ -136,18 +137,54 @@ def test_a_name_that_led_elsewhere_when_it_was_subscribed_is_judged_anew_at_ever
         return next(answers)
 
     assert Guard(lookup=lookup).refusal(Endpoint(Protocol.HTTPS, "https://example.com/")) is None
-    resolver = CheckedResolver(False, threads_for_pushes(), lookup)
+    resolver = CheckedResolver(Reach.PUBLIC, threads_for_pushes(), lookup)
     assert asyncio.run(resolver.resolve("example.com", 443))[0]["host"] == "93.184.215.14"
     with pytest.raises(OSError):
         asyncio.run(resolver.resolve("example.com", 443))
 
 
-def test_where_private_addresses_are_allowed_no_name_is_resolved() -> None:
-    guard = Guard(allow_private=True, lookup=unasked)
+def test_where_any_address_is_allowed_no_name_is_resolved() -> None:
+    guard = Guard(Reach.ANY, lookup=unasked)
     assert guard.refusal(Endpoint(Protocol.HTTP, "http://receiver.internal:9000/")) is None
     assert guard.refusal(Endpoint(Protocol.HTTP, "http://127.0.0.1:9000/")) is None
     assert guard.refusal(Endpoint(Protocol.HTTP, "http://127.1:9000/")) == "invalid host"
     assert guard.refusal(Endpoint(Protocol.HTTP, "https://127.0.0.1/")) == "URL scheme is not http"
+
+
+@pytest.mark.parametrize(
+    ("address", "refusal"),
+    [
+        ("93.184.215.14", None),
+        ("10.0.0.1", None),
+        ("100.64.0.1", None),
+        ("172.31.255.255", None),
+        ("192.168.0.1", None),
+        ("fd00:ec2::1", None),
+        ("::ffff:10.0.0.1", None),
+        ("127.0.0.1", "address neither public nor private"),
+        ("::1", "address neither public nor private"),
+        ("::ffff:127.0.0.1", "address neither public nor private"),
+        ("64:ff9b::7f00:1", "address neither public nor private"),
+        ("0.0.0.0", "address neither public nor private"),
+        ("169.254.169.254", "address neither public nor private"),
+        ("fe80::1", "address neither public nor private"),
+        ("224.0.0.1", "address neither public nor private"),
+    ],
+)
+def test_where_private_addresses_are_allowed_neither_loopback_nor_link_local_ones_are(
+    address: str, refusal: str | None
+) -> None:
+    """Lambda's runtime API is at 127.0.0.1:9001 (lambda/latest/dg/runtimes-api.html)."""
+    literal = f"http://[{address}]:9001/" if ":" in address else f"http://{address}:9001/"
+    assert Guard(Reach.PRIVATE, lookup=unasked).refusal(Endpoint(Protocol.HTTP, literal)) == refusal
+    named = Guard(Reach.PRIVATE, lookup=lambda host: [address])
+    assert named.refusal(Endpoint(Protocol.HTTP, "http://receiver.internal/")) == refusal
+    resolver = CheckedResolver(Reach.PRIVATE, threads_for_pushes(), lambda host: [address])
+    if refusal is None:
+        assert asyncio.run(resolver.resolve("receiver.internal", 9001))[0]["host"] == address
+    else:
+        with pytest.raises(OSError, match=refusal):
+            asyncio.run(resolver.resolve("receiver.internal", 9001))
 
 
 @pytest.mark.parametrize(
@@ -170,11 +207,12 @@ def test_where_private_addresses_are_allowed_no_name_is_resolved() -> None:
 )
 def test_a_queue_is_one_of_aws(target: str, refusal: str | None) -> None:
     assert Guard(lookup=unasked).refusal(Endpoint(Protocol.SQS, target)) == refusal
+    assert Guard(Reach.PRIVATE, lookup=unasked).refusal(Endpoint(Protocol.SQS, target)) == refusal
 
 
-def test_a_local_queue_is_allowed_where_private_addresses_are() -> None:
+def test_a_queue_of_a_local_stack_is_allowed_where_any_address_is() -> None:
     endpoint = Endpoint(Protocol.SQS, "http://127.0.0.1:4566/000000000000/q")
-    assert Guard(allow_private=True, lookup=unasked).refusal(endpoint) is None
+    assert Guard(Reach.ANY, lookup=unasked).refusal(endpoint) is None
 
 
 NAMES = json.loads((VECTOR_FILES / "resource_names.json").read_text())

@@ -24,6 +24,7 @@ from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
+from tagcast_aws.runtime.settings import Reach
 
 from tests.certificates import Issuer
 from tests.fakes.pushes import NOW, PATIENT_S, push_to
@@ -34,7 +35,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def pusher_with(**settings: object) -> EndpointPusher:
-    around = AdapterEnvironment(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+    around = AdapterEnvironment(StoppedClock(NOW), "1", **{"reach": Reach.ANY, **settings})  # type: ignore[arg-type]
     return EndpointPusher(around)
 
 
@@ -408,7 +409,7 @@ def test_a_name_is_looked_up_while_hundreds_of_others_hang() -> None:
     "addresses", [["127.0.0.1"], ["93.184.215.14", "169.254.169.254"], ["64:ff9b::a00:1"], ["::1"]]
 )
 def test_a_name_with_any_private_address_is_never_connected_to(addresses: list[str]) -> None:
-    pusher = pusher_with(allow_private=False, lookup=lambda host: addresses)
+    pusher = pusher_with(reach=Reach.PUBLIC, lookup=lambda host: addresses)
     assert pusher.run(pusher.push(push_to("http://rebound.example/"))).detail == "address not public"
     pusher.close()
 
@@ -547,4 +548,4 @@ def test_a_large_body_arrives_whole() -> None:
 
 def test_every_protocol_is_registered_but_the_one_that_is_not_pushed_to() -> None:
     assert set(ADAPTERS) == set(Protocol) - {Protocol.PULL}
-    assert AdapterEnvironment(StoppedClock(NOW), "1").allow_private is False
+    assert AdapterEnvironment(StoppedClock(NOW), "1").reach is Reach.PUBLIC

@@ -16,6 +16,7 @@ from tagcast_aws.api.routes import description
 from tagcast_aws.api.subscriptions.settings import SubscriptionBody
 from tagcast_aws.api.topics import TopicBody
 from tagcast_aws.endpoints.guard import Guard
+from tagcast_aws.runtime.settings import Reach
 
 from functions.manage import app as manage
 from tests.fakes.handlers import answered
@@ -645,7 +646,7 @@ def test_a_message_in_order_that_the_queue_does_not_take_is_asked_for_again(api:
 
 @pytest.mark.parametrize("function", ["tagcast-manage", "arn:aws:lambda:eu-west-1:123456789012:function:Tagcast-x:7"])
 def test_a_function_of_the_service_is_no_filter(api: Client, function: str) -> None:
-    api.fakes.world = replace(api.fakes.world, guard=Guard(allow_private=True, own_functions="tagcast-"))
+    api.fakes.world = replace(api.fakes.world, guard=Guard(Reach.ANY, own_functions="tagcast-"))
     own = {"filter": {"kind": "function", "function": function}}
     api("PUT", S, HOOK)
 

@@ -191,7 +191,7 @@ def _guard(ground: Dependencies, settings: Settings) -> EndpointGuard:
     from tagcast_aws.endpoints.guard import Guard
 
     own = {"own_queues": settings.group_queues, "own_functions": settings.functions}
-    return Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, **own)
+    return Guard(settings.reach, ground.lookup, ground.make_thread, **own)
 
 
 def _surroundings(ground: Dependencies, settings: Settings, sign: Sign) -> AdapterEnvironment:
@@ -201,7 +201,7 @@ def _surroundings(ground: Dependencies, settings: Settings, sign: Sign) -> Adapt
     return AdapterEnvironment(
         ground.clock,
         VERSION,
-        settings.allow_private_endpoints,
+        settings.reach,
         ground.make_tls,
         ground.lookup,
         ground.make_client,

@@ -15,6 +15,7 @@ from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.webhook_signature import Sign
 
 from tagcast_aws.endpoints.addresses import Lookup
+from tagcast_aws.runtime.settings import Reach
 
 if TYPE_CHECKING:
     from aiohttp.connector import SocketFactoryType
@@ -47,7 +48,7 @@ class AdapterEnvironment:
 
     clock: Clock
     version: str
-    allow_private: bool = False
+    reach: Reach = Reach.PUBLIC
     make_tls: MakeTls | None = None
     lookup: Lookup | None = None
     make_client: ClientFactory | None = None

@@ -5,18 +5,22 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from tagcast.model import Protocol
 from yarl import URL
 
+from tagcast_aws.runtime.settings import Reach
+
 NOT_PUBLIC = "address not public"
+NOT_PRIVATE = "address neither public nor private"
 DOES_NOT_RESOLVE = "does not resolve"
 URL_CHARS_MAX = 2048
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup = Callable[[str], list[str]]
+
 
 _HOST = re.compile(r"(?=.{1,253}\.?$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*\.?", re.IGNORECASE)
 _ODD_IPV4 = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}", re.IGNORECASE)
@@ -33,6 +37,10 @@ _NOT_PUBLIC_V4 = tuple(
 # In IPv6 only global unicast is public, except these (2001::/23 holds Teredo, ORCHID, benchmarking).
 _GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
 _NOT_PUBLIC_V6 = tuple(ipaddress.IPv6Network(block) for block in ("2001::/23", "2001:db8::/32", "3fff::/20"))
+_PRIVATE = tuple(
+    ipaddress.ip_network(block)
+    for block in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+)
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -55,9 +63,21 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     return address.ipv4_mapped or address.sixtofour
 
 
-def all_public(addresses: list[str]) -> bool:
-    """Return whether all *addresses* (texts, with or without scope ids) are public."""
-    return all(is_public(ipaddress.ip_address(address.partition("%")[0])) for address in addresses)
+def is_reachable(address: Address, reach: Reach) -> bool:
+    """Return whether an endpoint may have *address*.
+
+    >>> [is_reachable(ipaddress.ip_address(each), Reach.PRIVATE) for each in ("10.0.0.1", "127.0.0.1", "fd00::1")]
+    [True, False, True]
+    """
+    if reach is Reach.ANY or is_public(address):
+        return True
+    inner = _embedded(address) if isinstance(address, ipaddress.IPv6Address) else None
+    return reach is Reach.PRIVATE and any((inner or address) in block for block in _PRIVATE)
+
+
+def are_reachable(addresses: Iterable[str], reach: Reach) -> bool:
+    """Return whether an endpoint may have all *addresses* (texts, with or without scope ids)."""
+    return all(is_reachable(ipaddress.ip_address(address.partition("%")[0]), reach) for address in addresses)
 
 
 def literal(host: str) -> Address | None:
@@ -84,7 +104,7 @@ parsed = lru_cache(maxsize=4096)(URL)
 
 
 @lru_cache(maxsize=4096)
-def url_refusal(text: str, protocol: Protocol, allow_private: bool) -> str | None:
+def url_refusal(text: str, protocol: Protocol, reach: Reach) -> str | None:
     """Return why *text* may not be the URL of an endpoint, or None. Does not resolve names."""
     if len(text) > URL_CHARS_MAX:
         return f"URL longer than {URL_CHARS_MAX} characters"
@@ -103,23 +123,28 @@ def url_refusal(text: str, protocol: Protocol, allow_private: bool) -> str | Non
         return "URL has a fragment"
     if not port:
         return "invalid port"
-    return _host_refusal(url.raw_host or "", allow_private)
+    return _host_refusal(url.raw_host or "", reach)
 
 
 def _authority(text: str) -> str:
     return "".join(re.split("[/?#]", text)[2:3])
 
 
-def _host_refusal(host: str, allow_private: bool) -> str | None:
+def _host_refusal(host: str, reach: Reach) -> str | None:
     address = literal(host)
     if address is None:
         last = host.removesuffix(".").rpartition(".")[2]
         # A numeric last label makes the host an address, and this address is invalid (WHATWG URL, host parsing).
         is_name = _HOST.fullmatch(host) and not _ODD_IPV4.fullmatch(last)
         return None if is_name else "invalid host"
-    if not allow_private and not is_public(address):
-        return NOT_PUBLIC
+    if not is_reachable(address, reach):
+        return refused_address(reach)
     return None if str(address) == host.lower() else _notation_refusal(address, host)
+
+
+def refused_address(reach: Reach) -> str:
+    """Return why an address beyond *reach* is refused."""
+    return NOT_PUBLIC if reach is Reach.PUBLIC else NOT_PRIVATE
 
 
 def _notation_refusal(address: Address, host: str) -> str | None:

@@ -14,19 +14,20 @@ from yarl import URL
 from tagcast_aws.endpoints.adapter import OF_A_GROUP, OF_THE_SERVICE
 from tagcast_aws.endpoints.addresses import (
     DOES_NOT_RESOLVE,
-    NOT_PUBLIC,
     Lookup,
-    all_public,
+    are_reachable,
     literal,
     look_up,
+    refused_address,
     url_refusal,
 )
+from tagcast_aws.runtime.settings import Reach
 
 LOOKUP_S_MAX = 5.0
 
 
 class Guard:
-    """Implements the core's EndpointGuard. With *allow_private*, any address is allowed, and no name is resolved.
+    """Implements the core's EndpointGuard. Under Reach.ANY no name is resolved.
 
     Queues named *own_queues…* and functions named *own_functions…* belong to the service and may not be endpoints.
 
@@ -35,7 +36,7 @@ class Guard:
 
     def __init__(
         self,
-        allow_private: bool = False,
+        reach: Reach = Reach.PUBLIC,
         lookup: Lookup | None = None,
         make_thread: Callable[[], Executor] | None = None,
         own_queues: str | None = None,
@@ -43,7 +44,7 @@ class Guard:
     ) -> None:
         self._own_queues = own_queues
         self._own_functions = own_functions
-        self._allow_private = allow_private
+        self._reach = reach
         self._lookup = lookup or look_up
         self._make_thread = make_thread or partial(ThreadPoolExecutor, 1, thread_name_prefix="dns")
 
@@ -51,7 +52,7 @@ class Guard:
         """Return why *endpoint* may not be subscribed, or None."""
         match endpoint.protocol:
             case Protocol.HTTP | Protocol.HTTPS:
-                return url_refusal(endpoint.target, endpoint.protocol, self._allow_private) or self._name_refusal(
+                return url_refusal(endpoint.target, endpoint.protocol, self._reach) or self._name_refusal(
                     URL(endpoint.target).raw_host or ""
                 )
             case Protocol.SQS:
@@ -62,7 +63,7 @@ class Guard:
                 return None
 
     def _name_refusal(self, host: str) -> str | None:
-        if self._allow_private or literal(host) is not None:
+        if self._reach is Reach.ANY or literal(host) is not None:
             return None
         thread = self._make_thread()
         try:
@@ -73,7 +74,7 @@ class Guard:
             thread.shutdown(wait=False)
         if not addresses:
             return DOES_NOT_RESOLVE
-        return None if all_public(addresses) else NOT_PUBLIC
+        return None if are_reachable(addresses, self._reach) else refused_address(self._reach)
 
     def _function_refusal(self, target: str) -> str | None:
         function = function_named(target)
@@ -89,6 +90,6 @@ class Guard:
             return OF_A_GROUP
         if queue_named(target) is not None:
             return None
-        if not self._allow_private:
+        if self._reach is not Reach.ANY:
             return "not a queue of AWS"
-        return url_refusal(target, Protocol.HTTP if target.startswith("http:") else Protocol.HTTPS, allow_private=True)
+        return url_refusal(target, Protocol.HTTP if target.startswith("http:") else Protocol.HTTPS, self._reach)

@@ -42,8 +42,8 @@ class HttpPusher:
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._clock = surroundings.clock
         self._version, self._account, self._sign = surroundings.version, surroundings.account, surroundings.sign
-        self._allow_private = surroundings.allow_private
-        self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
+        self._reach = surroundings.reach
+        self._resolver = CheckedResolver(surroundings.reach, surroundings.threads, surroundings.lookup)
         self._contents: WeakValueDictionary[tuple[str, str, str], Content] = WeakValueDictionary()
         self._contexts, tls = ClientContexts(surroundings), surroundings.tls()
         both: dict[str, Any] = {
@@ -81,7 +81,7 @@ class HttpPusher:
         """Return the outcome of a request, and the first bytes of the response."""
         settings = subscription.settings
         endpoint = settings.endpoint
-        refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
+        refusal = url_refusal(endpoint.target, endpoint.protocol, self._reach)
         refusal = refusal or certificate_refusal(settings, self._clock.now())
         if refusal is not None:
             return Outcome(False, refusal, unsent=True), b""

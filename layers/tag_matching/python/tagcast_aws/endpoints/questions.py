@@ -54,7 +54,7 @@ class VerificationRequests:
             return VerificationResult(failure(error))
         connector = BoundedConnector(
             force_close=True,
-            resolver=CheckedResolver(around.allow_private, around.threads, around.lookup),
+            resolver=CheckedResolver(around.reach, around.threads, around.lookup),
             ssl=tls,
             socket_factory=around.make_socket,
         )

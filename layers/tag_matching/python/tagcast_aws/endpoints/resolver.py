@@ -9,7 +9,8 @@ from concurrent.futures import Executor
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, Lookup, all_public, look_up
+from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, Lookup, are_reachable, look_up, refused_address
+from tagcast_aws.runtime.settings import Reach
 
 
 class AddressRefusedError(OSError):
@@ -17,13 +18,13 @@ class AddressRefusedError(OSError):
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names in threads and refuses names with any address that is not public.
+    """Resolves names in threads and refuses names with any address beyond *reach*.
 
     Connections use exactly the returned addresses, so a changed DNS answer has no effect (DNS rebinding).
     """
 
-    def __init__(self, allow_private: bool, threads: Executor, lookup: Lookup | None = None) -> None:
-        self._allow_private = allow_private
+    def __init__(self, reach: Reach, threads: Executor, lookup: Lookup | None = None) -> None:
+        self._reach = reach
         self._lookup = lookup or look_up
         self._threads = threads
 
@@ -38,8 +39,8 @@ class CheckedResolver(AbstractResolver):
             raise OSError(DOES_NOT_RESOLVE) from error
         if not addresses:
             raise OSError(DOES_NOT_RESOLVE)
-        if not self._allow_private and not all_public(addresses):
-            raise AddressRefusedError(NOT_PUBLIC)
+        if not are_reachable(addresses, self._reach):
+            raise AddressRefusedError(refused_address(self._reach))
         return [_result(host, address, port) for address in addresses]
 
     async def close(self) -> None:

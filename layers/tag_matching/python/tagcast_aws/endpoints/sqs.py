@@ -13,6 +13,7 @@ from tagcast.resource_names import ResourceName, queue_named
 
 from tagcast_aws.endpoints.adapter import OF_A_GROUP, AdapterEnvironment
 from tagcast_aws.endpoints.clients import Caller
+from tagcast_aws.runtime.settings import Reach
 
 ACCEPTED = "sqs accepted"
 _GROUP = re.compile(r"[!-~]{1,128}")
@@ -23,7 +24,7 @@ class QueueEndpoint:
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._caller = Caller("sqs", surroundings)
-        self._own, self._elsewhere = surroundings.own_queues, surroundings.allow_private
+        self._own, self._elsewhere = surroundings.own_queues, surroundings.reach is Reach.ANY
 
     async def deliver(self, push: Push) -> Outcome:
         """Send the message once."""

@@ -29,7 +29,7 @@ class HttpVerifier:
         from tagcast_aws.endpoints.questions import VerificationRequests
 
         endpoint, around = settings.endpoint, self._surroundings
-        refusal = url_refusal(endpoint.target, endpoint.protocol, around.allow_private)
+        refusal = url_refusal(endpoint.target, endpoint.protocol, around.reach)
         if refusal is not None:
             return VerificationResult(refusal)
         with asyncio.Runner(loop_factory=self._make_loop) as runner:

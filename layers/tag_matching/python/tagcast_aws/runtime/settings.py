@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tagcast.tables import Table
 
 from tagcast_aws.runtime.home import Home
+
+
+class Reach(StrEnum):
+    """The addresses that endpoints may have: the values of the parameter AllowPrivateEndpoints."""
+
+    PUBLIC = "false"
+    PRIVATE = "true"
+    """Also private networks, but neither loopback, where Lambda's runtime API listens, nor link-local addresses."""
+    ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +30,7 @@ class Settings:
     functions: str
     state_machine_arn: str
     index_bucket: str
-    allow_private_endpoints: bool
+    reach: Reach
     time_scale: float
     topic_known_s: float
     short_wait_s: float
@@ -50,7 +60,7 @@ class Settings:
             functions=environ["FUNCTIONS"],
             state_machine_arn=environ["STATE_MACHINE_ARN"],
             index_bucket=environ["INDEX_BUCKET"],
-            allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
+            reach=Reach(environ["ALLOW_PRIVATE_ENDPOINTS"]),
             time_scale=float(environ["TIME_SCALE"]),
             topic_known_s=float(environ["TOPIC_KNOWN_SECONDS"]),
             short_wait_s=float(environ["SHORT_WAIT_SECONDS"]),
