@@ -37,19 +37,26 @@ def tags_of(header: str) -> list[str]:
 
 
 def body_text(body: bytes) -> str:
-    """Return a push's body as short text. For an envelope, return the body of the message in it."""
+    """Return the body of a message as short text."""
     try:
-        text = body.decode()
+        line = " ".join(body.decode().split())
     except UnicodeDecodeError:
         return f"{len(body)} bytes"
-    try:
-        envelope = json.loads(text)
-    except (ValueError, RecursionError):
-        envelope = None
-    if isinstance(envelope, dict) and "message_id" in envelope:
-        text = str(envelope.get("body", envelope.get("body_base64", "")))
-    line = " ".join(text.split())
     return line if len(line) <= BODY_SHOWN_MAX else line[: BODY_SHOWN_MAX - 1] + "…"
+
+
+def _message_body(push: Push) -> bytes:
+    """Return the body of a pushed message: that of its envelope, or the whole body of the push.
+
+    An envelope has the message id of the push. A producer does not know this id, so its JSON is no envelope.
+    """
+    try:
+        envelope = json.loads(push.body)
+    except (ValueError, RecursionError):
+        return push.body
+    if not isinstance(envelope, dict) or envelope.get("message_id") != push.message_id:
+        return push.body
+    return str(envelope.get("body", envelope.get("body_base64", ""))).encode(errors="replace")
 
 
 def push_line(push: Push, reply: Reply, name: str | None) -> Text:
@@ -59,7 +66,7 @@ def push_line(push: Push, reply: Reply, name: str | None) -> Text:
     line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")
     line.append(str(reply.status), style="green" if reply.succeeded else "red")
     if not push.batched:
-        return _with_content(line, tags_of(push.tags), push.body)
+        return _with_content(line, tags_of(push.tags), _message_body(push))
     line.append(f" {len(push.batched)} message{'s' if len(push.batched) > 1 else ''}")
     for message in push.batched:
         _with_content(line.append(f"\n    {visible_line(message.message_id)}"), message.tags or (), message.body)

@@ -45,6 +45,13 @@ def test_a_consumer_prints_what_it_gets_and_acknowledges_it(api: PullingApi, cli
     assert client.list_members("orders", "workers") == ()
 
 
+def test_a_pulled_body_that_looks_like_an_envelope_is_shown_as_it_is(api: PullingApi, client: Client, run: Run) -> None:
+    client.create_subscription("orders", "workers", {"protocol": "pull"})
+    api.put("orders", '{"message_id": "abc", "price": 5}')
+    result = run("consume", "orders", "workers", "--stop-after", "1")
+    assert 'attempt 1 done [TagA] {"message_id": "abc", "price": 5}' in result.output
+
+
 def test_what_a_consumer_cannot_print_is_not_acknowledged(
     api: PullingApi, client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

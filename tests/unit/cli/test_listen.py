@@ -121,6 +121,12 @@ def test_a_body_of_deep_json_is_received_like_any_text() -> None:
     assert token_of(deep.encode()) is None
 
 
+def test_a_body_that_looks_like_an_envelope_is_shown_as_it_is() -> None:
+    looks = b'{"message_id": "abc", "price": 5}'
+    push = Push("t", "A", "01747000000000000001", "1", 1, 1, "[]", looks)
+    assert push_line(push, Reply(), None).plain.endswith(f"attempt 1 200 {looks.decode()}")
+
+
 def test_the_messages_of_a_batch_stand_below_its_line() -> None:
     lines: list[str] = []
 
@@ -142,11 +148,12 @@ def test_the_messages_of_a_batch_stand_below_its_line() -> None:
         {**envelope, "message_id": number, "body": "hello\n", "tags": tags}
         for number, tags in (("1", ["a", "b"]), ("2", []))
     ]
+    sent[1]["body"] = '{"message_id": "abc"}'
     with listening(Receiver(lambda push: Reply(), note)) as receiver:
         for text in (json.dumps(sent), "{}"):
             urllib3.request("POST", receiver.url, body=text, headers=headers, retries=False)
     batch, unreadable = lines
-    assert batch.endswith("t/A #1 batch_1 attempt 1 200 2 messages\n    1 [a, b] hello\n    2 hello")
+    assert batch.endswith('t/A #1 batch_1 attempt 1 200 2 messages\n    1 [a, b] hello\n    2 {"message_id": "abc"}')
     assert unreadable.endswith("t/A #2 batch_1 attempt 1 200 {}")
 
 
