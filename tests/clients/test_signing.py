@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import httpx
 import pytest
 from botocore.auth import SigV4Auth
@@ -13,7 +15,11 @@ URL = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
 OF_A_FUNCTION = "https://abc.lambda-url.eu-west-1.on.aws"
 
 
-def sent(url: str, monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
+def publish(client: Client) -> object:
+    return client.publish("a b", "äöü", tags=["x"], idempotency_key="k")
+
+
+def sent(url: str, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Client], object] = publish) -> list[httpx.Request]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
@@ -25,7 +31,7 @@ def sent(url: str, monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
                                          "expires_at": "2026-01-02T00:00:00.000Z", "matched": 0})  # fmt: skip
 
     with Client(url, transport=httpx.MockTransport(answer)) as client:
-        client.publish("a b", "äöü", tags=["x"], idempotency_key="k")
+        ask(client)
     return seen
 
 
@@ -47,6 +53,18 @@ def test_a_request_to_aws_is_signed_as_its_own_library_signs_it(
     assert request.headers["authorization"] == again.headers["Authorization"]
     assert request.headers["x-amz-security-token"] == "token"
     assert str(request.url) == f"{url}/topics/a%20b/messages"
+
+
+def test_a_query_with_a_blank_is_signed_as_aws_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = {"property": "customer=a b+c~*", "since": "2026-01-01T00:00:00+00:00", "tag": "new order/é"}
+    [request] = sent(URL, monkeypatch, lambda client: client.request("GET", "/topics/a/history", query=query))
+    again = AWSRequest("GET", f"{URL}/topics/a/history", headers={"host": request.headers["host"]}, params=query)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: instant(request))
+    credentials = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token")
+    SigV4Auth(credentials, "execute-api", "eu-west-1").add_auth(again)
+
+    assert request.headers["authorization"] == again.headers["Authorization"]
+    assert dict(request.url.params) == query
 
 
 def instant(request: httpx.Request) -> object:

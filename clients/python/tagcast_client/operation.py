@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from tagcast_client.decoding import decode
 from tagcast_client.errors import InvalidError, UnexpectedAnswerError
@@ -58,6 +58,15 @@ class Operation(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
     gone_is_done: bool = False
+
+    @property
+    def target(self) -> str:
+        """The path and its query. A blank is ``%20``: for a plus sign AWS computes another signature.
+
+        >>> Operation("GET", "/topics/a/history", nothing, query={"tag": "new order"}).target
+        '/topics/a/history?tag=new%20order'
+        """
+        return f"{self.path}?{urlencode(self.query, quote_via=quote)}" if self.query else self.path
 
     @property
     def content(self) -> bytes | None:

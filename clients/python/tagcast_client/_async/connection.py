@@ -151,7 +151,7 @@ class AsyncConnection:
             headers["content-type"] = "application/json"
         try:
             got = await self._http.request(
-                operation.method, self.url + operation.path, params=operation.query, headers=headers, content=content
+                operation.method, self.url + operation.target, headers=headers, content=content
             )
         except httpx.RequestError as fault:  # Or the answer cannot be decoded, e.g. from a broken proxy.
             refused = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout)
