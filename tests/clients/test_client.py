@@ -523,3 +523,24 @@ def test_a_process_that_was_forked_has_connections_of_its_own() -> None:
         client.get_openapi()
 
     assert len(connections) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ALL_PROXY", "socks5://127.0.0.1:9"), ("all_proxy", "socks://127.0.0.1:9/"), ("NO_PROXY", "localhost,[::1]")],
+)
+def test_proxy_settings_that_httpx_does_not_know_are_an_error_only_for_other_machines(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    class Serving(Handler):
+        def serve(self) -> None:
+            self.answer(200, b'{"openapi": "3.1.0"}')
+
+    with serving(Serving) as url, Client(url) as client:
+        assert client.get_openapi() == {"openapi": "3.1.0"}
+    for kind in (Client, AsyncClient):
+        with pytest.raises(UnreachableError, match="the proxy settings of the environment") as fault:
+            kind("https://tagcast.example")
+        assert fault.value.refused

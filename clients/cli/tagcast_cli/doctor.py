@@ -267,7 +267,7 @@ def get_url(url: str) -> tuple[int, dict[str, str]]:
 
     try:
         answer = httpx.get(url, timeout=10.0)
-    except (httpx.TransportError, httpx.UnsupportedProtocol) as fault:
+    except (httpx.HTTPError, httpx.InvalidURL, ImportError, ValueError) as fault:  # Also proxies of the environment.
         raise OSError(f"{url} does not respond: {fault}") from fault
     return answer.status_code, dict(answer.headers)
 

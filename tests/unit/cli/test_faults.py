@@ -6,6 +6,7 @@ import pytest
 from tagcast_aws.runtime.version import VERSION
 from tagcast_cli import screen
 from tagcast_cli.app import app
+from tagcast_cli.doctor import get_url
 from typer.testing import CliRunner
 
 from local.engine.engine import free_port
@@ -62,6 +63,15 @@ def test_a_shut_port_asks_whether_the_stack_is_running() -> None:
     result = CliRunner().invoke(app, ["--url", f"http://127.0.0.1:{free_port()}", "health"])
     assert result.exit_code == 1
     assert "Start the local stack with `make run`" in result.stderr
+
+
+def test_a_proxy_that_needs_another_package_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    result = CliRunner().invoke(app, ["--url", "https://tagcast.example", "topic", "list"])
+    assert result.exit_code == 1
+    assert "the proxy settings of the environment (ALL_PROXY, NO_PROXY, …) do not work" in result.stderr
+    with pytest.raises(OSError, match="does not respond"):
+        get_url("https://tagcast.example/health")
 
 
 def test_without_credentials_nothing_is_sent_to_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

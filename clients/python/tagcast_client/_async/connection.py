@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cache, partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -38,7 +39,7 @@ logger = logging.getLogger("tagcast_client")
 CONFLICTS_MAX = 5
 """After five conflicts with concurrent changes by other clients, the client gives up."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
-_NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 """Requests to this machine bypass the proxies of the environment."""
 
 
@@ -77,10 +78,14 @@ class AsyncConnection:
             transport=transport,
             headers={"accept": "application/json", "user-agent": user_agent, "tagcast-version": API_VERSION},
             follow_redirects=False,
-            mounts=_NEVER_BY_PROXY,
+            trust_env=urlsplit(self.url).hostname not in THIS_MACHINE,
             verify=_trusted() if self.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
-        self._http = self._new_http()
+        try:
+            self._http = self._new_http()
+        except (ImportError, ValueError, httpx.InvalidURL) as fault:  # A SOCKS proxy needs another package.
+            reason = f"the proxy settings of the environment (ALL_PROXY, NO_PROXY, …) do not work: {fault}"
+            raise UnreachableError(self.url, reason, refused=True) from fault
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
