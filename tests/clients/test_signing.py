@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import httpx
@@ -9,7 +10,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from tagcast_client import Client, Retries, SigningError, SigV4
+from tagcast_client import BearerToken, Client, Retries, SigningError, SigV4
 
 URL = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
 OF_A_FUNCTION = "https://abc.lambda-url.eu-west-1.on.aws"
@@ -89,3 +90,13 @@ def test_without_credentials_or_region_nothing_is_sent(monkeypatch: pytest.Monke
         client = Client(URL, auth=auth, transport=transport, retries=Retries(seconds=0))
         with pytest.raises(SigningError):
             client.health()
+
+
+@pytest.mark.parametrize("token", ["s3cret\n", "s3cr\u00e9t", "two s3crets", ""])
+def test_a_token_that_no_header_can_hold_is_neither_sent_nor_logged(
+    token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Client("http://127.0.0.1:9", auth=BearerToken(lambda: token)) as client, pytest.raises(SigningError) as fault:
+        client.health()
+    assert "s3cr" not in str(fault.value) + caplog.text

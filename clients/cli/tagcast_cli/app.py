@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from tagcast_client import __version__
 from tagcast_client.operation import path_of
+from tagcast_client.signing import TOKEN_RULE, is_token
 
 from tagcast_cli.api_client import DEFAULT_URL, client_for, url_fault
 from tagcast_cli.cmq_keys import cmq_keys
@@ -82,8 +83,8 @@ def tagcast(
     """
     if (fault := url_fault(url)) is not None:
         raise typer.BadParameter(fault, param_hint="--url")
-    if token is not None and any(not "!" <= character <= "~" for character in token):
-        raise typer.BadParameter("a token must not contain spaces or line breaks", param_hint="--token")
+    if token is not None and not is_token(token):
+        raise typer.BadParameter(TOKEN_RULE, param_hint="--token")
     ctx.obj = Session(client_for(url, profile, region, token), as_json, profile, region)
 
 

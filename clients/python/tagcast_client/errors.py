@@ -29,7 +29,7 @@ class UnreachableError(TagcastError):
 
 
 class SigningError(TagcastError):
-    """The request cannot be signed: no credentials, no such profile, no region, or botocore is not installed."""
+    """The request cannot be signed: no credentials, no such profile, no region, no botocore, or an invalid token."""
 
 
 class UnexpectedAnswerError(TagcastError):

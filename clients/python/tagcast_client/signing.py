@@ -17,6 +17,7 @@ _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws$")
 _AWS = re.compile(rf"\.{_DOMAIN}$|{_FUNCTION_URL.pattern}")
 _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
 """The signed headers. Proxies may change other headers."""
+TOKEN_RULE = "a token must not be empty, and must not contain spaces or line breaks"
 
 
 def is_aws(url: str) -> bool:
@@ -50,6 +51,15 @@ def service_of(url: str) -> str:
     return "lambda" if _FUNCTION_URL.search(urlsplit(url).hostname or "") else "execute-api"
 
 
+def is_token(text: str) -> bool:
+    """Return whether a header can have this token. Otherwise the error of the connection would quote it.
+
+    >>> is_token("eyJ.eyJ.c2ln"), is_token("eyJ.eyJ.c2ln\\n"), is_token("")
+    (True, False, False)
+    """
+    return text != "" and all("!" <= character <= "~" for character in text)
+
+
 class BearerToken(httpx.Auth):
     """Sends a bearer token of the deployment's issuer. *token* may be a function, called before every request."""
 
@@ -57,8 +67,10 @@ class BearerToken(httpx.Auth):
         self._token = token
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the token."""
+        """Add the token. Raises SigningError for a token that a header cannot have, e.g. with a line break."""
         token = self._token if isinstance(self._token, str) else self._token()
+        if not is_token(token):
+            raise SigningError(TOKEN_RULE)
         request.headers["authorization"] = f"Bearer {token}"
         yield request
 

@@ -138,6 +138,12 @@ def test_a_token_that_no_header_can_hold_is_refused_and_not_printed() -> None:
     assert (refused.exit_code, "4711" in refused.output) == (2, False)
 
 
+def test_an_empty_token_is_refused_only_where_it_is_given(api: FakeApi, run: Run) -> None:
+    api.teach("GET /health", {"status": "ok", "version": "1"})
+    assert run("--token", "", "health").exit_code == 2
+    assert CliRunner().invoke(app, ["--url", api.url, "health"], env={"TAGCAST_TOKEN": ""}).exit_code == 0
+
+
 def test_what_cannot_be_read_is_a_sentence(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
