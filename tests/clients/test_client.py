@@ -174,8 +174,10 @@ def test_a_list_is_followed_to_its_end(client: Client) -> None:
     assert [each.name for each in client.list_subscriptions("a", limit=1)] == ["one", "two"]
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_a_name_that_leads_to_the_path_of_another_resource_is_refused(
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "caf\udce9", "x" * 70_000], ids=["empty", "dot", "dots", "Latin-1", "a body"]
+)
+def test_a_name_that_leads_to_the_path_of_another_resource_or_to_none_is_refused(
     client: Client, api: InMemoryApi, name: str
 ) -> None:
     sent = len(api.requests)
@@ -185,6 +187,11 @@ def test_a_name_that_leads_to_the_path_of_another_resource_is_refused(
         client.get_topic(name)
     assert client.get_topic("orders").name == "orders"
     assert [each.method for each in api.requests[sent:]] == ["GET"]
+
+
+def test_a_query_that_is_no_utf_8_is_refused(client: Client) -> None:
+    with pytest.raises(InvalidError, match=r"'caf\\udce9' is not text in UTF-8"):
+        client.read_history("orders", tag="caf\udce9")
 
 
 def test_what_is_wrong_is_named_fault_by_fault(client: Client) -> None:
@@ -250,6 +257,11 @@ def test_a_client_that_was_never_answered_gives_up_a_refused_connection_within_f
         "http://a b",
         "http://a:99999",
         "http://a/?b=c",
+        "http://a..b",
+        "https://.execute-api.eu-west-1.amazonaws.com",
+        f"http://{'a' * 64}.example",
+        "http://999.1.1.1",
+        "http://xn--zz",
         "",
     ],
 )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
 
 from tagcast_client.decoding import decode
 from tagcast_client.errors import InvalidError, UnexpectedAnswerError
@@ -18,6 +21,9 @@ T = TypeVar("T")
 IDEMPOTENCY_KEY_MAX = 128
 URL_VARIABLE = "TAGCAST_URL"
 """The environment variable with the URL of the API, for the command line, too."""
+SEGMENT_MAX = 1_000
+"""The most characters of a name in a path. Every name of the API is shorter."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 Json = dict[str, Any]
 """A JSON object."""
 
@@ -66,7 +72,10 @@ class Operation(Generic[T]):
         >>> Operation("GET", "/topics/a/history", nothing, query={"tag": "new order"}).target
         '/topics/a/history?tag=new%20order'
         """
-        return f"{self.path}?{urlencode(self.query, quote_via=quote)}" if self.query else self.path
+        try:
+            return f"{self.path}?{urlencode(self.query, quote_via=quote)}" if self.query else self.path
+        except UnicodeEncodeError as fault:
+            raise _invalid(f"{fault.object!r} is not text in UTF-8") from fault
 
     @property
     def content(self) -> bytes | None:
@@ -110,22 +119,32 @@ def checked_url(url: str) -> str:
         raise ValueError(f"{url!r} is not the URL of an API: it must begin with http:// or https://, {example}")
     if any(not "!" <= character <= "~" for character in url) or parsed.query or parsed.fragment:
         raise ValueError(f"{url!r} is not the URL of an API: it must not have spaces, a query or a fragment, {example}")
+    try:
+        host.encode("idna"), httpx.URL(url).host
+    except (ValueError, httpx.InvalidURL) as fault:  # An empty or long part, a wrong address.
+        raise ValueError(f"{url!r} is not the URL of an API: {host!r} is not a host, {example}") from fault
     return url.rstrip("/")
 
 
 def path_of(*segments: str) -> str:
     """Return a path of quoted segments.
 
-    Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
+    Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource, and
+    for a segment that no path can have.
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'
     """
-    if wrong := [segment for segment in segments if segment in ("", ".", "..")]:
-        detail = f"{wrong[0]!r} is not the name of a topic or a subscription, nor the id of a message"
-        problem = {"title": "Unprocessable Content", "status": 422, "code": "invalid", "detail": detail}
-        raise InvalidError(422, problem, "")
+    for segment in segments:
+        if segment in ("", ".", "..") or len(segment) > SEGMENT_MAX or _SURROGATE.search(segment):
+            shown = segment if len(segment) <= SEGMENT_MAX else segment[:20] + "…"
+            raise _invalid(f"{shown!r} is not the name of a topic or a subscription, nor the id of a message")
     return "".join("/" + quote(segment, safe="") for segment in segments)
+
+
+def _invalid(detail: str) -> InvalidError:
+    """Return the error of a request that is refused without being sent."""
+    return InvalidError(422, {"title": "Unprocessable Content", "status": 422, "code": "invalid", "detail": detail}, "")
 
 
 def query_of(values: Mapping[str, str | float | None]) -> dict[str, str]:

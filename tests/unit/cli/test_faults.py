@@ -44,6 +44,13 @@ def test_unsubscribing_a_name_of_dots_deletes_no_topic(api: FakeApi, run: Run) -
     assert api.requests == []
 
 
+def test_a_body_in_the_place_of_a_topic_is_refused_in_a_few_words(api: FakeApi, run: Run) -> None:
+    result = run("publish", "x" * 70_000, "fruit")
+    assert result.exit_code == 1
+    assert f"'{'x' * 20}…' is not the name of a topic" in result.stderr
+    assert api.requests == []
+
+
 def test_a_refusal_of_the_gateway_itself_points_to_the_profile(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t", {"message": "Forbidden"}, 403)
     result = run("topic", "show", "t")
