@@ -80,11 +80,11 @@ def explain_refusal(refused: ProblemError) -> str | None:
 def explain_unexpected(url: str, fault: UnexpectedAnswerError) -> str:
     """Return an explanation of an answer that the client cannot read.
 
-    One cause is the URL of a console, which answers with web pages.
+    A console answers with web pages, and so does a proxy that asks for a login.
 
     >>> explain_unexpected("http://127.0.0.1:8081", UnexpectedAnswerError("no JSON: '<!doctype html>'"))
-    "http://127.0.0.1:8081 serves web pages, not the API. The console's API has another port."
+    'http://127.0.0.1:8081 serves web pages, not the API: of a proxy, or of a console, whose API has another port.'
     """
     if "<html" in str(fault).lower() or "<!doctype html" in str(fault).lower():
-        return f"{url} serves web pages, not the API. The console's API has another port."
+        return f"{url} serves web pages, not the API: of a proxy, or of a console, whose API has another port."
     return f"The server at {url} is not the tagcast API, or has another version: {fault}"

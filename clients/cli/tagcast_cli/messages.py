@@ -30,7 +30,6 @@ from tagcast_cli.session import (
     session_of,
 )
 from tagcast_cli.tree import explanation_tree
-from tagcast_cli.visible import visible_json
 from tagcast_cli.waiting import LISTED_MAX, published_lines, waiting_lines
 
 ATTEMPTED_MAX = 100
@@ -94,9 +93,8 @@ def _publish_copies(session: Session, topic: str, message: Json, count: int, key
         for place, part in parts([message] * count):
             headers = {"idempotency-key": part_key(key, place)} if key else None
             answer = session.api.request("POST", path, {"messages": part}, headers=headers)
-            if session.as_json:
-                typer.echo(visible_json(answer.text.rstrip("\n")))
-            for outcome in answer.json.get("results", []):
+            shown = session.print_answer(answer) if session.as_json else answer.json
+            for outcome in shown.get("results", []):
                 (refused if "error" in outcome else accepted).append(outcome)
     finally:  # Also after a failed batch.
         if not session.as_json and (accepted or refused):

@@ -86,11 +86,18 @@ class Session:
 
     def show(self, answer: Answer, render: Renderer | str) -> None:
         """Print an answer: unchanged with --json, otherwise as *render* formats it, or the sentence *render*."""
-        if not self.as_json:
-            shown = answer.json  # Parsed even for a sentence, so that a web page is an error.
-            self.out.print(Text(render) if isinstance(render, str) else render(shown))
-        elif answer.text.strip():
+        if self.as_json:
+            self.print_answer(answer)
+            return
+        shown = answer.json  # Parsed even for a sentence, so that a web page is an error.
+        self.out.print(Text(render) if isinstance(render, str) else render(shown))
+
+    def print_answer(self, answer: Answer) -> Json:
+        """Print an answer as a line of JSON, and return it. Raises UnexpectedAnswerError, e.g. for a web page."""
+        shown = answer.json
+        if answer.text.strip():
             typer.echo(visible_json(answer.text.rstrip("\n")))
+        return shown
 
     def send(
         self, method: str, path: str, render: Renderer | str, body: Json | None = None, if_match: str | None = None
@@ -143,9 +150,7 @@ class Session:
         """Return the answer of one page, or of all pages. With --json, also print each answer on a line."""
         answers: list[Json] = []
         for answer in pages(self.api, path, page.limit, page.cursor, query):
-            if self.as_json:
-                typer.echo(visible_json(answer.text.rstrip("\n")))
-            answers.append(answer.json)
+            answers.append(self.print_answer(answer) if self.as_json else answer.json)
             if not page.every:
                 break
         return answers
@@ -225,13 +230,22 @@ def _tell_refusal(ctx: Any, refused: ProblemError | RefusedError) -> None:
     errors = console(to_errors=True)
     problem = refused.problem if isinstance(refused, RefusedError) else refused
     if _as_json(ctx):
-        typer.echo(visible_json(problem.text.rstrip("\n")) or json.dumps(problem.problem), err=True)
+        typer.echo(visible_json(_problem_json(problem)), err=True)
     elif isinstance(refused, RefusedError):
         errors.print(Text.assemble(("error: ", "bold red"), str(refused)))
     else:
         errors.print(fault_lines(problem.problem, problem.status))
         if (hint := explain_refusal(problem)) is not None:
             errors.print(f"  {hint}")
+
+
+def _problem_json(refused: ProblemError) -> str:
+    """Return a refusal as the API wrote it. If another server wrote no JSON, return what the client knows."""
+    try:
+        json.loads(refused.text)
+    except ValueError:
+        return json.dumps(refused.problem)
+    return refused.text.rstrip("\n")
 
 
 def _sentences(ctx: Any, fault: Exception) -> list[str] | None:

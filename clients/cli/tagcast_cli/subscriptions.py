@@ -35,7 +35,7 @@ from tagcast_cli.session import (
     if_match,
     session_of,
 )
-from tagcast_cli.visible import visible_json, visible_line
+from tagcast_cli.visible import visible_line
 
 subscription = typer.Typer(no_args_is_help=True, help="Show or update one subscription.")
 
@@ -219,9 +219,8 @@ def subscribe_all(
     try:
         for _, part in parts(items):
             answer = session.api.request("POST", path, {"subscriptions": list(part), "replace": replace})
-            if session.as_json:
-                typer.echo(visible_json(answer.text.rstrip("\n")))
-            results += answer.json.get("results", [])
+            shown = session.print_answer(answer) if session.as_json else answer.json
+            results += shown.get("results", [])
     finally:  # Also after a failed part: generated secrets are shown only once.
         if not session.as_json and (results or not items):
             session.out.print(_summary(topic, [str(item.get("name", "—")) for item in items], results))

@@ -1,5 +1,6 @@
 """What goes wrong is said in words that help, with exit code 1."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,37 @@ def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
     assert "Try http:// instead of https://." in over_tls.stderr
     for wrong in ("localhost:8080", "http://", "http://[::1", "http://a:99999", "http://a b", "http://a/?b"):
         assert CliRunner().invoke(app, ["--url", wrong, "health"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("route", "words"),
+    [
+        ("GET /health", "health"),
+        ("GET /topics?limit=50", "topic list"),
+        ("GET /topics/t", "topic show t"),
+        ("POST /topics/t/messages", "publish t x"),
+        ("POST /topics/t/messages/batch", "publish t x --count 2"),
+    ],
+)
+@pytest.mark.parametrize("page", ["<!doctype html><html>Log in", "<html>Log in", "Log in"])
+def test_a_page_of_a_proxy_is_an_error_and_not_printed_as_json(
+    api: FakeApi, run: Run, route: str, words: str, page: str
+) -> None:
+    api.teach(route, page)
+    result = run(*words.split(), "--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "not the API" in result.stderr or "is not the tagcast API" in result.stderr
+
+
+def test_a_page_of_a_proxy_that_refuses_is_told_in_json(api: FakeApi, run: Run) -> None:
+    api.teach("GET /topics/t", "<h1>Proxy login required</h1>", 407)
+    result = run("--json", "topic", "show", "t")
+    assert result.exit_code == 1
+    assert json.loads(result.stderr) == {
+        "title": "HTTP 407",
+        "status": 407,
+        "detail": "<h1>Proxy login required</h1>",
+    }
 
 
 @pytest.mark.parametrize(
