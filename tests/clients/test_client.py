@@ -341,6 +341,9 @@ def test_an_answer_of_another_shape_is_an_error_of_the_clients_own(api: InMemory
         api.accidents = [answering(content)]
         with pytest.raises(UnexpectedAnswerError):
             client.health()
+    api.accidents = [answering("<html>Log in")]
+    with pytest.raises(UnexpectedAnswerError):
+        client.delete_topic("orders")
 
 
 def test_a_batch_splits_itself_by_the_apis_limits(client: Client, api: InMemoryApi) -> None:

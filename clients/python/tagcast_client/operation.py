@@ -220,4 +220,5 @@ def reads_object(answer: Answer) -> Mapping[str, Any]:
 
 
 def nothing(answer: Answer) -> None:
-    """Read an answer without a body."""
+    """Read an answer without a body. Raises UnexpectedAnswerError for a web page, e.g. of a proxy."""
+    _ = answer.json
