@@ -86,7 +86,7 @@ def lane(
     session.out.print(Text("lane", style="bold underline"))
     session.out.print(lane_fields(described))
     if (note := pending_note(described)) is not None:
-        session.out.print(note)
+        session.print_lines([note])
     deliveries = backlog.get("deliveries", [])
     if deliveries:
         session.out.print(rows_table(map(partial(_row, described.get("lane", {})), deliveries), *HEADINGS))

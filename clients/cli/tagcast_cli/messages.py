@@ -76,7 +76,9 @@ def publish(
         return
     headers = {"idempotency-key": idempotency_key} if idempotency_key else None
     answer = session.api.request("POST", path_of("topics", topic, "messages"), message, headers=headers)
-    session.show(answer, lambda shown: Group(fields_table(shown), *_what_next(session, topic, shown)))
+    session.show(answer, fields_table)
+    if not session.as_json:
+        session.print_lines(_what_next(session, topic, answer.json))
 
 
 def _what_next(session: Session, topic: str, answer: Json) -> list[Text]:
@@ -99,9 +101,8 @@ def _publish_copies(session: Session, topic: str, message: Json, count: int, key
     finally:  # Also after a failed batch.
         if not session.as_json and (accepted or refused):
             session.out.print(_copies_summary(accepted, refused))
-    if not session.as_json:
-        for line in _what_next(session, topic, accepted[-1]) if accepted else ():
-            session.out.print(line, soft_wrap=True)
+    if accepted and not session.as_json:
+        session.print_lines(_what_next(session, topic, accepted[-1]))
     if refused:
         raise typer.Exit(1)
 
@@ -326,8 +327,7 @@ def message(
 
 
 def _say_what_waits(session: Session, topic: str, message_id: str, entries: Json) -> None:
-    for line in waiting_lines(session, topic, message_id, entries):
-        session.out.print(line, soft_wrap=True)
+    session.print_lines(waiting_lines(session, topic, message_id, entries))
 
 
 def _show_attempts(session: Session, path: str, page: Page) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from inspect import isclass
@@ -90,7 +90,7 @@ class Session:
             self.print_answer(answer)
             return
         shown = answer.json  # Parsed even for a sentence, so that a web page is an error.
-        self.out.print(Text(render) if isinstance(render, str) else render(shown))
+        self.out.print(Text(render) if isinstance(render, str) else render(shown), crop=False)
 
     def print_answer(self, answer: Answer) -> Json:
         """Print an answer as a line of JSON, and return it. Raises UnexpectedAnswerError, e.g. for a web page."""
@@ -105,6 +105,11 @@ class Session:
         """Send a request, and print its answer with `show`."""
         headers = {"if-match": if_match} if if_match else None
         self.show(self.api.request(method, path, body, headers=headers), render)
+
+    def print_lines(self, lines: Iterable[Text]) -> None:
+        """Print each line without line breaks, so that you can copy its commands: half of one may be another."""
+        for line in lines:
+            self.out.print(line, soft_wrap=True)
 
     def print_json(self, value: Json) -> None:
         """Print one object as a line of JSON."""

@@ -114,7 +114,7 @@ def pending_note(answer: Json) -> Text | None:
     reason = visible_line(str(answer.get("state_reason")))
     again = f"tagcast verify {answer.get('topic')} {answer.get('name')}"
     said = f"Unverified: the endpoint has not confirmed yet. Its response: {reason}.\nVerify it with: {again}"
-    return Text(said, style="yellow")
+    return Text(said, style="yellow", no_wrap=True, overflow="ignore")  # So that you can copy the command.
 
 
 def with_note(session: Session, sentence: str, answer: Json) -> Group:

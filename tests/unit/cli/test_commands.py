@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 from tagcast import model
-from tagcast_cli import push_options
+from tagcast_cli import push_options, screen
 from tagcast_cli.app import app
 
 from tests.unit.cli.conftest import SUBSCRIPTION, FakeApi, Run
@@ -538,6 +538,16 @@ def test_an_endpoint_is_asked_again_and_the_answer_is_told(api: FakeApi, run: Ru
     api.teach("POST /topics/t/subscriptions/A/verify", {"name": "A"})
     agreed = run("verify", "t", "A")
     assert (agreed.exit_code, "The endpoint of A is verified." in agreed.output) == (0, True)
+
+
+def test_no_line_break_cuts_the_command_that_verifies(api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "PIPE_WIDTH", 40)
+    lane = {**LANE, "state": "unverified"}
+    pending = {**SUBSCRIPTION, "name": "A" * 30, "lane": lane, "state": "unverified", "state_reason": "http 404"}
+    api.teach(f"GET /topics/test1/subscriptions/{'A' * 30}", pending)
+    api.teach(f"GET /topics/test1/subscriptions/{'A' * 30}/backlog?limit=20", {"deliveries": []})
+    for words in (("subscription", "show"), ("lane",)):
+        assert f"Verify it with: tagcast verify test1 {'A' * 30}" in run(*words, "test1", "A" * 30).output.splitlines()
 
 
 def test_an_endpoint_that_has_not_agreed_is_unverified_with_the_command_that_helps(api: FakeApi, run: Run) -> None:

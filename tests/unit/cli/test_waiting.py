@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+from tagcast_cli import screen
+
 from tests.unit.cli.conftest import FakeApi, Run
 
 ID, BEFORE = "01747000000000000002", "01747000000000000001"
@@ -126,6 +129,20 @@ def test_publish_says_who_gets_the_message_late_and_how_to_follow_it(api: FakeAp
     assert "crm" not in shown
     assert "other" not in shown
     assert f"Follow it with: tagcast message fruit {ID}" in shown
+
+
+def test_no_line_break_cuts_a_command_that_publish_prints(
+    api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "PIPE_WIDTH", 40)
+    api.teach("POST /topics/fruit/messages", {"message_id": ID, "matched": 1}, 201)
+    api.teach(f"GET /topics/fruit/messages/{ID}", {"message_id": ID, "subscribers": {"shop": {"state": "blocked"}}})
+    held = {"topic": "fruit", "name": "shop", "lane": {"state": "blocked"}}
+    api.teach("GET /topics/fruit/subscriptions?limit=100", {"subscriptions": [held]})
+    api.teach("GET /topics/fruit/subscriptions/shop/backlog?limit=1", {"deliveries": [{"message_id": "1"}]})
+    output = run("publish", "fruit", "x").output
+    retry = "  Retry now: tagcast retry fruit shop; Skip that one: tagcast skip fruit shop --message 1 --reason TEXT"
+    assert output.splitlines()[-2:] == [retry, f"Follow it with: tagcast message fruit {ID}"]
 
 
 def test_who_may_only_publish_is_told_how_to_follow_it(api: FakeApi, run: Run) -> None:
