@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from tagcast_client import __version__
@@ -48,6 +48,14 @@ app = typer.Typer(
 )
 
 
+UNTIL_INTERRUPTED = ("console", "consume", "tail")
+"""The commands that use a token until Ctrl-C."""
+TOKEN_IS_LISTED = (
+    "While this command runs, other users of this machine see --token in the list of processes."
+    " Set TAGCAST_TOKEN instead."
+)
+
+
 def _tell_version(asked: bool) -> None:
     if asked:
         typer.echo(f"tagcast {__version__}")
@@ -68,7 +76,7 @@ def tagcast(
         str | None,
         typer.Option(
             envvar="TAGCAST_TOKEN",
-            help="Bearer token instead of a signature; TAGCAST_TOKEN keeps it out of the history.",
+            help="Bearer token instead of a signature; TAGCAST_TOKEN keeps it out of the history and the process list.",
         ),
     ] = None,
     version: Annotated[
@@ -85,7 +93,14 @@ def tagcast(
         raise typer.BadParameter(fault, param_hint="--url")
     if token is not None and not is_token(token):
         raise typer.BadParameter(TOKEN_RULE, param_hint="--token")
-    ctx.obj = Session(client_for(url, profile, region, token), as_json, profile, region)
+    ctx.obj = session = Session(client_for(url, profile, region, token), as_json, profile, region)
+    if ctx.invoked_subcommand in UNTIL_INTERRUPTED and _is_on_command_line(ctx, "token"):
+        session.warn(TOKEN_IS_LISTED)
+
+
+def _is_on_command_line(ctx: Any, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def health(ctx: typer.Context) -> None:

@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.running_stack import wait_until
 from tests.unit.cli.conftest import FakeApi
 
@@ -38,9 +40,11 @@ def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) 
         assert wait_until(lambda: b"All lanes are active" in urllib.request.urlopen(found[1]).read())
 
 
-def test_with_a_token_it_lets_in_only_who_has_its_key(api: FakeApi) -> None:
+def test_with_a_token_it_lets_in_only_who_has_its_key(api: FakeApi, capfd: pytest.CaptureFixture[str]) -> None:
     with console_of("--url", api.url, "--token", "t0ken") as said:
         pass
+    warning = capfd.readouterr().err
+    assert ("Set TAGCAST_TOKEN instead" in " ".join(warning.split()), "t0ken" in warning) == (True, False)
     assert re.search(r"/\?key=[\w-]{32}$", said)
     assert "t0ken" not in said
 

@@ -183,6 +183,17 @@ def test_an_empty_token_is_refused_only_where_it_is_given(api: FakeApi, run: Run
     assert CliRunner().invoke(app, ["--url", api.url, "health"], env={"TAGCAST_TOKEN": ""}).exit_code == 0
 
 
+def test_a_command_that_goes_on_warns_of_a_token_in_the_list_of_processes(api: FakeApi) -> None:
+    for words in ("tail t", "consume t g"):
+        given = CliRunner().invoke(app, ["--url", api.url, "--token", "s3cret", *words.split()])
+        assert "Set TAGCAST_TOKEN instead" in given.stderr
+        assert "s3cret" not in given.output
+        kept = CliRunner().invoke(app, ["--url", api.url, *words.split()], env={"TAGCAST_TOKEN": "s3cret"})
+        assert "TAGCAST_TOKEN" not in kept.stderr
+    once = CliRunner().invoke(app, ["--url", api.url, "--token", "s3cret", "health"])
+    assert "TAGCAST_TOKEN" not in once.stderr
+
+
 def test_what_cannot_be_read_is_a_sentence(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
