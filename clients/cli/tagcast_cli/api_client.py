@@ -14,8 +14,12 @@ _UNAUTHORIZED = (401, 403)
 
 
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
-    """Return a client without retries: the user sees each fault and decides."""
-    signed = SigV4(profile, region) if is_aws(url) else None
+    """Return a client without retries: the user sees each fault and decides.
+
+    It signs requests to AWS. Another https URL may be the own domain of a deployment: a *profile* or *region* says so.
+    """
+    is_signed = is_aws(url) or (url.startswith("https:") and (profile or region) is not None)
+    signed = SigV4(profile, region) if is_signed else None
     auth = BearerToken(token) if token else signed
     return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
 

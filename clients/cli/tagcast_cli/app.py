@@ -70,7 +70,9 @@ def tagcast(
         bool,
         typer.Option("--json", help="Print the API's responses as JSON; several documents are printed one per line."),
     ] = False,
-    profile: Annotated[str | None, typer.Option(help="AWS profile that signs requests to AWS.")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="AWS profile that signs requests to AWS, or to an own domain.")
+    ] = None,
     region: Annotated[str | None, typer.Option(help="AWS region to sign for; default: from the URL.")] = None,
     token: Annotated[
         str | None,

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from tagcast_aws.runtime.version import VERSION
 from tagcast_cli import screen
+from tagcast_cli.api_client import client_for
 from tagcast_cli.app import app
 from tagcast_cli.doctor import get_url
+from tagcast_client import BearerToken, SigV4
 from typer.testing import CliRunner
 
 from local.engine.engine import free_port
@@ -95,6 +97,15 @@ def test_without_credentials_nothing_is_sent_to_aws(monkeypatch: pytest.MonkeyPa
     unknown = CliRunner().invoke(app, ["--url", url, "--profile", "nobody", "health"])
     assert unknown.exit_code == 1
     assert "nobody" in unknown.stderr
+
+
+def test_a_profile_signs_for_an_own_domain_but_not_for_a_local_stack() -> None:
+    domain, stack = "https://tagcast.example", "http://127.0.0.1:8080"
+    assert isinstance(client_for(domain, "me", None).auth, SigV4)
+    assert isinstance(client_for(domain, None, "eu-west-1").auth, SigV4)
+    assert isinstance(client_for(domain, "me", None, "token").auth, BearerToken)
+    assert client_for(domain, None, None).auth is None
+    assert client_for(stack, "me", "eu-west-1").auth is None
 
 
 def test_the_version_is_told() -> None:
