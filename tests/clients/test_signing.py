@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,6 +12,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from tagcast_client import BearerToken, Client, Retries, SigningError, SigV4
+
+from tests.http_server import Handler, serving
 
 URL = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
 OF_A_FUNCTION = "https://abc.lambda-url.eu-west-1.on.aws"
@@ -89,6 +92,28 @@ def test_without_credentials_or_region_nothing_is_sent(monkeypatch: pytest.Monke
     for auth in (SigV4(), SigV4("no-such-profile")):
         client = Client(URL, auth=auth, transport=transport, retries=Retries(seconds=0))
         with pytest.raises(SigningError):
+            client.health()
+
+
+def test_a_role_that_may_not_be_assumed_is_an_error_of_the_clients_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Sts(Handler):
+        def serve(self) -> None:
+            error = b"<Error><Code>AccessDenied</Code><Message>me may not assume it</Message></Error>"
+            self.answer(403, b"<ErrorResponse>" + error + b"</ErrorResponse>", {"content-type": "text/xml"})
+
+    config = tmp_path / "config"
+    config.write_text(
+        "[profile me]\naws_access_key_id = a\naws_secret_access_key = b\n"
+        "[profile other]\nrole_arn = arn:aws:iam::123456789012:role/r\nsource_profile = me\nregion = eu-west-1\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    transport = httpx.MockTransport(lambda request: pytest.fail("it was sent"))
+    with serving(Sts) as url, Client(URL, auth=SigV4("other"), transport=transport) as client:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
+        with pytest.raises(SigningError, match="me may not assume it"):
             client.health()
 
 

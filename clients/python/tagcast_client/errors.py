@@ -29,7 +29,7 @@ class UnreachableError(TagcastError):
 
 
 class SigningError(TagcastError):
-    """The request cannot be signed: no credentials, no such profile, no region, no botocore, or an invalid token."""
+    """The request cannot be signed: no credentials, profile or region, a refused role, no botocore, a wrong token."""
 
 
 class UnexpectedAnswerError(TagcastError):

@@ -98,7 +98,7 @@ class SigV4(httpx.Auth):
         try:
             from botocore.auth import SigV4Auth
             from botocore.awsrequest import AWSRequest
-            from botocore.exceptions import BotoCoreError
+            from botocore.exceptions import BotoCoreError, ClientError
             from botocore.session import Session
         except ImportError as fault:
             raise SigningError("requests to AWS need botocore: pip install 'tagcast-client[aws]'") from fault
@@ -114,6 +114,6 @@ class SigV4(httpx.Auth):
             headers = {name: request.headers[name] for name in _SIGNED if name in request.headers}
             signed = AWSRequest(request.method, url, headers=headers, data=request.content)
             SigV4Auth(credentials, service_of(url), str(region)).add_auth(signed)
-        except BotoCoreError as fault:
+        except (BotoCoreError, ClientError) as fault:  # A ClientError is of STS, which refuses a role.
             raise SigningError(str(fault)) from fault
         return {str(name): str(value) for name, value in signed.headers.items()}
