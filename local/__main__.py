@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
-from tagcast_cli import OTHERS
+from tagcast_cli import OTHERS, bypass_proxies
 
 from local.engine.engine import EngineError
 from local.engine.garbage import look_seldom
@@ -130,6 +130,7 @@ def fail(sentence: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the arguments and run. Files created here are private to the user."""
     os.umask(OTHERS)
+    bypass_proxies()
     return asyncio.run(run(*parse(arguments)))
 
 

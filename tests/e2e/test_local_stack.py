@@ -53,6 +53,15 @@ def test_state_outlives_the_process_and_nothing_is_left_running(tmp_path: Path) 
     assert third.stop() == 0
 
 
+def test_the_stack_starts_where_the_environment_names_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as with_proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
+            with_proxy.setenv(name, "http://127.0.0.1:9")
+        stack = start_stack(tmp_path / "data")
+    assert call("GET", f"{stack.url}/health")[0] == 200
+    assert stack.stop() == 0
+
+
 def test_nobody_else_on_this_machine_reads_what_the_stack_keeps(stack: RunningStack) -> None:
     modes = {path: path.stat().st_mode & 0o777 for path in (stack.folder, *stack.folder.rglob("*"))}
     assert {path.name for path, mode in modes.items() if mode & 0o077} == set()

@@ -1,5 +1,6 @@
 """The command line `tagcast`. The local stack and the console share this module, so it imports little."""
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -13,6 +14,17 @@ JOB_REFUSED = 2
 """The exit code of a job that refuses its arguments or its archive. The last line on standard error is the reason."""
 SPARK_STARTS = "starting Spark"
 """The first stage of a job that has to start Spark, locally or on AWS."""
+
+
+def bypass_proxies() -> None:
+    """Keep requests to this machine from the proxies of the environment, here and in programs that this one starts.
+
+    Without it, a local stack does not start where ``HTTP_PROXY`` is set.
+    """
+    known = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+    if known.strip() != "*":  # It stands for all hosts only alone.
+        bypassed = ",".join(filter(None, (known, "127.0.0.1", "localhost")))
+        os.environ |= {"no_proxy": bypassed, "NO_PROXY": bypassed}
 
 
 def quote_job(what: str, code: int, last: Sequence[str]) -> str:

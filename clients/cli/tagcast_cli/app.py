@@ -9,6 +9,7 @@ from tagcast_client import __version__
 from tagcast_client.operation import path_of
 from tagcast_client.signing import TOKEN_RULE, is_token
 
+from tagcast_cli import bypass_proxies
 from tagcast_cli.api_client import DEFAULT_URL, client_for, url_fault
 from tagcast_cli.cmq_keys import cmq_keys
 from tagcast_cli.console import console
@@ -136,6 +137,7 @@ for panel, groups, commands in (
 def main() -> None:
     """Run the command line."""
     escape_unprintable()
+    bypass_proxies()
     app()
 
 

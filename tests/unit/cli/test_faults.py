@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
+from urllib.request import proxy_bypass
 
 import pytest
 from tagcast_aws.runtime.version import VERSION
-from tagcast_cli import screen
+from tagcast_cli import bypass_proxies, screen
 from tagcast_cli.api_client import client_for
 from tagcast_cli.app import app
 from tagcast_cli.doctor import get_url
@@ -82,6 +83,15 @@ def test_a_proxy_that_needs_another_package_is_told_in_a_sentence(monkeypatch: p
     assert "the proxy settings of the environment (ALL_PROXY, NO_PROXY, …) do not work" in result.stderr
     with pytest.raises(OSError, match="does not respond"):
         get_url("https://tagcast.example/health")
+
+
+@pytest.mark.parametrize("known", ["", "internal.example", "*"])
+def test_proxies_are_bypassed_on_this_machine_and_where_they_were(monkeypatch: pytest.MonkeyPatch, known: str) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, known)
+    bypass_proxies()
+    bypassed = [proxy_bypass(host) for host in ("127.0.0.1:8080", "localhost", "internal.example", "other.example")]
+    assert list(map(bool, bypassed)) == [True, True, known != "", known == "*"]
 
 
 def test_without_credentials_nothing_is_sent_to_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
