@@ -11,6 +11,8 @@ from tagcast_client.signing import is_aws
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 _UNAUTHORIZED = (401, 403)
+_OF_GATEWAY = (413, 429)
+"""Further refusals of API Gateway itself, which have no code."""
 
 
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
@@ -76,7 +78,7 @@ def explain_refusal(refused: ProblemError) -> str | None:
         return "Check the AWS profile (--profile) or the token (--token)."
     if problem.get("detail") == "the path does not exist":
         return "The API at this address does not have this path. Check --url for an extra path."
-    if refused.status < 500 and "code" not in problem:
+    if refused.status < 500 and refused.status not in _OF_GATEWAY and "code" not in problem:
         return "The response is not from the tagcast API. Check --url or TAGCAST_URL."
     return None
 

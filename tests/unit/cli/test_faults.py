@@ -63,6 +63,17 @@ def test_a_refusal_of_the_gateway_itself_points_to_the_profile(api: FakeApi, run
     assert "--profile" in result.stderr
 
 
+@pytest.mark.parametrize(("status", "said"), [(413, "Request Entity Too Large"), (429, "Too Many Requests")])
+def test_a_refusal_of_the_gateway_itself_does_not_blame_the_address(
+    api: FakeApi, run: Run, status: int, said: str
+) -> None:
+    api.teach("GET /topics/t", {"message": said}, status)
+    result = run("topic", "show", "t")
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert "--url" not in result.stderr
+
+
 def test_a_redirect_is_not_followed(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t", "moved", 302)
     result = run("topic", "show", "t")
