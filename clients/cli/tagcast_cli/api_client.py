@@ -14,6 +14,9 @@ _UNAUTHORIZED = (401, 403)
 _OF_GATEWAY = (413, 429)
 """Further refusals of API Gateway itself, which have no code."""
 
+_NO_TLS = ("WRONG_VERSION_NUMBER", "record layer failure")
+"""The errors of older and newer OpenSSL if the answer of a server is not TLS."""
+
 
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
     """Return a client without retries: the user sees each fault and decides.
@@ -62,8 +65,10 @@ def explain_unreachable(fault: UnreachableError) -> str:
     reason = str(fault.reason)
     if "SSL" in reason and "CERTIFICATE" in reason:
         return f"The TLS certificate is not trusted: {reason}"
-    if "SSL" in reason:
+    if any(words in reason for words in _NO_TLS):
         return "The server does not use TLS. Try http:// instead of https://."
+    if "SSL" in reason:
+        return f"TLS failed. Check --url or TAGCAST_URL: {reason}"
     if "Name or service" in reason or "nodename" in reason or "name resolution" in reason:
         return "The host name does not resolve. Check --url or TAGCAST_URL."
     if fault.refused and ("refused" in reason or "attempts failed" in reason):

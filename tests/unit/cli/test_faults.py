@@ -1,6 +1,10 @@
 """What goes wrong is said in words that help, with exit code 1."""
 
 import json
+import socket
+import ssl
+import threading
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import proxy_bypass
 
@@ -149,6 +153,22 @@ def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
     assert "Try http:// instead of https://." in over_tls.stderr
     for wrong in ("localhost:8080", "http://", "http://[::1", "http://a:99999", "http://a b", "http://a/?b"):
         assert CliRunner().invoke(app, ["--url", wrong, "health"]).exit_code == 2
+
+
+def test_a_server_that_refuses_tls_is_not_said_to_have_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def refuse() -> None:
+            accepted, _ = listening.accept()
+            with accepted, suppress(ssl.SSLError):
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(accepted, server_side=True)  # No certificate.
+
+        threading.Thread(target=refuse, daemon=True).start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        result = CliRunner().invoke(app, ["--url", url, "health"])
+    assert result.exit_code == 1
+    assert "TLS failed. Check --url or TAGCAST_URL: [SSL: " in result.stderr
+    assert "http://" not in result.stderr.replace(url, "")
 
 
 @pytest.mark.parametrize(
