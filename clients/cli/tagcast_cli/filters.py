@@ -54,7 +54,7 @@ FILTER_OPTIONS = "--tag, --tag-expression, --routing-key, --sql, --event-pattern
 def _parsed(option: str, text: str, example: str) -> Json:
     try:
         parsed = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"{option} is not JSON: {error}") from None
     if not isinstance(parsed, dict):
         raise typer.BadParameter(f"{option} is not a JSON object such as {example}")

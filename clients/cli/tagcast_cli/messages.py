@@ -35,6 +35,7 @@ from tagcast_cli.waiting import LISTED_MAX, published_lines, waiting_lines
 ATTEMPTED_MAX = 100
 EXPLAINED_MAX = 20
 ID_DIGITS = 20
+COPIES_MAX = 1_000_000
 
 
 def _read_key(text: str) -> str:
@@ -65,7 +66,8 @@ def publish(
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Publish N copies, in batches of up to 100.")
+        int | None,
+        typer.Option(min=1, max=COPIES_MAX, metavar="N", help="Publish N copies, in batches of up to 100."),
     ] = None,
 ) -> None:
     """Publish a message to a topic."""

@@ -231,7 +231,7 @@ def subscribe_all(
 def _read(source: str) -> list[Json]:
     try:
         items = json.loads(body_bytes(source))
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         hint = "" if source[:1] in ("@", "-") else "; to read a file, write @FILE"
         raise typer.BadParameter(f"is not JSON: {fault}{hint}", param_hint="@FILE") from None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):

@@ -246,6 +246,24 @@ def test_a_command_that_goes_on_warns_of_a_token_in_the_list_of_processes(api: F
     assert "TAGCAST_TOKEN" not in once.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("publish", "t", "x", "--count", "07529928016718334518"),
+        ("filter", "set", "t", "A", "--filter", "[" * 5_000),
+        ("shadow", "set", "t", "A", "--event-pattern", '{"a":' * 5_000),
+        ("subscribe-all", "t", "[" * 5_000),
+    ],
+    ids=["an id as count", "a deep filter", "a deep pattern", "deep subscriptions"],
+)
+def test_a_value_out_of_all_bounds_is_refused_before_anything_is_sent(
+    api: FakeApi, run: Run, words: tuple[str, ...]
+) -> None:
+    refused = run(*words)
+    assert (refused.exit_code, api.requests) == (2, [])
+    assert "Invalid value" in refused.stderr
+
+
 def test_what_cannot_be_read_is_a_sentence(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
