@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 from rich.text import Text
+from tagcast_client import ProblemError, SigV4
 from tagcast_client.operation import path_of
 from tagcast_client.signing import is_aws
 
@@ -28,6 +29,7 @@ from tagcast_cli.job_run import (
     SAMPLES,
     Archive,
     Days,
+    JobError,
     Result,
     audit_arguments,
     backtest_arguments,
@@ -73,8 +75,11 @@ class ArchiveOptions:
             raise typer.BadParameter(fault, param_hint="--url")
         if is_aws(address):
             return Archive.of_deployment(address, session.profile, session.region)
-        answer = client_for(address, None, None).request("GET", "/stack")
-        return Archive.of_stack(Path(str(answer.json["folder"])))
+        try:
+            folder = client_for(address, None, None).request("GET", "/stack").json["folder"]
+        except (ProblemError, KeyError):  # It may be the own domain of a deployment.
+            raise JobError(f"{address} is no local stack; give the archive with --archive s3://BUCKET") from None
+        return Archive.of_stack(Path(str(folder)))
 
 
 @dataclass(frozen=True)
@@ -243,7 +248,7 @@ def replay(
     if only := FilterOptions(tag=tag, sql=sql).filter():
         arguments += ["--only", json.dumps(only)]
     arguments += ["--api", api.url, *option("--run-id", run_id)]
-    if is_aws(api.url):
+    if is_aws(api.url) or isinstance(api.auth, SigV4):
         arguments += ["--sign", "true", *option("--region", session.region)]
     _run(ctx, "replay", archive, arguments, since=None if as_is else days.first)
 

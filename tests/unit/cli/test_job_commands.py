@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tagcast_cli.app as command_line
 from rich.console import Console
 from tagcast_cli import jobs
 from tagcast_cli.app import app
 from tagcast_cli.job_run import Archive, Days, JobError, JobProgram, Link, Result, run_job
+from tagcast_client import Client, SigV4
 from typer.testing import CliRunner
 
 from tests.unit.cli.conftest import FakeApi, Run
@@ -214,6 +216,18 @@ def test_a_replay_to_a_deployment_is_signed_like_the_command_s_own_requests(
     assert there == [*here, "--sign", "true", "--region", "eu-west-1"]
 
 
+def test_a_replay_to_an_own_domain_is_signed_like_the_command_s_own_requests(
+    api: FakeApi, run: Run, played: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    api.teach("GET /topics/t/subscriptions/A", {"name": "A"})
+    client = Client(api.url, auth=SigV4(region="eu-west-1"))
+    monkeypatch.setattr(command_line, "client_for", lambda *given: client)
+    assert run("--region", "eu-west-1", "replay", "t", "A", "--archive", str(tmp_path)).exit_code == 0
+    assert played.asked[0][-4:] == ["--sign", "true", "--region", "eu-west-1"]
+
+
 def test_an_audit_asks_for_the_messages_of_one_customer(run: Run, played: Jobs, tmp_path: Path) -> None:
     run("audit", "--archive", str(tmp_path), "--property", "customer=42")
     assert played.value_of("--property") == "customer=42"
@@ -228,6 +242,13 @@ def test_an_address_is_enough_to_find_the_archive_of_its_stack(
     assert CliRunner().invoke(app, ["archive", "--url", api.url]).exit_code == 0
     assert [(place.uri, place.reports) for place in played.places] == [("s3://kept", tmp_path / "reports")] * 2
     assert "is not the URL of an API" in CliRunner().invoke(app, ["archive", "--url", "http://[::1"]).output
+
+
+def test_a_deployment_under_its_own_domain_needs_the_uri_of_its_archive(api: FakeApi, run: Run) -> None:
+    for answer, status in (({"message": "Forbidden"}, 403), ({"name": "another API"}, 200)):
+        api.teach("GET /stack", answer, status)
+        told = run("report", "--url", api.url)
+        assert (told.exit_code, "is no local stack; give the archive with --archive" in told.stderr) == (1, True)
 
 
 def test_a_deployment_that_nobody_knows_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
