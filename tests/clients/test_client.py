@@ -287,6 +287,16 @@ def test_tags_that_are_one_string_are_refused_before_anything_is_sent(client: Cl
     assert len(api.requests) == before
 
 
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_set_of_tags_is_the_same_request_in_every_process(
+    client: Client, api: InMemoryApi, kind: type[set[str] | frozenset[str]]
+) -> None:
+    tags = kind(f"tag-{number}" for number in range(10))
+    client.publish("orders", "x", tags=tags, idempotency_key="k")
+    assert json.loads(api.requests[-1].content)["tags"] == sorted(tags)
+    assert NewMessage("x", tags=tags).as_json()["tags"] == sorted(tags)  # type: ignore[arg-type]
+
+
 def test_waits_are_drawn_from_windows_that_double_and_respect_retry_after(
     client: Client, api: InMemoryApi, waits: Waits
 ) -> None:

@@ -80,19 +80,26 @@ class NewMessage:
             raise TypeError(f"a body is text, bytes, an object or a list, not {body!r}")
         said = {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
         others = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "body"}
-        others |= {"tags": list(self.tags), "properties": dict(self.properties), "content_type": content_type}
+        others |= {
+            "tags": list(list_tags(self.tags)),
+            "properties": dict(self.properties),
+            "content_type": content_type,
+        }
         return said | {name: value for name, value in others.items() if value not in (None, [], {})}
 
 
 def list_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return *tags* as a tuple. Raises TypeError for a single string, which would become a tag per letter.
 
-    >>> list_tags(["paid"])
-    ('paid',)
+    A set is sorted, because each process has another order of it: a request that is repeated with the same idempotency
+    key after a restart must be the same request.
+
+    >>> list_tags(["paid", "eu"]), list_tags({"paid", "eu"})
+    (('paid', 'eu'), ('eu', 'paid'))
     """
     if isinstance(tags, str):
         raise TypeError(f"tags are a list of strings, such as [{tags!r}], not one string")
-    return tuple(tags)
+    return tuple(sorted(tags) if isinstance(tags, set | frozenset) else tags)
 
 
 @dataclass(frozen=True, slots=True)
