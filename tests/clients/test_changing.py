@@ -10,6 +10,7 @@ import pytest
 from tagcast.pushing.envelope import http_request
 from tagcast_client import (
     AlreadyExistsError,
+    AnyFilter,
     BackoffRetry,
     Client,
     Filter,
@@ -156,6 +157,24 @@ def test_a_default_or_another_way_to_write_a_filter_is_not_written_again(
     assert either.ensure_subscription("orders", "billing", HOOK, **wanted).version == before.version
     either.update_subscription("orders", "billing", timeout_seconds=3)
     assert either.ensure_subscription("orders", "billing", HOOK, timeout_seconds=None).timeout_seconds == 15
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (Filter.tags("a", "b"), Filter.tags("b", "a")),
+        (Filter.routing_key("a.*", "b"), Filter.routing_key("b", "a.*")),
+        (Filter.tag_expression("a || b"), Filter.tag_expression("b || a")),
+    ],
+)
+def test_another_order_of_tags_or_patterns_is_not_written_again(
+    either: Client, first: AnyFilter, other: AnyFilter
+) -> None:
+    either.create_topic("orders")
+    before = either.ensure_subscription("orders", "billing", HOOK, filter=first)
+    assert either.ensure_subscription("orders", "billing", HOOK, filter=other).version == before.version
+    changed = either.ensure_subscription("orders", "billing", HOOK, filter=Filter.tags("a"))
+    assert (changed.filter, changed.version > before.version) == (Filter.tags("a"), True)
 
 
 def test_a_boolean_in_a_filter_replaces_the_number_that_python_takes_for_it(either: Client) -> None:

@@ -155,7 +155,16 @@ def _has(present: Subscription, name: str, value: Any) -> bool:
 
 
 def _comparable(filter: AnyFilter | None) -> str:
-    """Return a filter as JSON. Whole numbers have no fraction (1.0 becomes 1), as in the API's answers."""
-    text = json.dumps(normal_form(filter))
+    """Return a filter as JSON. Whole numbers have no fraction (1.0 becomes 1), as in the API's answers.
+
+    Tags and patterns are sorted. Their order has no meaning, and a set has another order in each process.
+    """
+    found = normal_form(filter) or {}
+    for name in ("tags", "patterns"):
+        if isinstance(items := found.get(name), list):
+            found[name] = sorted(items, key=repr)
+    if found.get("kind") == "tag_expression":
+        found["expression"] = sorted(found["expression"].split(" || "))
+    text = json.dumps(found)
     whole = json.loads(text, parse_float=lambda found: int(x) if (x := float(found)).is_integer() else x)
     return json.dumps(whole, sort_keys=True)
