@@ -228,9 +228,14 @@ def test_a_topic_without_messages_leaves_slots_to_the_others(
         {"visibility_timeout_seconds": 9},
         {"suspend_seconds": 43_201},
         {"wait_seconds": 21},
+        {"pull_interval_seconds": -1},
+        {"heartbeat_seconds": 0},
+        {"heartbeat_seconds": 300},
+        {"prolong_seconds": -1},
+        {"prolong_seconds": 60},
     ],
 )
-def test_an_option_with_which_nothing_is_ever_pulled_is_refused(wrong: dict[str, int]) -> None:
+def test_an_option_with_which_a_consumer_cannot_work_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         replace(OPTIONS, **wrong)  # type: ignore[arg-type]
 

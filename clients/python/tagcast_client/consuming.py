@@ -14,6 +14,9 @@ from enum import Enum, StrEnum
 from tagcast_client.received import Pulled
 
 LATER_S_MAX = 43_200
+SHORTEST_S = 0.01
+HEARTBEAT_S_MAX = 60
+"""A member counts as alive for 120 s after a heartbeat."""
 PULL_MAX = 32
 """A pull brings at most 32 messages."""
 
@@ -88,6 +91,10 @@ class ConsumerOptions:
         _check("visibility_timeout_seconds", self.visibility_timeout_seconds, 10, LATER_S_MAX)
         _check("suspend_seconds", self.suspend_seconds, 0, LATER_S_MAX)
         _check("wait_seconds", self.wait_seconds, 0, 20)
+        _check("pull_interval_seconds", self.pull_interval_seconds, 0, LATER_S_MAX)
+        _check("heartbeat_seconds", self.heartbeat_seconds, SHORTEST_S, HEARTBEAT_S_MAX)
+        if self.prolong_seconds is not None:  # Later, the messages would be visible to other members already.
+            _check("prolong_seconds", self.prolong_seconds, SHORTEST_S, self.visibility_timeout_seconds - 1)
 
     def messages_max(self, slots: int) -> int:
         """Return how many messages to pull if *slots* more batches can be handled now."""
