@@ -97,8 +97,15 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())
     place = root.replace("s3a://", "s3://")
-    content = "".join(f"{place}/{key}\n" for key in sorted(files))
-    objects.write(manifest_key(before.kind, before.day), content.encode(), before.seen)
+    key = manifest_key(before.kind, before.day)
+    content = "".join(f"{place}/{each}\n" for each in sorted(files)).encode()
+    try:
+        objects.write(key, content, before.seen)
+    except RacedError:
+        # If S3's answer is lost, the SDK repeats the write, and S3 refuses it. No other run names these files.
+        now = objects.read(key)
+        if not files or now is None or now.content != content:
+            raise
 
 
 @contextmanager

@@ -9,14 +9,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.httpsession import URLLib3Session
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
 
 from glue_jobs import compact
 from glue_jobs.io import manifests
 from glue_jobs.io.arguments import Window
-from glue_jobs.io.objects import FolderObjects, Objects, RacedError, Stored
+from glue_jobs.io.objects import BucketObjects, FolderObjects, Objects, RacedError, Stored
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, message
@@ -190,3 +193,24 @@ def test_a_job_on_s3a_names_the_files_as_athena_reads_them(tmp_path: Path) -> No
 
     assert (tmp_path / manifests.manifest_key(KIND, DAY)).read_text() == f"s3://shop/{key}\n"
     assert [each.files for each in manifests.read(objects, KIND, [DAY])] == [(key,)]
+
+
+def test_a_swap_whose_first_answer_was_lost_is_no_race(s3_bucket: S3Bucket) -> None:
+    """botocore repeats the write, and S3 refuses the repetition: the manifest is not the one that was read."""
+    client, statuses = boto3.client("s3", endpoint_url=s3_bucket.client.meta.endpoint_url), list[int]()
+    objects = BucketObjects(client, s3_bucket.name)
+
+    def lose_the_first(request: Any, **_: Any) -> AWSResponse | None:
+        if not request.url.endswith("/files"):
+            return None
+        answer = URLLib3Session().send(request)
+        statuses.append(answer.status_code)
+        return AWSResponse(request.url, 500, {}, answer.raw) if len(statuses) % 2 else answer
+
+    client.meta.events.register("before-send.s3.PutObject", lose_the_first)
+    for generation in ("7-a", "8-b"):
+        [before] = manifests.read(objects, RecordKind.LANES, [DAY])
+        key = f"{manifests.data_prefix(RecordKind.LANES, generation)}dt={DAY}/f.parquet"
+        manifests.swap(objects, s3_bucket.uri, before, [key], manifests.GenerationSummary(1, 1))
+        assert [each.files for each in manifests.read(objects, RecordKind.LANES, [DAY])] == [(key,)]
+    assert statuses == [200, 412, 200, 412]
