@@ -200,9 +200,10 @@ class BucketObjects:
         self.client.put_object(Bucket=self.bucket, Key=key, Body=content)
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """List all pages."""
+        """List all pages, without the markers of folders, which S3A and the console create."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
-        return {each["Key"]: each["Size"] for page in pages for each in page.get("Contents", ())}
+        found = (each for page in pages for each in page.get("Contents", ()))
+        return {each["Key"]: each["Size"] for each in found if not each["Key"].endswith("/")}
 
     def remove(self, keys: Iterable[str]) -> None:
         """Delete objects, a thousand per request."""

@@ -359,3 +359,24 @@ def test_what_may_still_be_owed_or_in_the_state_table_is_refused(
     monkeypatch.setattr(arguments, "now_ms", lambda: one["expires_at"] + erase.RECEIPTS_GONE_MS)
     assert erase.main(given) == 0
     assert (told()["messages"], [key for key, text in texts(bucket).items() if SECRET in text]) == (3, [])
+
+
+def test_a_connector_that_keeps_markers_of_folders_changes_no_manifest(
+    spark: SparkSession, s3_bucket: S3Bucket
+) -> None:
+    """S3A of Hadoop 3.4, which Glue 5.1 has, keeps an empty object with the name of each folder that it makes."""
+    s3_bucket.client.create_bucket(Bucket="marked")
+    bucket = S3Bucket("s3://marked", client=s3_bucket.client)
+    spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.marked.directory.marker.retention", "keep")
+    bucket.put("messages", DAY, story()[:2])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    archive = Archive.at(spark, bucket.uri)
+
+    assert erase.rewrite_days(archive, [DAY], lambda rows: rows) == 1
+
+    assert any(key.endswith(f"/dt={DAY}/") for key in bucket.keys("curated/messages/data/")), "it keeps them"
+    [manifest] = manifests.read(archive.objects, RecordKind.MESSAGES, [DAY])
+    assert [key.rpartition(".")[2] for key in manifest.files] == ["parquet"]
+    assert archive.records(RecordKind.MESSAGES, [DAY]).count() == 2
+    bucket.put("messages", DAY, story()[2:3])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
