@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
-from tagcast.model import Draft, Message
+from tagcast.instant import DAY_MS
+from tagcast.model import RETENTION_S_MAX, Draft, Message
 from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.state_map import StateMap
 from tagcast.trace_context import TraceContext
 
 from glue_jobs import package
+from glue_jobs.auditing.audit_entries import ENDED_WITHIN_MS
 from glue_jobs.erasing import contents
 from glue_jobs.io import manifests, schemas
 from tests.template import declared
@@ -81,6 +83,15 @@ def test_a_day_is_compacted_before_it_is_reported_and_reported_before_it_is_audi
 def test_a_week_of_failed_nights_is_made_up_for_by_the_next_compaction() -> None:
     [action] = RESOURCES["DailyCompact"]["Properties"]["Actions"]
     assert action["Arguments"] == {"--lookback-days": "7"}
+
+
+def test_a_day_is_reported_and_audited_once_more_when_its_last_delivery_has_ended() -> None:
+    """A message lives for a day after the last one of its day, and the sweep may take hours to write its end."""
+    days = [
+        int(RESOURCES[trigger]["Properties"]["Actions"][0]["Arguments"]["--lookback-days"])
+        for trigger in ("DailyReport", "DailyAudit")
+    ]
+    assert (min(days) - 1) * DAY_MS >= 1000 * RETENTION_S_MAX + ENDED_WITHIN_MS
 
 
 def test_all_that_a_producer_writes_can_be_taken_out() -> None:
