@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import gzip
+import io
 import json
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -25,6 +26,8 @@ RAW, FAILED, QUARANTINE = "raw/messages/", "failed/messages/", "quarantine/messa
 """Prefixes of files with lines of messages. Firehose's own errors have undelivered records in base64 (``rawData``)."""
 _ABOUT_ONE = re.compile(r"\.of_[0-9a-f]{12}/")
 GZIP = b"\x1f\x8b"
+BLOCK_BYTES = 1024 * 1024
+"""The bytes of lines that are rewritten at once. The text of a file may be far larger than the file."""
 _DAY = re.compile(r"/dt=(\d{4}-\d{2}-\d{2})/")
 _MESSAGE_ID = re.compile(r"(?<!\d)\d{20}(?!\d)")
 Matching = Mapping[str, list[str]]
@@ -104,7 +107,7 @@ class Eraser(ABC):
         after = "\n".join(self.line(each, arrived) for each in text.split("\n"))
         if after == text:
             return line
-        content = _packed(after, base64.b64decode(told["rawData"]))
+        content = _packed([after], base64.b64decode(told["rawData"]))
         return json.dumps({**told, "rawData": base64.b64encode(content).decode()})
 
 
@@ -175,25 +178,36 @@ def text_of(content: bytes) -> str:
     return (gzip.decompress(content) if content.startswith(GZIP) else content).decode(errors="replace")
 
 
-def _packed(text: str, before: bytes) -> bytes:
-    """Return *text* as bytes, compressed if the content *before* was."""
-    return gzip.compress(text.encode(), mtime=0) if before.startswith(GZIP) else text.encode()
+def _blocks(content: bytes) -> Iterator[str]:
+    """Yield the text of an object, like :func:`text_of`, in blocks of whole lines."""
+    source = io.BytesIO(content)
+    lines = io.BufferedReader(gzip.GzipFile(fileobj=source)) if content.startswith(GZIP) else source
+    while block := lines.readlines(BLOCK_BYTES):
+        yield b"".join(block).decode(errors="replace")
+
+
+def _packed(texts: Iterable[str], before: bytes) -> bytes:
+    """Return *texts* as bytes, compressed if the content *before* was."""
+    if not before.startswith(GZIP):
+        return "".join(texts).encode()
+    packer = zlib.compressobj(zlib.Z_BEST_COMPRESSION, wbits=zlib.MAX_WBITS + 16)
+    return b"".join([*(packer.compress(text.encode()) for text in texts), packer.flush()])
 
 
 def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
-    """Rewrite one object by *change*, which gets its key and its text; return whether it changed. Raises RacedError.
+    """Rewrite one object by *change*; return whether it changed. Raises RacedError.
 
-    Its former versions are deleted in any case: an interrupted run may have left them.
+    *change* gets the object's key and some of its lines. The object's former versions are deleted in any case: an
+    interrupted run may have left them.
     """
     stored = objects.read(key)
     if stored is None:
         return False
-    text = text_of(stored.content)
-    made = change(key, text)
-    if made != text:
-        objects.write(key, _packed(made, stored.content), stored)
+    is_changed = any(change(key, text) != text for text in _blocks(stored.content))
+    if is_changed:
+        objects.write(key, _packed((change(key, text) for text in _blocks(stored.content)), stored.content), stored)
     objects.purge(key)
-    return made != text
+    return is_changed
 
 
 def name_of_subject(key: str, asked: str) -> str:

@@ -6,6 +6,7 @@ import base64
 import gzip
 import io
 import json
+import tracemalloc
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -154,6 +155,23 @@ def test_a_file_with_a_byte_that_is_no_text_is_erased_too(tmp_path: Path) -> Non
 
     assert rewrite_object(objects, key, taking.changed)
     assert SECRET.encode() not in (tmp_path / key).read_bytes()
+
+
+def test_a_file_is_rewritten_without_its_whole_text_in_memory(tmp_path: Path) -> None:
+    """Firehose's files are deflated to a sixteenth, and a letter outside Latin-1 makes four bytes of each."""
+    objects, key = FolderObjects(tmp_path), f"raw/messages/dt={DAY}/hour=12/1.gz"
+    lines = b"".join(b'{"message_id": "%020d", "tags": ["%s"]}\n' % (n, "🍎".encode() * 40) for n in range(60_000))
+    objects.replace(key, gzip.compress(lines))
+    erased = f"{59_999:020d}"
+
+    tracemalloc.start()
+    changed = rewrite_object(objects, key, lambda _, text: text.replace(erased, "x"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert changed
+    assert gzip.decompress((tmp_path / key).read_bytes()) == lines.replace(erased.encode(), b"x")
+    assert peak < len(lines)
 
 
 def test_a_message_of_which_two_erasures_took_something_names_the_first() -> None:
