@@ -163,9 +163,16 @@ def closed_intervals(lanes: DataFrame, removal_ms: int = LIFE_MS) -> DataFrame:
     open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]
     was_open, is_open = (sql.col(name).isin(open_states) for name in ("previous_state", "state"))
     was_removed, is_removed = (sql.col(name) == LaneState.REMOVED.value for name in ("previous_state", "state"))
-    steps = lanes.select(*LANE, "changed_at", (was_open.cast("int") - is_open.cast("int")).alias("step"))
+    step = was_open.cast("int") - is_open.cast("int")
+    steps = lanes.select(*LANE, "changed_at", step.alias("step"), was_open.alias("was_open"))
+    of_second = sql.struct(sql.sum("step").alias("step"), sql.max("was_open").alias("was_open"))
+    firsts = steps.groupBy(*LANE, "changed_at").agg(of_second.alias("of_second"))
+    firsts = firsts.groupBy(*LANE).agg(sql.min_by("of_second", "changed_at").alias("first"))
+    before = firsts.where("first.step < 0 or not first.was_open")
+    before = before.select(*LANE, sql.lit(0).alias("changed_at"), sql.lit(1).alias("step"))
     over = lanes.where(is_removed & ~was_removed).select(*LANE, sql.col("changed_at") + removal_ms, sql.lit(-1))
-    seconds = steps.union(over).where("step <> 0").groupBy(*LANE, "changed_at").agg(sql.sum("step").alias("step"))
+    steps = steps.drop("was_open").union(before).union(over).where("step <> 0")
+    seconds = steps.groupBy(*LANE, "changed_at").agg(sql.sum("step").alias("step"))
     order = Window.partitionBy(*LANE).orderBy("changed_at")
     told = seconds.select(
         *LANE,

@@ -91,6 +91,28 @@ def test_what_was_deleted_long_before_the_window_costs_an_audit_nothing(spark: S
     assert {row.ordinal: row["count"] for row in hours.groupBy("ordinal").count().collect()} == {1: 49, 2: 25}
 
 
+def test_a_lane_that_closed_before_the_oldest_record_is_closed_until_it_opens(spark: SparkSession) -> None:
+    """The records of lanes are deleted after ArchiveKeptDays, and a receiver may be suspended for longer."""
+    minute = 60_000
+    told = [
+        # Resumed, then blocked and active again.
+        lane("fruit", NOON, "active", "suspended"),
+        lane("fruit", NOON + 5 * minute, "blocked", generation=2),
+        lane("fruit", NOON + 7 * minute, "active", "blocked", generation=2),
+        # Resumed with a backlog.
+        lane("fruit", NOON, "blocked", "suspended", ordinal=1),
+        lane("fruit", NOON + 3 * minute, "active", "blocked", ordinal=1),
+        # Blocked and active within the first second: it was open.
+        lane("fruit", NOON, "blocked", ordinal=2),
+        lane("fruit", NOON, "active", "blocked", ordinal=2),
+    ]
+    closed = history.closed_intervals(rows_of(spark, told, LANES))
+
+    found = measures.blocked_ms(closed, NOON - 2 * minute, NOON + 60 * minute).groupBy("ordinal").sum("blocked_ms")
+
+    assert {row.ordinal: row["sum(blocked_ms)"] // minute for row in found.collect()} == {0: 4, 1: 5}
+
+
 def test_bodies_are_not_shuffled_for_a_few_late_entries(spark: SparkSession) -> None:
     columns = {each.name: sql.lit(None).cast(each.dataType) for each in MESSAGES.fields}
     columns |= dict.fromkeys(("topic", "message_id"), sql.col("id").cast("string"))

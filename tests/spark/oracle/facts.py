@@ -145,6 +145,10 @@ def closed_times(
             was_open, is_open = each["previous_state"] in open_states, each["state"] in open_states
             if was_open != is_open:
                 steps[each["changed_at"]] += 1 if was_open else -1
+        first = [each for each in changes if each["changed_at"] == min(every["changed_at"] for every in changes)]
+        found_open = any(each["previous_state"] in open_states for each in first)
+        if steps.get(first[0]["changed_at"], 0) < 0 or not found_open:
+            steps[0] += 1  # The archive has deleted the record of its closing.
         closed, pieces = 0, []
         instants = sorted(steps)
         for at, until in zip(instants, [*instants[1:], FOREVER], strict=False):
