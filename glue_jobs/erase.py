@@ -63,6 +63,8 @@ RECEIPTS_GONE_MS = 5 * DAY_MS
 Five days after its expiry, a message has no pending deliveries, and no buffer contains it.
 """
 ATTEMPTS = 5
+ACCEPTANCE = ("subscriptions_version", "matched", "accepted_at", "expires_at")
+"""Columns that select the filters that may have matched a message."""
 MESSAGES = RecordKind.MESSAGES
 
 
@@ -114,23 +116,24 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
 
 
 def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
-    """Return the names of all filter versions that match each message, by record id. Later audits need the names."""
+    """Return the names of the filter versions that match each message, by record id. Later audits need the names."""
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         topics = FiltersByTopic(shared.value)
         for batch in batches:
-            read = ("record_id", "topic", "gone", "matching")
+            read = ("record_id", "topic", "gone", "matching", *ACCEPTANCE)
             ids, *columns = (batch.column(name).to_pylist() for name in read)
             found = []
-            for known, topic, gone, before in zip(filter_keys(batch), *columns, strict=True):
-                found.append(sorted({*(before or ()), *topics[topic].names_of(known, gone or (), tuple(Part))}))
+            for known, topic, gone, before, version, matched, *life in zip(filter_keys(batch), *columns, strict=True):
+                asked = topics[topic].asked_of(version, matched or (), *life)
+                found.append(sorted({*(before or ()), *topics[topic].names_of(known, gone or (), tuple(Part), asked)}))
             yield pa.RecordBatch.from_arrays(
                 [pa.array(ids, pa.string()), pa.array(found, pa.list_(pa.string()))], ["record_id", "matching"]
             )
 
     gone = sql.map_keys("hashes").alias("gone")
-    columns = ("record_id", "topic", "tags", "routing_key", "properties", "matching", *BODIES)
+    columns = ("record_id", "topic", "tags", "routing_key", "properties", "matching", *ACCEPTANCE, *BODIES)
     told = rows.select(gone, *columns).mapInArrow(judge, "record_id string, matching array<string>")
     return {row.record_id: row.matching for row in told.collect()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -32,6 +32,8 @@ COUNTED = (
 FORGOTTEN = ("gone", "matching", "erasure")
 """Columns of an erased message: its erased parts, the filters that matched before erasure, and the erasure's name."""
 REMEMBERED_MAX = 200_000
+VERSIONS_REMEMBERED_MAX = 64
+"""The most versions of a topic with their filters in memory. Consecutive messages have few versions."""
 Judged = tuple[Known, int, frozenset[int], tuple[int, ...], bool]
 """The parts of a complete message that decide its verdict, besides its acceptance time.
 
@@ -57,6 +59,11 @@ class TopicFilters:
         self._removals = sorted(each.removed_at for each in filters if each.removed_at is not None)
         self._removed: dict[int, frozenset[int]] = {}
         self._reading: dict[frozenset[str], frozenset[int]] = {}
+        self._places: dict[int, list[int]] = {}
+        for place, each in enumerate(filters):
+            self._places.setdefault(each.ordinal, []).append(place)
+        self._changes = sorted(each.changed_at for each in filters)
+        self._asked: dict[tuple[int, int, int], frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
         """Return the indices of all filter versions that match the message. Verdicts on bodies are not cached."""
@@ -85,13 +92,33 @@ class TopicFilters:
             self._reading[known] = frozenset(p for p, read in self._reads.items() if not read.isdisjoint(known))
         return self._reading[known]
 
-    def names_of(self, known: Known, gone: Collection[str], going: Collection[str]) -> list[str]:
+    def asked_of(self, version: int, matched: Collection[int], accepted_at: int, expires_at: int) -> frozenset[int]:
+        """Return the indices of the filters whose verdict on a message an audit may ask for.
+
+        These filters were in force when the message was accepted, or are younger: a group gets late entries while the
+        message lives. A subscription that was deleted long before counts only if the message has a delivery for it.
+        """
+        removed = self.removed_before(accepted_at - HOUR_MS)
+        key = (version, len(removed), bisect_right(self._changes, expires_at + HOUR_MS))
+        found = self._asked.get(key)
+        if found is None:
+            if len(self._asked) >= VERSIONS_REMEMBERED_MAX:
+                self._asked.clear()
+            alive = (p for p, each in enumerate(self.filters) if each.changed_at <= expires_at + HOUR_MS)
+            found = frozenset(p for p in alive if version < self.filters[p].until and p not in removed)
+            self._asked[key] = found
+        mine = (p for ordinal in matched for p in self._places.get(ordinal, ()) if p in removed)
+        of_matched = self.in_force(version).intersection(mine)
+        return found | of_matched if of_matched else found
+
+    def names_of(self, known: Known, gone: Collection[str], going: Collection[str], asked: frozenset[int]) -> list[str]:
         """Return the names of the filters to record when the parts *going* of a message are erased.
 
-        These filters read one of the parts and match the message. A name has the prefix ``?`` if the filter cannot be
-        evaluated. Filters that read a part in *gone* are left out: they were recorded when that part was erased.
+        These filters of *asked* read one of the parts and match the message. A name has the prefix ``?`` if the filter
+        cannot be evaluated. Filters that read a part in *gone* are left out: they were recorded when that part was
+        erased.
         """
-        places, unread = self.reading(going) - self.reading(gone), self.unread(known)
+        places, unread = (self.reading(going) & asked) - self.reading(gone), self.unread(known)
         matching = places.intersection(self.matching(known)) - unread
         return sorted([*(self._name(p) for p in matching), *(f"?{self._name(p)}" for p in places & unread)])
 

@@ -37,6 +37,7 @@ class FilterInForce:
     removed_at: int | None
     is_function: bool
     version: int = 0
+    changed_at: int = 0
 
     @property
     def name(self) -> str:
@@ -93,8 +94,9 @@ def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str
         ends = [*(row.since for row in history[1:]), FOREVER]
         for row, until in zip(history, ends, strict=True):
             judged = row.filter is not None and is_function(json.loads(row.filter))
+            of_version = (judged, row.version or 0, row.changed_at)
             gone = removed.get((topic, ordinal))
-            found[topic].append(FilterInForce(ordinal, row.filter, row.since, until, gone, judged, row.version or 0))
+            found[topic].append(FilterInForce(ordinal, row.filter, row.since, until, gone, *of_version))
     return dict(found)
 
 

@@ -39,7 +39,9 @@ class AgedErasure(Eraser):
         properties = tuple((record.get("properties") or {}).items())
         body = body_of(record.get("body"), record.get("body_base64"))
         known = (tuple(record.get("tags") or ()), record.get("routing_key"), properties, body)
-        names = self._topics[str(record.get("topic"))].names_of(known, tuple(gone), going)
+        filters, life = self._topics[str(record.get("topic"))], (record["accepted_at"], record["expires_at"])
+        asked = filters.asked_of(record["subscriptions_version"], record.get("matched") or (), *life)
+        names = filters.names_of(known, tuple(gone), going, asked)
         return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def takes_damaged(self, line: str, arrived: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tagcast.instant import DAY_MS
 
 from glue_jobs.auditing.audit_late import _matches, _recorded_verdict
 from glue_jobs.auditing.audit_matching import TopicFilters
@@ -58,7 +59,7 @@ def known_of(record: Mapping[str, Any]) -> Known:
 def without(record: dict[str, Any], parts: tuple[Part, ...]) -> dict[str, Any]:
     """As the jobs do it: the verdicts are written down with those of parts that went before."""
     gone, before = tuple(record.get("hashes") or ()), record.get("matching") or ()
-    names = sorted({*before, *TOPIC.names_of(known_of(record), gone, parts)})
+    names = sorted({*before, *TOPIC.names_of(known_of(record), gone, parts, frozenset(range(len(FILTERS))))})
     return forget_parts(record, parts, matching=names)
 
 
@@ -78,6 +79,28 @@ def test_every_filter_says_after_parts_went_what_it_said_before(number: int) -> 
             now = without(now, parts)
             assert said(now) == before, (order, parts)
             assert hashes_of(now) == leaf
+
+
+def test_only_filters_that_an_audit_may_ask_for_are_written_down() -> None:
+    """A topic may have had thousands of subscriptions, and each name takes room in each message."""
+    accepted_at, expires_at, hour = 100 * DAY_MS, 101 * DAY_MS, 3_600_000
+    asked = {
+        "in force": FilterInForce(0, None, 1, FOREVER, None, False),
+        "deleted while it lived": FilterInForce(1, None, 1, FOREVER, accepted_at + 1, False),
+        "deleted just before, by another clock": FilterInForce(2, None, 1, FOREVER, accepted_at - hour, False),
+        "deleted long before, and it has a delivery": FilterInForce(3, None, 1, FOREVER, 1, False),
+        "of a group that is younger": FilterInForce(4, None, 8, FOREVER, None, False, changed_at=expires_at),
+    }
+    others = {
+        "replaced before": FilterInForce(0, None, 1, 5, None, False),
+        "deleted long before": FilterInForce(5, None, 1, FOREVER, accepted_at - hour - 1, False),
+        "made after its life": FilterInForce(6, None, 8, FOREVER, None, False, changed_at=expires_at + hour + 1),
+    }
+    topic = TopicFilters([*others.values(), *asked.values()])
+
+    found = topic.asked_of(5, [0, 3], accepted_at, expires_at)
+
+    assert {topic.filters[place] for place in found} == {*asked.values()}
 
 
 def test_what_was_never_known_stays_unknown() -> None:
