@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -31,15 +31,24 @@ COUNTED = (
 )
 FORGOTTEN = ("gone", "matching", "erasure")
 """Columns of an erased message: its erased parts, the filters that matched before erasure, and the erasure's name."""
+Key = TypeVar("Key")
 REMEMBERED_MAX = 200_000
-VERSIONS_REMEMBERED_MAX = 64
-"""The most versions of a topic with their filters in memory. Consecutive messages have few versions."""
-Judged = tuple[Known, int, frozenset[int], tuple[int, ...], bool]
+SETS_REMEMBERED_MAX = 64
+"""The most sets of a topic's filters in memory, one for each version of the topic. Neighbouring messages have few."""
+Judged = tuple[Known, int, int, tuple[int, ...], bool]
 """The parts of a complete message that decide its verdict, besides its acceptance time.
 
-These are the parts that filters read, the topic's version, the filters deleted long before, the message's entries, and
-whether the message is a replay.
+These are the parts that filters read, the topic's version, the number of filters deleted long before, the message's
+entries, and whether the message is a replay.
 """
+
+
+def _remember(cache: dict[Key, frozenset[int]], key: Key, places: frozenset[int]) -> frozenset[int]:
+    """Add *places* to a bounded cache, and return them."""
+    if len(cache) >= SETS_REMEMBERED_MAX:
+        cache.clear()
+    cache[key] = places
+    return places
 
 
 class TopicFilters:
@@ -102,11 +111,9 @@ class TopicFilters:
         key = (version, len(removed), bisect_right(self._changes, expires_at + HOUR_MS))
         found = self._asked.get(key)
         if found is None:
-            if len(self._asked) >= VERSIONS_REMEMBERED_MAX:
-                self._asked.clear()
             alive = (p for p, each in enumerate(self.filters) if each.changed_at <= expires_at + HOUR_MS)
             found = frozenset(p for p in alive if version < self.filters[p].until and p not in removed)
-            self._asked[key] = found
+            _remember(self._asked, key, found)
         mine = (p for ordinal in matched for p in self._places.get(ordinal, ()) if p in removed)
         of_matched = self.in_force(version).intersection(mine)
         return found | of_matched if of_matched else found
@@ -143,16 +150,18 @@ class TopicFilters:
         found = self._in_force.get(version)
         if found is None:
             places = (place for place, each in enumerate(self.filters) if each.since <= version < each.until)
-            found = self._in_force[version] = frozenset(places)
+            found = _remember(self._in_force, version, frozenset(places))
         return found
 
     def removed_before(self, at: int) -> frozenset[int]:
         """Return the indices of the filters whose subscriptions were deleted before *at*."""
         number = bisect_left(self._removals, at)
-        if number not in self._removed:
+        found = self._removed.get(number)
+        if found is None:
             instants = ((place, each.removed_at) for place, each in enumerate(self.filters))
-            self._removed[number] = frozenset(place for place, gone in instants if gone is not None and gone < at)
-        return self._removed[number]
+            places = frozenset(place for place, gone in instants if gone is not None and gone < at)
+            found = _remember(self._removed, number, places)
+        return found
 
 
 class FiltersByTopic(dict[str, TopicFilters]):
@@ -183,7 +192,7 @@ def judge_batches(
         ):
             known_filters = topics[topic]
             known = known_filters.read_of(known)
-            key = (known, version, known_filters.removed_before(at - HOUR_MS), matched, replay_of is not None)
+            key = (known, version, len(known_filters.removed_before(at - HOUR_MS)), matched, replay_of is not None)
             if not gone and erasure is None and key in known_filters.clean:
                 clean[topic, key] += 1
                 continue

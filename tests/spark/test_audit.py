@@ -440,6 +440,20 @@ def test_bodies_are_not_remembered() -> None:
     assert kept < 1_000_000
 
 
+def test_of_a_topic_s_versions_only_the_last_ones_are_in_memory() -> None:
+    """Of 20,000 subscriptions and 500 changes a day each task would remember 1.3 GB."""
+    kept = [FilterInForce(number, None, 1, FOREVER, None, False) for number in range(1_000)]
+    gone = [FilterInForce(1_000 + at, None, at, FOREVER, at, False) for at in range(1, 1_000)]
+    filters = TopicFilters([*kept, *gone])
+    tracemalloc.start()
+    for at in range(1, 1_000):
+        assert len(filters.in_force(at)) == 1_000 + at
+        assert len(filters.removed_before(at)) == at - 1
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 128 * 2_000 * 100
+
+
 def test_a_line_of_a_record_is_the_same_in_spark_and_in_plain_python(spark: SparkSession) -> None:
     bodies = ["\x00\x1f\x7f", 'a"b\\c\\u001f/d', "ä€😀\u2028", "\r\n\t\b\f", "\\\x1b"]
     properties = {"b": bodies[1], "a": ""}
