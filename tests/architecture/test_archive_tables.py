@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,14 @@ def test_a_worker_has_memory_for_a_file_of_firehose_in_each_of_its_tasks() -> No
     ]
     assert len(sizes) == len(RecordKind)
     assert 4 * 58 * max(sizes) <= (16 - 10) * 1024
+
+
+def test_the_page_names_the_columns_of_each_part_as_they_are_hashed() -> None:
+    """A reader who knows a salt verifies an erased part by them."""
+    page = (Path(__file__).parents[2] / "docs/archive.md").read_text()
+    for part, columns in contents.COLUMNS.items():
+        listed = ", ".join(f"`{name}`" for name in columns)
+        assert (f"`{part}`," if columns == (part,) else f"`{part}` ({listed})") in page.replace("\n", " ")
 
 
 def test_all_that_a_producer_writes_can_be_taken_out() -> None:
