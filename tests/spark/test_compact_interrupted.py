@@ -12,6 +12,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.httpsession import URLLib3Session
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
@@ -205,9 +206,10 @@ def test_a_swap_whose_first_answer_was_lost_is_no_race(s3_bucket: S3Bucket) -> N
             return None
         answer = URLLib3Session().send(request)
         statuses.append(answer.status_code)
-        return AWSResponse(request.url, 500, {}, answer.raw) if len(statuses) % 2 else answer
+        return AWSResponse(request.url, 500, HTTPHeaders(), answer.raw) if len(statuses) % 2 else answer
 
-    client.meta.events.register("before-send.s3.PutObject", lose_the_first)
+    events: Any = client.meta.events
+    events.register("before-send.s3.PutObject", lose_the_first)
     for generation in ("7-a", "8-b"):
         [before] = manifests.read(objects, RecordKind.LANES, [DAY])
         key = f"{manifests.data_prefix(RecordKind.LANES, generation)}dt={DAY}/f.parquet"
