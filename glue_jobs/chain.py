@@ -10,33 +10,36 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit, backtest, compact, delivery_report, erase, replay, retain
 
 SERVE, THEN = "--serve", "--then"
-JOBS: dict[str, Callable[[Sequence[str]], int]] = {
-    "audit": audit.main,
-    "backtest": backtest.main,
-    "compact": compact.main,
-    "delivery_report": delivery_report.main,
-    "erase": erase.main,
-    "replay": replay.main,
-    "retain": retain.main,
-}
 
 
-READERS = {
-    "audit": audit.read_arguments,
-    "backtest": backtest.read_arguments,
-    "delivery_report": delivery_report.read_arguments,
-    "erase": erase.read_arguments,
-    "replay": replay.read_arguments,
-    "retain": retain.read_arguments,
+class Job(Protocol):
+    """The module of a job."""
+
+    def read_arguments(self, argv: Sequence[str] | None = None) -> Namespace:
+        """Return the arguments. Raises SystemExit (2) if they are bad."""
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Run the job; return the exit code."""
+
+
+JOBS: dict[str, Job] = {
+    "audit": audit,
+    "backtest": backtest,
+    "compact": compact,
+    "delivery_report": delivery_report,
+    "erase": erase,
+    "replay": replay,
+    "retain": retain,
 }
-"""The checks of arguments, which all run before the first job. ``compact`` checks its own when it runs."""
 
 
 def links(words: Sequence[str]) -> Iterator[list[str]]:
@@ -61,10 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words == [SERVE]:
         return serve()
     for job, *arguments in links(words):
-        if (read := READERS.get(job)) is not None:
-            read(arguments)
+        JOBS[job].read_arguments(arguments)
     for job, *arguments in links(words):
-        code = JOBS[job](arguments)
+        code = JOBS[job].main(arguments)
         if code:
             break
     return code

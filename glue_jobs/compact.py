@@ -9,6 +9,7 @@ continues with the other's result.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -341,13 +342,20 @@ def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[ArrivalDay]) 
     corrupt.unpersist()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Compact every kind of records. Exit code 0, or 1 if a file is unreadable or another run wins each attempt."""
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("compact", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     text = "true: make the days anew from all raw files from the first day on (default: false)"
     parser.add_argument("--rebuild", type=arguments.truth, default=False, help=text)
     given = arguments.parse(parser, argv)
-    window = arguments.window(parser, given, today_included=True)
+    given.window = arguments.window(parser, given, today_included=True)
+    return given
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compact every kind of records. Exit code 0, or 1 if a file is unreadable or another run wins each attempt."""
+    given = read_arguments(argv)
+    window = given.window
     archive = Archive.at(open_session(given), given.archive)
     kinds: dict[str, object] = {}
     for kind in SCHEMAS:
