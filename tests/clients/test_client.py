@@ -273,6 +273,14 @@ def test_a_url_that_is_none_is_refused_when_the_client_is_made(
         kind(url)
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("url", ["https://me:hunter2@a.test", "http://hunter2@a.test/", "me:hunter2@a.test"])
+def test_a_url_with_a_password_is_refused_without_quoting_it(kind: type[Client] | type[AsyncClient], url: str) -> None:
+    with pytest.raises(ValueError, match="user name, a password") as refused:
+        kind(url)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_the_environment_names_the_api_where_a_program_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAGCAST_URL", "http://127.0.0.1:9999/")
     assert repr(Client()) == "Client('http://127.0.0.1:9999')"

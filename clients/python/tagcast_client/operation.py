@@ -108,6 +108,8 @@ def checked_url(url: str) -> str:
     'http://127.0.0.1:8080'
     """
     example = f"for example http://127.0.0.1:8080, or set {URL_VARIABLE}"
+    if "@" in url:  # A password in the URL would be in messages and logs.
+        raise ValueError(f"the URL of the API must not have a user name, a password or an @, {example}")
     if not url:
         raise ValueError(f"the URL of the API is required, {example}")
     try:
