@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 from tagcast_client import (
+    AcknowledgedLateError,
     AsyncClient,
     AsyncConsumer,
     Client,
@@ -407,6 +408,23 @@ def test_a_shutdown_ends_and_acknowledges_what_is_under_way_and_leaves(api: Pull
     assert api.done()[:2] == ["a", "b"]
     assert api.in_flight() == 0
     assert api.client.list_members("TopicTest", "workers") == ()
+
+
+def test_an_acknowledgement_after_the_visibility_timeout_is_reported(api: PullingApi, running: type[Running]) -> None:
+    batches: list[Sequence[Pulled]] = []
+
+    def listener(messages: Sequence[Pulled]) -> None:
+        batches.append(messages)
+        if len(batches) == 1:
+            api.pass_by(OPTIONS.visibility_timeout_seconds + 1)
+
+    with running(api, listener) as consumer:
+        api.put("TopicTest", "a")
+        assert wait_until(lambda: api.done() == ["a"])
+    assert [message.body for batch in batches for message in batch] == [b"a", b"a"]
+    [fault] = consumer.faults
+    assert isinstance(fault, AcknowledgedLateError)
+    assert fault.message_ids == (api.ids["a"],)
 
 
 @pytest.mark.parametrize(("answer", "delay"), [(ConsumeStatus.RECONSUME_LATER, 10), (Later(300), 300), (Later(0), 0)])

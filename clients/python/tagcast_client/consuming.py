@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
@@ -131,6 +131,11 @@ class Batch:
         """Split pulled messages into batches of at most *size*."""
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
         return [cls(topic, part, [message.receipt_handle for message in part]) for part in parts]
+
+    def ids_of(self, handles: Collection[str]) -> list[str]:
+        """Return the ids of the messages with these receipt handles."""
+        pairs = zip(self.messages, self.handles, strict=True)
+        return [message.message_id for message, handle in pairs if handle in handles]
 
     @staticmethod
     def together(batches: Iterable[Batch], most: int) -> list[tuple[str, list[Batch]]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "AlreadyExistsError", "BatchInterruptedError", "ConflictError", "DisagreementError", "Fault", "ForbiddenError",
-    "InvalidError", "NotFoundError", "PreconditionFailedError", "ProblemError", "ServerError", "SigningError",
-    "TagcastError", "ThrottledError", "TooLargeError", "UnexpectedAnswerError", "UnreachableError",
+    "AcknowledgedLateError", "AlreadyExistsError", "BatchInterruptedError", "ConflictError", "DisagreementError",
+    "Fault", "ForbiddenError", "InvalidError", "NotFoundError", "PreconditionFailedError", "ProblemError",
+    "ServerError", "SigningError", "TagcastError", "ThrottledError", "TooLargeError", "UnexpectedAnswerError",
+    "UnreachableError",
 ]  # fmt: skip
 
 
@@ -34,6 +35,15 @@ class SigningError(TagcastError):
 
 class UnexpectedAnswerError(TagcastError):
     """The client cannot read the API's answer."""
+
+
+class AcknowledgedLateError(TagcastError):
+    """A listener took longer than the visibility timeout, which was not extended: its messages are pulled again."""
+
+    def __init__(self, message_ids: Sequence[str]) -> None:
+        shown = ", ".join(message_ids[:3]) + (", …" if len(message_ids) > 3 else "")
+        super().__init__(f"acknowledged after the visibility timeout, so the messages are pulled again: {shown}")
+        self.message_ids = tuple(message_ids)
 
 
 @dataclass(frozen=True, slots=True)

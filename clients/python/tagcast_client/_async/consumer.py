@@ -12,7 +12,7 @@ from tagcast_client._async.client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict, is_abandoned, tell
 from tagcast_client.consuming import Batch, ConsumerOptions
 from tagcast_client.consuming import member_id as new_member_id
-from tagcast_client.errors import DisagreementError, InvalidError, TagcastError
+from tagcast_client.errors import AcknowledgedLateError, DisagreementError, InvalidError, TagcastError
 from tagcast_client.filters import Filter
 from tagcast_client.settings import AnyFilter
 
@@ -205,7 +205,10 @@ class AsyncConsumer:
         batch.delay_s = delay_s
         try:
             if delay_s is None:
-                await self.client.ack(batch.topic, self._subscriptions[batch.topic], batch.handles)
+                results = await self.client.ack(batch.topic, self._subscriptions[batch.topic], batch.handles)
+                late = {each.receipt_handle for each in results if each.status in ("expired", "unknown")}
+                if late:
+                    self._report(AcknowledgedLateError(batch.ids_of(late)))
             else:
                 await self._give_back(batch)
         except Exception as fault:  # noqa: BLE001 - reported, and the messages come again
