@@ -66,10 +66,13 @@ class TreeBuilder:
     def junction(self, operator: str, left: Operand, right: Operand) -> Operand:
         """Add ``AND`` / ``OR``. *left* must be a condition. A chain of one operator is one node with many children."""
         right = self.condition(right)
-        node = self.nodes[left.place]
+        node, depth = self.nodes[left.place], 1 + self._depths[right.place]
         if node.operator == operator:
-            return self._add(operator, None, (*node.children, right.place), left.start, right.end)
-        return self._add(operator, None, (left.place, right.place), left.start, right.end)
+            # The chain knows the depth of its children. Asking each of them again would take quadratic time.
+            children, depth = (*node.children, right.place), max(depth, self._depths[left.place])
+        else:
+            children, depth = (left.place, right.place), max(depth, 1 + self._depths[left.place])
+        return self._put(Node(operator, None, children, left.start, right.end), depth)
 
     def comparison(self, symbol: str, left: Operand, right: Operand) -> Operand:
         """Add ``= <> < <= > >=``."""
@@ -156,14 +159,14 @@ class TreeBuilder:
 
     def _add(self, operator: str, value: object, children: tuple[int, ...], start: int, end: int) -> Operand:
         depth = 1 + max((self._depths[child] for child in children), default=-1)
-        self._depths.append(self._checked_depth(depth, start))
-        self.nodes.append(Node(operator, value, children, start, end))
-        return Operand(len(self.nodes) - 1, start, end)
+        return self._put(Node(operator, value, children, start, end), depth)
 
-    def _checked_depth(self, depth: int, at: int) -> int:
+    def _put(self, node: Node, depth: int) -> Operand:
         if depth > DEPTH_MAX:
-            raise self._lexer.error("Too many levels of nesting", at, hint=TOO_DEEP)
-        return depth
+            raise self._lexer.error("Too many levels of nesting", node.start, hint=TOO_DEEP)
+        self._depths.append(depth)
+        self.nodes.append(node)
+        return Operand(len(self.nodes) - 1, node.start, node.end)
 
     def _refused(self, message: str, operand: Operand, hint: str) -> FilterSyntaxError:
         found = self._lexer.text[operand.start : operand.end]
