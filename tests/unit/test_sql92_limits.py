@@ -12,6 +12,7 @@ from types import FrameType
 import pytest
 from tagcast.filters.index.sql92_index import Sql92Index
 from tagcast.filters.sql92 import FilterSyntaxError, compile_sql92
+from tagcast.filters.sql92.alternatives import alternatives_of
 
 DIALECTS = ["strict", "rocketmq"]
 
@@ -96,6 +97,12 @@ def calls_of(act: Callable[[], object]) -> int:
 def test_a_chain_takes_twice_as_long_to_read_as_its_half(operator: str) -> None:
     half, whole = (operator.join(["a='x'"] * terms) for terms in (500, 1_000))
     assert calls_of(lambda: compile_sql92(whole)) < 2.1 * calls_of(lambda: compile_sql92(half))
+
+
+def test_the_alternatives_of_an_expression_are_indexed_without_reading_it_again_for_each() -> None:
+    compiled = compile_sql92(" AND ".join(f"(a = '{number}' OR b = 'y')" for number in range(400)))
+    assert len(alternatives_of(compiled.nodes, compiled.dialect)) == 8
+    assert calls_of(lambda: Sql92Index.build([(0, compiled)])) < 40 * len(compiled.nodes)
 
 
 @pytest.mark.parametrize("pattern", ["%a" * 8_000, "%a_" * 300 + "%b", "_%" * 4_000, "%" * 16_000 + "b"])

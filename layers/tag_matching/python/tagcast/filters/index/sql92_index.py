@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tagcast.filters.sql92 import CompiledExpression, Dialect
-from tagcast.filters.sql92.access import Popularity, may_hide, plan_of
+from tagcast.filters.sql92.access import Popularity, may_hide, plans_of
 from tagcast.filters.sql92.alternatives import alternatives_of
 from tagcast.filters.sql92.cell import SqlCell, SqlList, cell_rows, cells_of
 from tagcast.filters.sql92.entry import FullExpression, SqlEntry, Suspect
@@ -79,7 +79,7 @@ class Sql92Index:
             whole = FullExpression.of(expression)
             if expression.dialect is Dialect.ROCKETMQ:
                 failures.add(expression, Suspect.of(owners, alternatives, whole))
-            plans = [plan_of(expression, alternative, len(owners), popularity) for alternative in alternatives]
+            plans = plans_of(expression, alternatives, len(owners), popularity)
             hiding = len(plans) > 1 and may_hide(expression)
             if hiding or not all(plan.is_exact for plan in plans):
                 wholes.append(whole)
