@@ -204,6 +204,24 @@ def test_a_format_that_is_sent_as_it_was_shown_does_not_change(known: ContentFor
     assert get_subscription(asking.fake.world, "t", "s").settings.content_format is known
 
 
+@pytest.mark.parametrize("tags", [["a", "b", "c", "d", "e", "f"], ["t" * 64]])
+def test_tags_that_are_sent_as_they_were_shown_stay_even_beyond_the_limits_of_cmq(tags: list[str]) -> None:
+    asking = with_topic()
+    asking.fake.subscribe("s", topic="t", filter={"kind": "tags", "tags": tags}, max_retries=7)
+    shown = {f"filterTag__{place}": tag for place, tag in enumerate(attributes(asking)["filterTag"])}
+    changed = {"topicName": "t", "subscriptionName": "s", "notifyStrategy": "EXPONENTIAL_DECAY_RETRY"}
+
+    assert asking.pair("SetSubscriptionAttributes", **changed, **shown) == (0, 0)
+    settings = get_subscription(asking.fake.world, "t", "s").settings
+    assert (settings.filter, settings.retry.strategy) == (
+        {"kind": "tags", "tags": tags},
+        Strategy.EXPONENTIAL_DECAY_RETRY,
+    )
+    shown["filterTag__0"] = "t" * 63
+    refused = CmqFault.FILTER_TAGS if len(tags) > 5 else CmqFault.OUT_OF_RANGE
+    assert asking.pair("SetSubscriptionAttributes", **changed, **shown) == refused.pair
+
+
 def test_tags_that_are_sent_as_they_were_shown_still_must_all_match() -> None:
     asking = with_topic()
     made = asking.fake.subscribe("s", topic="t", filter={"kind": "tags", "tags": ["a", "b"], "match": "all"})

@@ -17,6 +17,7 @@ from tagcast.settings import TIMEOUT_S_DEFAULT
 
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_PAGE_MAX
+from tagcast_aws.cmq.parameters import Parameters
 from tagcast_aws.cmq.request import Action, CmqRequest, seconds
 from tagcast_aws.cmq.settings import (
     DEFAULT_STRATEGY,
@@ -78,21 +79,30 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
     """Update the given attributes of a subscription."""
     given, world = request.given, request.world
     topic_name, name = given.topic(), given.subscription()
-    filters = Filters.of(given, CmqFault.FILTER_TAGS)
     topic = read_topic(world, topic_name)
-    wanted = filters.read_by(topic)
 
     def changed(known: SubscriptionSettings) -> SubscriptionSettings:
         retry = retry_policy(given, known.retry) or known.retry
         format = content_format(given, known.endpoint.protocol, known.content_format)
         if known.batching is not None and (retry, format) != (known.retry, known.content_format):
             raise CmqError(CmqFault.INVALID, "CMQ has no batches; update this subscription by the native API")
-        keeps_filter = wanted is None or format_filter(wanted) == format_filter(known.filter)
-        filter = known.filter if keeps_filter else wanted
+        filter = _wanted_filter(given, topic, known.filter)
         return replace(_pushed(known), filter=filter, retry=retry, content_format=format)
 
     subscriptions.change_subscription(world, topic_name, name, changed)
     return {}
+
+
+def _wanted_filter(given: Parameters, topic: Topic, known: Mapping[str, object] | None) -> Mapping[str, object] | None:
+    """Return the filter in a request. Without one, or if its tags and keys are those of *known*, return *known*.
+
+    The tags of *known* may exceed CMQ's limits, or must all match.
+    """
+    shown = format_filter(known)
+    if all(list(given.items(name)) in ([], shown[name]) for name in ("filterTag", "bindingKey")):
+        return known
+    wanted = Filters.of(given, CmqFault.FILTER_TAGS).read_by(topic)
+    return known if wanted is None or format_filter(wanted) == shown else wanted
 
 
 def _pushed(known: SubscriptionSettings) -> SubscriptionSettings:
