@@ -10,7 +10,8 @@ import pytest
 from tagcast.delivery.publishing import publish
 from tagcast.errors import UnavailableError
 from tagcast.filters.compiled import FilterValue
-from tagcast.filters.index.parted_index import parts_of
+from tagcast.filters.event_pattern.pattern import read_pattern
+from tagcast.filters.index.parted_index import alternatives_of, parts_of
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Draft
 from tagcast.ports import Memory
@@ -181,3 +182,17 @@ def test_what_takes_long_is_divided_sooner() -> None:
     assert 1 < 4 * count(tags) <= count(condition)
     assert parts_of({}, EFFORT_MAX) == []
     assert len(parts_of({7: {"kind": "tags", "tags": ["x" * EFFORT_MAX]}}, EFFORT_MAX)) == 1
+
+
+def test_a_short_pattern_with_many_alternatives_takes_as_long_as_a_long_one() -> None:
+    alternatives = {f"o{place}": {"$or": [{f"x{n}": [1]} for n in range(10)]} for place in range(2)}
+    wanted: dict[str, object] = {**alternatives, **{f"f{n}": [1] for n in range(98)}}
+    value: FilterValue = {"kind": "event_pattern", "pattern": wanted, "dialect": "eventbridge", "scope": "body"}
+    pattern = read_pattern(wanted)
+    fields = sum(map(len, pattern.alternatives))
+    assert alternatives_of(wanted) == (len(pattern.alternatives), fields) == (100, 10_000)
+
+    parts = parts_of(dict.fromkeys(range(1, 151), value), indexing.EFFORT_MAX)
+
+    most = max(fields * len(part.filters) for part in parts)
+    assert most < 100_000, "about a second of CPU time"
