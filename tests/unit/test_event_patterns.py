@@ -271,6 +271,15 @@ def test_the_fields_of_all_alternatives_are_bounded_in_every_order_of_names(pref
         assert any("of 10000 fields" in detail for detail in refused(too_many).values())
 
 
+@pytest.mark.parametrize("leaves", [list, lambda values: [{"anything-but": [*values]}]])
+def test_the_values_of_all_alternatives_are_bounded_since_the_index_stores_each(leaves: Any) -> None:
+    def pattern(alternatives: int, values: int) -> dict[str, Any]:
+        return {"z": {"$or": [{f"x{n}": [1]} for n in range(alternatives)]}, "a": leaves(range(values))}
+
+    compile_filter({"kind": "event_pattern", "pattern": pattern(40, 499)})
+    assert any("20000 values" in detail for detail in refused(pattern(40, 500)).values())
+
+
 def test_what_is_decided_otherwise_than_the_engine() -> None:
     decided = {
         "a path that is asked twice is refused: the engine drops the first": (

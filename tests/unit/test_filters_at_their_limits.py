@@ -18,6 +18,7 @@ from tagcast.errors import FilterEvaluationError
 from tagcast.filters.compiled import SENT_TIMES_MAX, CompiledFilter
 from tagcast.filters.event_pattern.event import PATH_CHARACTERS_MAX
 from tagcast.filters.event_pattern.pattern import (
+    ALL_VALUES_MAX,
     ALTERNATIVES_MAX,
     CONDITIONS_MAX,
     FIELDS_MAX,
@@ -185,6 +186,9 @@ LIMITS: dict[str, list[Case]] = {
         pattern(alternatives(10, 10, 10), {"o0": {"x9": 1}, "o1": {"x0": 1}, "o2": {"x5": 1}}),
     ],
     "CONDITIONS_MAX": [all_fields("a"), all_fields("z")],
+    "ALL_VALUES_MAX": [
+        pattern({**alternatives(25), "z": list(range(ALL_VALUES_MAX // 25 - 1))}, {"o0": {"x24": 1}, "z": 798})
+    ],
     "SEARCHES_MAX": [pattern({"a": [{"wildcard": f"*{n}*x"} for n in range(SEARCHES_MAX)]}, {"a": "31x"})],
     "TIMEOUT_DEFAULT_S": [({"kind": "function", "function": "f"}, Draft(b"1"))],
     "TIMEOUT_MAX_S": [

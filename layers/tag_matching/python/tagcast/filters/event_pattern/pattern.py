@@ -35,6 +35,8 @@ PATTERN_DEPTH_MAX = 50
 PATTERN_VALUES_MAX = 1_000
 ALTERNATIVES_MAX = 1_000
 CONDITIONS_MAX = 10_000
+ALL_VALUES_MAX = 20_000
+"""The most values of the fields of all alternatives. The index stores each of them."""
 FIELDS_MAX = 256
 SEARCHES_MAX = 32
 """The most wildcards with a part between two ``*``. Only these need a search."""
@@ -56,7 +58,7 @@ class Condition:
     """A path and its leaves. At least one leaf must hold.
 
     *forms* is the JSON of each leaf. *level* is the number of objects around the list of leaves. *count* is the length
-    of the list, with repetitions.
+    of the list, with repetitions. *size* is the number of values, with those of each anything-but.
     """
 
     path: str
@@ -68,6 +70,7 @@ class Condition:
     others: tuple[Leaf, ...] = field(init=False, compare=False, repr=False)
     may_be_absent: bool = field(init=False, compare=False, repr=False)
     weight: int = field(init=False, compare=False, repr=False)
+    size: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Split the leaves into a set for lookups and a list to compare one by one."""
@@ -77,6 +80,8 @@ class Condition:
         object.__setattr__(self, "others", others)
         object.__setattr__(self, "may_be_absent", any(isinstance(leaf, Absent) for leaf in self.leaves))
         object.__setattr__(self, "weight", weight_of_all(self.leaves))
+        size = sum(len(leaf.but) if isinstance(leaf, AnythingBut) else 1 for leaf in self.leaves)
+        object.__setattr__(self, "size", size)
 
     def holds(self, value: Value) -> bool:
         """Return whether a value meets one of the leaves."""
@@ -182,6 +187,8 @@ class _Reader:
             return alternatives
         try:
             self._object(alternatives, pattern, "", "", 1, in_or=False)
+            if sum(each.size for alternative in alternatives for each in alternative.values()) > ALL_VALUES_MAX:
+                self._too_much(f"all alternatives together must have at most {ALL_VALUES_MAX} values", "")
             if len(json.dumps(pattern, separators=(",", ":"), ensure_ascii=False)) > PATTERN_CHARACTERS_MAX:
                 self._fault(f"a pattern must have at most {PATTERN_CHARACTERS_MAX} characters", "", FaultCode.TOO_LARGE)
         except _TooMuchError:
