@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tagcast.settings import TIMEOUT_S_MIN
-from tagcast_aws.runtime.settings import Settings
+from tagcast_aws.runtime.settings import Reach, Settings
 
 from tests.template import template_source
 
@@ -35,7 +35,7 @@ class Recorder(dict[str, str]):
 
     def __getitem__(self, name: str) -> str:
         self.asked.add(name)
-        return "1"
+        return Reach.PUBLIC if name == "ALLOW_PRIVATE_ENDPOINTS" else "1"
 
 
 def statements(name: str) -> Iterator[dict[str, Any]]:
