@@ -26,7 +26,12 @@ def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
     (b'a3a6bf43 2 {}\\n', 2745614147)
     """
     checksum = crc32(text, before)
-    return b"%08x %d %b\n" % (checksum, len(text), text), checksum
+    return b"".join(frame_parts(text, checksum)), checksum
+
+
+def frame_parts(text: bytes, checksum: int) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of a line, without a copy of *text*, which may have many megabytes."""
+    return b"%08x %d " % (checksum, len(text)), text, b"\n"
 
 
 def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
@@ -46,10 +51,11 @@ def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
     return text, found
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, *parts: bytes) -> None:
     """Replace the content of a file in one step, by a draft beside it."""
     draft = path.with_name(f"{path.name}.draft")
-    draft.write_bytes(content)
+    with draft.open("wb") as file:
+        file.writelines(parts)
     draft.replace(path)
 
 

@@ -11,8 +11,18 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
-from local.engine.checksums import ANEW, CHANGED, DamageError, frame_line, is_torn, replace_file, unframe_line
+from local.engine.checksums import (
+    ANEW,
+    CHANGED,
+    DamageError,
+    frame_line,
+    frame_parts,
+    is_torn,
+    replace_file,
+    unframe_line,
+)
 from local.engine.last_words import end_process, why_not_written
 from local.functions.quick_json import decode, encode
 
@@ -74,7 +84,7 @@ class Journal:
         self._begin(self._number + 1)
         number, bytes_before = self._number, self._bytes
         text = encode({"journal": number, "after": self._checksum, "state": state()})
-        await asyncio.to_thread(replace_file, self._folder / STATE, frame_line(text)[0])
+        await asyncio.to_thread(replace_file, self._folder / STATE, *frame_parts(text, crc32(text)))
         self._forget_before(number)
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 

@@ -79,7 +79,7 @@ def test_a_kill_while_the_state_is_written_costs_nothing(
 ) -> None:
     journal = written(tmp_path, [1], [2])
 
-    def killed(path: Path, content: bytes) -> None:
+    def killed(path: Path, *parts: bytes) -> None:
         if draft is not None:
             (tmp_path / f"{STATE}.draft").write_bytes(draft)
         raise OSError("no more")
@@ -205,5 +205,5 @@ def test_what_the_remedy_keeps_is_what_was_written_before_the_damage(tmp_path: P
     log.write_bytes(log.read_bytes().replace(b'"is",2', b'"is",9'))
     with pytest.raises(DamageError) as told:
         read(tmp_path)
-    subprocess.run(["/bin/sh", "-c", str(told.value).rpartition("place: ")[2]], check=True)
+    subprocess.run(["/bin/sh", "-c", str(told.value).rpartition("byte: ")[2]], check=True)
     assert read(tmp_path) == (None, [1])
