@@ -292,6 +292,58 @@ def test_a_stale_connection_is_replaced_once_if_it_died_silently(dying_words: by
     assert count == connections
 
 
+REFUSED = b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("surplus", [OK, OK[:20], b"HTTP/1.1 408 Idle\r\nContent-Length: 0\r\n\r\n", b"\0"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_surplus_bytes_behind_an_answer_are_never_the_answer_to_the_next_push(surplus: bytes, *, is_late: bool) -> None:
+    answers = [OK, REFUSED]
+
+    async def surprising(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            await read_request(reader)
+            writer.write(answers.pop(0) + (b"" if is_late else surplus))
+            if is_late:
+                await asyncio.sleep(0.02)
+                writer.write(surplus)
+            await read_request(reader)
+            writer.write(answers.pop(0))
+
+    async def attempts() -> list[str]:
+        async with serving(surprising) as port:
+            details = []
+            for _ in range(2):
+                details.append((await pusher.push(push_to(f"http://127.0.0.1:{port}/"))).detail)
+                await asyncio.sleep(0.1)
+            await pusher.aclose()
+            return details
+
+    pusher = pusher_with()
+    assert asyncio.run(attempts()) == ["http 200", "http 500"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"HTTP/1.1 204 N\r\nContent-Length: 2\r\n\r\nok",),
+        (b"HTTP/1.1 204 N\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",),
+        (b"HTTP/1.1 204 N\r\nA: b\r\n\r", b"\nok"),
+        (b"HTTP/1.1 204 N\n\nok",),
+        (b"HTTP/1.1 103 E\r\n\r\nHTTP/1.1 204 N\r", b"\n\r\nok"),
+    ],
+)
+def test_a_204_with_a_body_is_a_success(parts: tuple[bytes, ...]) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        for part in parts:
+            writer.write(part)
+            await asyncio.sleep(0.02)
+        writer.close()
+
+    assert outcome_of(talk) == Outcome(True, "http 204")
+
+
 def test_a_connection_that_dies_at_its_first_request_is_a_failure_and_nothing_is_sent_twice() -> None:
     count = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from contextvars import ContextVar
 from functools import partial
@@ -29,23 +30,66 @@ WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
 INTERIM_MAX = 16
 """The most interim answers (1xx) before an answer. aiohttp would read any number of them, without a pause."""
 READ_BYTES = 16_384
+_HEAD_END = re.compile(rb"[^\r\n]\r?\n\r?\n")
+_HEAD_END_BYTES = len(b"x\r\n\r\n")
 
 
 class BoundedResponses(ResponseHandler):
-    """The responses of one connection, which fails after too many interim responses (1xx)."""
+    """The responses of one connection: one for each request, after a bounded number of interim responses (1xx).
+
+    Surplus bytes close the connection (RFC 9112, 6.3). aiohttp would read a surplus response as the response to the
+    next request. It would also forget a response without a body (204) if unexpected bytes arrive together with it.
+    """
 
     _interim = 0
+    _is_answered = True
+    """Whether no request waits for the head of its response."""
+    _head_tail = b""
+    """The last bytes of an incomplete head."""
+
+    def set_response_params(self, **params: Any) -> None:
+        """Expect the response to a new request."""
+        super().set_response_params(**params)
+        self._is_answered, self._head_tail = False, b""
 
     def data_received(self, data: bytes) -> None:
         """Parse the received bytes in parts, because a receiver may send thousands of small answers at once."""
         for start in range(0, max(1, len(data)), READ_BYTES):
-            super().data_received(data[start : start + READ_BYTES])
+            self._parse(data[start : start + READ_BYTES])
+
+    def _parse(self, part: bytes) -> None:
+        """Parse each head alone, so that bytes behind it cannot spoil it. Bytes behind a whole response are surplus."""
+        while True:  # It ends: with the bytes, or after a fault.
+            if part and self._is_answered and (self._payload is None or self._payload.is_eof()):
+                self._close_after_surplus()
+                return
+            end = len(part) if self._is_answered else self._head_end(part)
+            super().data_received(part[:end])
+            part = part[end:]
+            if not part or self.exception() is not None:
+                return
+
+    def _head_end(self, part: bytes) -> int:
+        """Return the length of the beginning of *part* that belongs to the head."""
+        known = self._head_tail
+        found = _HEAD_END.search(known + part)
+        self._head_tail = (known + part)[1 - _HEAD_END_BYTES :] if found is None else b""
+        return len(part) if found is None else found.end() - len(known)
+
+    def _close_after_surplus(self) -> None:
+        self.force_close()
+        if self.transport is not None:
+            self.transport.close()
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         """Pass on one parsed response; abort the connection after too many interim responses."""
         if self._interim > INTERIM_MAX:
             return
+        if self._is_answered:
+            self._close_after_surplus()
+            return
         self._interim = self._interim + 1 if 100 <= data[0].code < 200 else 0
+        self._is_answered = not self._interim
         if self._interim <= INTERIM_MAX:
             super().feed_data(data, size)
             return
