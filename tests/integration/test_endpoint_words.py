@@ -352,7 +352,7 @@ def test_a_fault_of_aws_is_a_failure_in_few_words_and_blames_the_host_or_not(
 ) -> None:
     url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
 
-    found = delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url))
+    found = delivered(QueueEndpoint, Clients(fault, fault), push_to(Protocol.SQS, url))
 
     assert (found.delivered, found.detail, found.unreached, found.unsent) == (False, detail, unreached, unsent)
 

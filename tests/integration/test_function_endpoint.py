@@ -1,19 +1,24 @@
-"""Functions as endpoints: slow ones, throttled ones, and many at once that never answer."""
+"""Functions as endpoints: slow ones, throttled ones, many that never answer, and closed connections."""
 
 from __future__ import annotations
 
 import asyncio
 import io
 import threading
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import boto3
 from botocore.exceptions import ClientError
 from tagcast.model import Outcome, Protocol
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
+from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
 from tests.fakes.pushes import PATIENT_S, push_to
 from tests.fakes.stopped_clock import StoppedClock
+from tests.http_server import Handler, serving
 
 
 class FakeLambda:
@@ -63,3 +68,54 @@ def test_a_slow_function_runs_into_the_timeout() -> None:
 
 def test_a_healthy_function_is_invoked_while_hundreds_hang() -> None:
     assert outcome_beside(300, "healthy").delivered
+
+
+def test_a_connection_that_aws_closed_meanwhile_fails_no_push_and_discards_no_message() -> None:
+    requests: list[object] = []
+
+    class Closing(Handler):
+        """Answers the first request of a connection, and closes the connection at the second."""
+
+        protocol_version = "HTTP/1.1"
+        asked = 0
+
+        def serve(self) -> None:
+            self.body()
+            requests.append(self.client_address)
+            self.asked += 1
+            self.close_connection = self.asked > 1
+            if not self.close_connection:
+                self.answer(200, b'{"verdicts": [true]}')
+
+    push = push_to("f", Protocol.LAMBDA)
+    settings = replace(push.subscription.settings, filter={"kind": "function", "function": "f"})
+    owner = replace(push.subscription, settings=settings)
+    with serving(Closing) as url:
+        session = boto3.session.Session("id", "key", region_name="eu-west-1")
+        around = AdapterEnvironment(StoppedClock(), "1", make_client=partial(session.client, endpoint_url=url))
+        pusher, filters = EndpointPusher(around), LambdaFilterFunctions(around)
+        outcomes = [pusher.run(pusher.push(push)).delivered for _ in range(2)]
+        verdicts = [pusher.run(filters.verdicts(owner, [push.message])) for _ in range(2)]
+        pusher.close()
+
+    assert (outcomes, verdicts) == ([True, True], [(True,), (True,)])
+    assert (len(requests), len(set(requests))) == (6, 4)
+
+
+def test_a_call_whose_connections_are_always_closed_is_made_twice() -> None:
+    requests = 0
+
+    class Closed(Handler):
+        def serve(self) -> None:
+            nonlocal requests
+            requests += 1
+            self.close_connection = True
+
+    with serving(Closed) as url:
+        session = boto3.session.Session("id", "key", region_name="eu-west-1")
+        around = AdapterEnvironment(StoppedClock(), "1", make_client=partial(session.client, endpoint_url=url))
+        pusher = EndpointPusher(around)
+        outcome = pusher.run(pusher.push(push_to("f", Protocol.LAMBDA)))
+        pusher.close()
+
+    assert (outcome, requests) == (Outcome(False, "lambda: ConnectionClosedError"), 2)

@@ -8,7 +8,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError, ReadTimeoutError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    HTTPClientError,
+    ReadTimeoutError,
+)
 from botocore.exceptions import ConnectionError as NoConnectionError
 from tagcast.model import Outcome, Subscription
 from tagcast.pushing.push_slots import SLOTS
@@ -24,7 +31,11 @@ T = TypeVar("T")
 
 
 class Caller:
-    """Calls one AWS service within the timeout of a push, without botocore's own retries."""
+    """Calls one AWS service within the timeout of a push, without botocore's own retries.
+
+    If a connection is closed before the answer, the call is made once more, over a new connection, as by the HTTP
+    pusher: otherwise the first push after a pause might fail, and a filter function's error would discard a message.
+    """
 
     def __init__(self, service: str, surroundings: AdapterEnvironment) -> None:
         self._service = service
@@ -49,13 +60,23 @@ class Caller:
         """Return or raise the result of *call* with a client of *region*. Raises TimeoutError."""
         loop = asyncio.get_running_loop()
         client = await loop.run_in_executor(self._threads, self._client, region, timeout_s)
-        async with TimeLimit(timeout_s):
-            return await loop.run_in_executor(self._threads, call, client)
 
-    def _client(self, region: str | None, timeout_s: int) -> Any:
+        def called() -> T:
+            try:
+                return call(client)
+            except ConnectionClosedError:
+                # AWS may have closed the client's idle connections while the process was frozen.
+                return call(self._client(region, timeout_s, instead_of=client))
+
+        async with TimeLimit(timeout_s):
+            return await loop.run_in_executor(self._threads, called)
+
+    def _client(self, region: str | None, timeout_s: int, instead_of: Any = None) -> Any:
+        """Return the client of *region*, or a new one if it is the client *instead_of*."""
         # The client's timeout frees the thread after the push has timed out.
         with self._lock:
-            if (region, timeout_s) not in self._clients:
+            known = self._clients.get((region, timeout_s))
+            if known is None or known is instead_of:
                 if len(self._clients) >= CLIENTS_MAX:
                     self._clients.clear()
                 self._clients[region, timeout_s] = self._factory()(
