@@ -146,6 +146,21 @@ def test_broken_answers_are_failures_with_a_short_reason_of_a_host_that_was_reac
     assert (found, found.unreached) == (Outcome(False, detail), not answer)
 
 
+@pytest.mark.parametrize("body", [b"zz\r\n", b"2\r\nok\r\n-1\r\n", b"2\r\nokay", b"0\r\nno trailer\r\n\r\n"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_malformed_body_fails_the_push_at_once_and_the_host_has_answered(body: bytes, *, is_late: bool) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n")
+        if is_late:
+            await asyncio.sleep(0.02)
+        writer.write(body)
+        await reader.read()
+
+    found = outcome_of(talk)
+    assert (found, found.unreached) == (Outcome(False, "malformed answer"), False)
+
+
 def test_a_silent_receiver_and_a_dripping_one_run_into_the_timeout() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

@@ -9,6 +9,7 @@ import ssl
 import aiohttp
 
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC
+from tagcast_aws.endpoints.connector import MalformedBodyError
 from tagcast_aws.endpoints.resolver import AddressRefusedError
 
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_")
@@ -38,10 +39,10 @@ def failure(error: Exception) -> str:
             return NOT_PUBLIC if isinstance(error.os_error, AddressRefusedError) else DOES_NOT_RESOLVE
         case aiohttp.ServerDisconnectedError():
             return "connection closed before the answer"
+        case aiohttp.ClientResponseError() | MalformedBodyError():
+            return "malformed answer"
         case aiohttp.ClientPayloadError():
             return "answer cut off"
-        case aiohttp.ClientResponseError():
-            return "malformed answer"
         case OSError() if reason := _tls_reason(error):
             return f"tls: {_words(reason)}"
         case OSError():

@@ -34,6 +34,10 @@ _HEAD_END = re.compile(rb"[^\r\n]\r?\n\r?\n")
 _HEAD_END_BYTES = len(b"x\r\n\r\n")
 
 
+class MalformedBodyError(aiohttp.ClientPayloadError):
+    """The body of a response violates HTTP, for example in the size of a chunk."""
+
+
 class BoundedResponses(ResponseHandler):
     """The responses of one connection: one for each request, after a bounded number of interim responses (1xx).
 
@@ -66,7 +70,10 @@ class BoundedResponses(ResponseHandler):
             end = len(part) if self._is_answered else self._head_end(part)
             super().data_received(part[:end])
             part = part[end:]
-            if not part or self.exception() is not None:
+            if self.exception() is not None:
+                self._fail_body()
+                return
+            if not part:
                 return
 
     def _head_end(self, part: bytes) -> int:
@@ -75,6 +82,11 @@ class BoundedResponses(ResponseHandler):
         found = _HEAD_END.search(known + part)
         self._head_tail = (known + part)[1 - _HEAD_END_BYTES :] if found is None else b""
         return len(part) if found is None else found.end() - len(known)
+
+    def _fail_body(self) -> None:
+        # aiohttp would let the reader of a malformed body wait until the timeout.
+        if self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(MalformedBodyError())
 
     def _close_after_surplus(self) -> None:
         self.force_close()
