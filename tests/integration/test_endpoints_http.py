@@ -21,7 +21,7 @@ from tagcast.model import Draft, Outcome, Protocol
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX
-from tagcast_aws.endpoints.adapter import AdapterEnvironment
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, AwsConnections
 from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 from tagcast_aws.runtime.settings import Reach
@@ -519,6 +519,29 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
 
     most, limit = asyncio.run(app_of_many())
     assert 10 < most <= 1.2 * limit
+
+
+def test_the_pool_and_the_clients_of_aws_share_the_limit_of_connections() -> None:
+    async def most_of_both() -> tuple[int, int, int]:
+        beside, idle_ones = AwsConnections(), list[int]()
+        connector = KeepingConnector(beside, limit=20)
+        beside.closers.append(lambda: idle_ones.pop() if idle_ones else 0)
+        async with asking_many(connector) as ask:
+            for number in range(1, 21):
+                await ask(number)
+            full = connector.idle
+            for _ in range(15):
+                beside.grow()
+            beside_many = connector.idle
+            idle_ones.append(15)
+            for number in range(21, 41):
+                await ask(number)
+            return full, beside_many, connector.idle
+
+    full, beside_many, at_last = asyncio.run(most_of_both())
+    assert full == 20
+    assert 0 < beside_many <= 22 - 15
+    assert 7 < at_last <= 22
 
 
 def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() -> None:

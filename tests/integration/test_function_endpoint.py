@@ -26,6 +26,10 @@ class FakeLambda:
 
     def __init__(self) -> None:
         self.over = threading.Event()
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
 
     def __call__(self, service: str, **settings: Any) -> FakeLambda:
         assert service == "lambda"
@@ -68,6 +72,35 @@ def test_a_slow_function_runs_into_the_timeout() -> None:
 
 def test_a_healthy_function_is_invoked_while_hundreds_hang() -> None:
     assert outcome_beside(300, "healthy").delivered
+
+
+def test_connections_of_clients_are_counted_and_those_of_a_client_without_a_running_call_can_be_closed() -> None:
+    fake = FakeLambda()
+    around = AdapterEnvironment(StoppedClock(), "1", make_client=fake)
+    connections, grown = around.aws_connections, list[int]()
+    connections.make_room = lambda: grown.append(connections.most)
+    pusher = EndpointPusher(around)
+
+    async def attempts() -> tuple[int, int]:
+        hanging = [asyncio.create_task(pusher.push(push_to("hanging", Protocol.LAMBDA))) for _ in range(3)]
+        others = [pusher.push(push_to("healthy", Protocol.LAMBDA, timeout_s=PATIENT_S - 1)) for _ in range(2)]
+        await asyncio.gather(*others)
+        while len(grown) < 4:
+            await asyncio.sleep(0.01)
+        most = connections.most
+        connections.close_idle()
+        left, before = connections.most, fake.closed
+        fake.over.set()
+        await asyncio.gather(*hanging)
+        assert before == 1
+        return most, left
+
+    most, left = pusher.run(attempts())
+    connections.close_idle()
+    pusher.close()
+    assert (left, connections.most, fake.closed) == (3, 0, 2)
+    assert most in (4, 5)
+    assert grown == list(range(1, most + 1))
 
 
 def test_a_connection_that_aws_closed_meanwhile_fails_no_push_and_discards_no_message() -> None:

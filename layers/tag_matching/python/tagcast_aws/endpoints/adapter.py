@@ -35,6 +35,29 @@ def threads_for_pushes() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="push")
 
 
+class AwsConnections:
+    """The connections of AWS clients, which share the process's file descriptors with the pool of HTTP connections.
+
+    A client opens a connection for each concurrent call, and closes none. *most* is an upper bound of their number.
+    After it grew, *make_room* is called. Each of *closers* closes idle connections, and returns how many there may
+    have been.
+    """
+
+    def __init__(self) -> None:
+        self.most = 0
+        self.make_room: Callable[[], None] = lambda: None
+        self.closers: list[Callable[[], int]] = []
+
+    def grow(self) -> None:
+        """Count another connection."""
+        self.most += 1
+        self.make_room()
+
+    def close_idle(self) -> None:
+        """Close the idle connections of clients without a running call."""
+        self.most -= sum(close() for close in self.closers)
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterEnvironment:
     """The environment of adapters. None for *make_tls*, *lookup* or *make_client* means the real function.
@@ -43,6 +66,7 @@ class AdapterEnvironment:
       ``boto3.client``, and *make_socket* that of aiohttp's socket factory.
     - All protocols share *threads*, because a push needs one thread at a time.
     - *account* owns the topics; *sign* signs with the service's keys.
+    - *aws_connections* counts the connections of AWS clients, so that descriptors are left for them.
     - Functions named *own_functions…* are never invoked, and queues named *own_queues…* are never written to.
     """
 
@@ -54,6 +78,7 @@ class AdapterEnvironment:
     make_client: ClientFactory | None = None
     make_socket: SocketFactoryType | None = None
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
+    aws_connections: AwsConnections = field(default_factory=AwsConnections)
     account: str = NOBODY
     own_functions: str | None = None
     own_queues: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -28,6 +29,8 @@ CLIENTS_MAX = 128
 """The most cached clients. Subscribers choose regions and timeouts, and a client takes 170 KB and up to 20 ms."""
 
 T = TypeVar("T")
+_Key = tuple[str | None, int]
+"""The region and the timeout of a client."""
 
 
 class Caller:
@@ -40,9 +43,13 @@ class Caller:
     def __init__(self, service: str, surroundings: AdapterEnvironment) -> None:
         self._service = service
         self._make_client = surroundings.make_client
-        self._clients: dict[tuple[str | None, int], Any] = {}
+        self._clients: dict[_Key, Any] = {}
         self._lock = threading.Lock()
         self._threads = surroundings.threads
+        self._connections = surroundings.aws_connections
+        self._connections.closers.append(self._close_idle)
+        self._running, self._open_at_most = Counter[_Key](), Counter[_Key]()
+        self._counting = threading.Lock()
 
     async def attempt(self, subscription: Subscription, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
         """Return the outcome of *call* with a client of *region*; a fault of AWS or the network is an outcome."""
@@ -68,8 +75,33 @@ class Caller:
                 # AWS may have closed the client's idle connections while the process was frozen.
                 return call(self._client(region, timeout_s, instead_of=client))
 
+        self._begin((region, timeout_s))
+        running = self._threads.submit(called)
+        running.add_done_callback(lambda _: self._end((region, timeout_s)))
         async with TimeLimit(timeout_s):
-            return await loop.run_in_executor(self._threads, called)
+            return await asyncio.wrap_future(running)
+
+    def _begin(self, key: _Key) -> None:
+        with self._counting:
+            self._running[key] += 1
+            has_grown = self._running[key] > self._open_at_most[key]
+            self._open_at_most[key] += has_grown
+        if has_grown:
+            self._connections.grow()
+
+    def _end(self, key: _Key) -> None:
+        with self._counting:
+            self._running[key] -= 1
+
+    def _close_idle(self) -> int:
+        """Close the connections of clients without a running call; return how many there may have been."""
+        closed = 0
+        with self._counting:
+            for key in [each for each in self._open_at_most if not self._running[each]]:
+                if (client := self._clients.get(key)) is not None:
+                    client.close()
+                closed += self._open_at_most.pop(key)
+        return closed
 
     def _client(self, region: str | None, timeout_s: int, instead_of: Any = None) -> Any:
         """Return the client of *region*, or a new one if it is the client *instead_of*."""

@@ -14,10 +14,11 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 from aiohttp.streams import StreamReader
 
+from tagcast_aws.endpoints.adapter import AwsConnections
 from tagcast_aws.endpoints.payload import SLICE_BYTES
 
 OPEN_SHARE = 1.1
-"""All open connections, including idle connections, may exceed the limit of connections in use by a tenth.
+"""All open connections to endpoints, including idle ones, may exceed the limit of connections in use by a tenth.
 
 These are 880 of the 1,024 descriptors that Lambda allows. The clients of the table, the queue and the workflow need
 descriptors, too.
@@ -121,19 +122,24 @@ class BoundedConnector(aiohttp.TCPConnector):
 class KeepingConnector(BoundedConnector):
     """A connection pool that also counts idle connections. It closes some idle connections before it exceeds its limit.
 
-    aiohttp counts only connections in use, so a large number of endpoints would exhaust the file descriptors.
+    aiohttp counts only connections in use, so a large number of endpoints would exhaust the file descriptors. *beside*
+    are connections of AWS clients, which reduce the limit.
     """
 
     _open_at_most = 0
     """An upper bound of the open connections. If it exceeds the limit, the connections are counted."""
+
+    def __init__(self, beside: AwsConnections | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._beside = beside or AwsConnections()
+        self._beside.make_room = self._make_room_if_needed
 
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
     ) -> ResponseHandler:
         WAS_MADE.set(True)
         self._open_at_most += 1
-        if self._open_at_most > OPEN_SHARE * self.limit:
-            self._make_room()
+        self._make_room_if_needed()
         protocol = await super()._create_connection(req, traces, timeout)
         if isinstance(protocol.transport, asyncio.WriteTransport):
             protocol.transport.set_write_buffer_limits(high=SLICE_BYTES)
@@ -149,10 +155,17 @@ class KeepingConnector(BoundedConnector):
         kept = (entry for entries in self._conns.values() for entry in entries)
         return [(since, protocol) for protocol, since in kept if protocol.is_connected()]
 
+    def _make_room_if_needed(self) -> None:
+        if self._open_at_most > OPEN_SHARE * self.limit - self._beside.most:
+            self._make_room()
+
     def _make_room(self) -> None:
         """Close some idle connections if too many are open, unlist closed connections, and count the open ones."""
         known = self._open()
-        excess = len(known) + len(self._acquired) - OPEN_SHARE * self.limit
+        room = OPEN_SHARE * self.limit - len(known) - len(self._acquired)
+        if self._beside.most > room:
+            self._beside.close_idle()
+        excess = self._beside.most - room
         if excess > 0:
             # Batches use the same endpoints in turn, so the most recently used connection is needed last.
             known.sort(key=lambda entry: entry[0], reverse=True)

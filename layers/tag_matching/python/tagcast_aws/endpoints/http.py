@@ -52,7 +52,8 @@ class HttpPusher:
             "ssl": tls,
             "socket_factory": surroundings.make_socket,
         }
-        self._kept = plain_session(KeepingConnector(keepalive_timeout=KEPT_S, ttl_dns_cache=RESOLVED_S, **both))
+        beside = surroundings.aws_connections
+        self._kept = plain_session(KeepingConnector(beside, keepalive_timeout=KEPT_S, ttl_dns_cache=RESOLVED_S, **both))
         self._fresh = plain_session(BoundedConnector(force_close=True, **both))
 
     async def deliver(self, push: Push) -> Outcome:
