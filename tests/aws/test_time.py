@@ -174,6 +174,9 @@ class Clock:
     def now(self) -> int:
         return EPOCH
 
+    def monotonic(self) -> float:
+        return 0.0
+
 
 @pytest.mark.parametrize(
     ("meets", "after_ms", "detail", "ends_ms"),

@@ -481,6 +481,33 @@ def test_a_name_with_any_private_address_is_never_connected_to(addresses: list[s
     pusher.close()
 
 
+@pytest.mark.parametrize(("slept_s", "looked_up"), [(29, 1), (30, 2)])
+def test_a_name_is_looked_up_again_after_a_freeze_in_which_the_monotonic_clock_stood_still(
+    slept_s: int, looked_up: int
+) -> None:
+    now, hosts = NOW, list[str]()
+
+    class Frozen(StoppedClock):
+        def now(self) -> int:
+            return now
+
+    def lookup(host: str) -> list[str]:
+        hosts.append(host)
+        return ["127.0.0.1"]
+
+    async def attempts() -> None:
+        nonlocal now
+        async with serving(saying(OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))) as port:
+            for _ in range(2):
+                assert (await pusher.push(push_to(f"http://moved.example:{port}/"))).delivered
+                now += slept_s * 1000
+            await pusher.aclose()
+
+    pusher = EndpointPusher(AdapterEnvironment(Frozen(), "1", Reach.ANY, lookup=lookup))
+    asyncio.run(attempts())
+    assert len(hosts) == looked_up
+
+
 @asynccontextmanager
 async def asking_many(
     connector: KeepingConnector, *traces: aiohttp.TraceConfig

@@ -17,6 +17,7 @@ from tagcast.pushing.content_formats import Content
 from tagcast.pushing.envelope import HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.response_text import READ_BYTES_MAX
+from tagcast.registry.directory import NEVER, Look
 from tagcast.settings import SubscriptionSettings
 from yarl import URL
 
@@ -33,7 +34,7 @@ RETRY_AFTER_S_MAX = 86_400.0
 UNAVAILABLE = frozenset((408, 429, 502, 503, 504))
 """Statuses about the receiver, or a proxy before it, and not about the message (RFC 9110, RFC 6585)."""
 KEPT_S = 60.0
-RESOLVED_S = 30
+RESOLVED_S = 30.0
 
 
 class HttpPusher:
@@ -51,10 +52,11 @@ class HttpPusher:
             "resolver": self._resolver,
             "ssl": tls,
             "socket_factory": surroundings.make_socket,
+            "ttl_dns_cache": None,
         }
-        beside = surroundings.aws_connections
-        self._kept = plain_session(KeepingConnector(beside, keepalive_timeout=KEPT_S, ttl_dns_cache=RESOLVED_S, **both))
-        self._fresh = plain_session(BoundedConnector(force_close=True, **both))
+        kept = KeepingConnector(surroundings.aws_connections, keepalive_timeout=KEPT_S, **both)
+        self._connectors, self._look = (kept, BoundedConnector(force_close=True, **both)), NEVER
+        self._kept, self._fresh = map(plain_session, self._connectors)
 
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt; the timeout covers connecting, TLS and reading the response."""
@@ -104,6 +106,7 @@ class HttpPusher:
     async def _post(
         self, url: URL, request: HttpRequest, kept_max: int, tls: ssl.SSLContext | bool
     ) -> tuple[Outcome, bytes]:
+        self._forget_names()
         WAS_MADE.set(False)
         try:
             response = await _send(self._kept, url, request, tls)
@@ -118,6 +121,13 @@ class HttpPusher:
             response.close()
         retry_after = response.headers.get("Retry-After") if response.status in (429, 503) else None
         return outcome(response.status, retry_after, self._clock.now(), answer[:READ_BYTES_MAX]), answer
+
+    def _forget_names(self) -> None:
+        """Resolve names again after :data:`RESOLVED_S` on either clock. One may stop while the process is frozen."""
+        if not self._look.is_recent(self._clock, RESOLVED_S):
+            self._look = Look.of(self._clock)
+            for connector in self._connectors:
+                connector.clear_dns_cache()
 
 
 async def _send(
