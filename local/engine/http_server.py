@@ -179,8 +179,6 @@ def asgi_server(application: Application) -> web.Server:
 
 async def _answer(application: Application, request: web.BaseRequest) -> web.Response:
     """Answer a request with the application's whole response. For HEAD, its content-length header stays."""
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     answer = ResponseCollector()
     given = [(name.lower(), value) for name, value in request.raw_headers]
     scope = _scope(request.method, request.raw_path, given, request.remote or "127.0.0.1")

@@ -71,6 +71,24 @@ def test_a_body_travels_as_text_where_it_says_that_it_is_and_as_base64_otherwise
     assert (event["body"], event["isBase64Encoded"]) == (sent, is_base64)
 
 
+def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on() -> None:
+    """curl asks with a body of a MiB, and sends it a second later without an answer."""
+
+    async def main() -> None:
+        front = Front(Routes(ROUTES), {"F": "f"}, echo)
+        port = await front.listen(0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = b"PUT /topics/t HTTP/1.1\r\nhost: 127.0.0.1:%d\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n"
+        writer.write(head % port)
+        assert await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"{}")
+        assert b" 200 " in await reader.readline()
+        writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("name", ["a\nb", "a\r\nb", "\0", "a b"])
 def test_a_name_with_any_character_reaches_the_function_that_judges_it(name: str) -> None:
     def play(call: Call) -> None:
