@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 OWN_SITES = ("same-origin", "none")
 """Values of Sec-Fetch-Site for a page's own requests and for a typed address."""
+HTTP_PORT = 80
+"""The port that clients leave out of `Host` and `Origin`."""
 
 
 def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
@@ -19,8 +21,11 @@ def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
     (False, False, False)
     >>> is_own_host("api.example", 8090, "api.example"), is_own_host("api.example:80", 8090, "api.example")
     (True, True)
+    >>> is_own_host("localhost", 80), is_own_host("[::1]", 80), is_own_host("localhost", 8090)
+    (True, True, False)
     """
-    named, _, at = (host or "").rpartition(":")
+    is_without_port = port == HTTP_PORT and ":" not in (host or "").rpartition("]")[2]
+    named, _, at = (f"{host}:{port}" if is_without_port else host or "").rpartition(":")
     if configured and configured in (host, named):
         return True
     return at == str(port) and named.strip("[]") in LOOPBACK
@@ -37,12 +42,15 @@ def is_foreign(origin: str | None, port: int) -> bool:
     (True, True, True)
     >>> is_foreign("http://[", 8080), is_foreign("http://127.0.0.1:x", 8080)
     (True, True)
+    >>> is_foreign("http://localhost", 80), is_foreign("https://localhost", 80), is_foreign("http://a.test", 80)
+    (False, True, True)
     """
     if origin is None:
         return False
     try:
         parts = urlsplit(origin)
-        return parts.hostname not in LOOPBACK or parts.port != port
+        at = HTTP_PORT if parts.port is None and parts.scheme == "http" else parts.port
+        return parts.hostname not in LOOPBACK or at != port
     except ValueError:  # No browser sends such an origin.
         return True
 
