@@ -7,10 +7,11 @@ import base64
 import gzip
 import json
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -245,7 +246,8 @@ class GlueJobs:
     url: str
     reports: Path
     client: Callable[[str], Any]
-    sleep: Callable[[float], object] = time.sleep
+    look_s: float = LOOK_S
+    _stopped: threading.Event = field(default_factory=threading.Event)
 
     @property
     def means(self) -> str:
@@ -270,7 +272,8 @@ class GlueJobs:
         run_id = glue.start_job_run(JobName=name, Arguments=dict(zip(words[::2], words[1::2], strict=True)))["JobRunId"]
         while (run := glue.get_job_run(JobName=name, RunId=run_id)["JobRun"])["JobRunState"] in UNDER_WAY:
             said(f"Glue: {run['JobRunState'].lower()}, {run.get('ExecutionTime', 0)} s")
-            self.sleep(LOOK_S)
+            if self._stopped.wait(self.look_s):
+                raise JobError(f"Glue goes on with the run {run_id} of {name} without this console")
         page = self._page(bucket, order, began_at)
         if run["JobRunState"] == ENDED_WELL:
             return JobResult(page, "Done.")
@@ -308,7 +311,8 @@ class GlueJobs:
         return target
 
     def stop(self) -> None:
-        """Do nothing: a run in the cloud continues."""
+        """Stop waiting for the run, which continues in the cloud."""
+        self._stopped.set()
 
 
 Runner = LocalJobs | GlueJobs

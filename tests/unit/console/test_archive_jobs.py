@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 
 from glue_jobs.io.arguments import Window
 from local.console import server
-from local.console.archive_jobs import GlueJobs, JobOrder
+from local.console.archive_jobs import GlueJobs, JobBoard, JobOrder
 from tests.unit.console.visitor import Seen, Visitor
 
 STACK = {
@@ -189,7 +190,7 @@ def test_glue_runs_the_jobs_of_a_deployment_and_their_pages_come_from_its_bucket
 ) -> None:
     aws, said = FakeAws(state, "2 violations"), list[str]()
 
-    found = GlueJobs("mine", f"{URL}/", tmp_path, aws, sleep=lambda seconds: None).run(ORDER, said.append)
+    found = GlueJobs("mine", f"{URL}/", tmp_path, aws, look_s=0).run(ORDER, said.append)
 
     assert aws.started == [("mine-audit", {"--from": "2026-11-01", "--to": "2026-11-02", "--topic": "orders"})]
     assert said == ["Glue: starting, 7 s", "Glue: running, 7 s"]
@@ -233,11 +234,24 @@ def test_a_report_that_cannot_be_downloaded_is_a_failure_with_its_reason(
 
 
 def test_a_job_of_glue_that_leaves_no_page_failed_and_says_why(tmp_path: Path) -> None:
-    jobs = GlueJobs("mine", f"{URL}/", tmp_path, FakeAws("ERROR", "no memory"), sleep=lambda seconds: None)
+    jobs = GlueJobs("mine", f"{URL}/", tmp_path, FakeAws("ERROR", "no memory"), look_s=0)
     with pytest.raises(JobError, match="no memory"):
         jobs.run(ORDER, lambda said: None)
     with pytest.raises(JobError, match="no such stack"):
         GlueJobs("other", URL, tmp_path, FakeAws("SUCCEEDED")).run(ORDER, lambda said: None)
+
+
+def test_the_console_ends_at_once_while_glue_goes_on(tmp_path: Path) -> None:
+    board = JobBoard(GlueJobs("mine", URL, tmp_path, FakeAws("SUCCEEDED"), look_s=600))
+
+    async def play() -> None:
+        assert board.start(ORDER)
+        while "starting" not in board.said:
+            await asyncio.sleep(0.01)
+        await board.stop()
+
+    asyncio.run(play())
+    assert board.fault == "Glue goes on with the run jr_1 of mine-audit without this console"
 
 
 def test_no_job_reads_the_archive_of_another_stack(tmp_path: Path) -> None:
