@@ -82,13 +82,16 @@ async def message(request: web.Request) -> web.Response:
     told = fates(found, names, {lane.subscription: lane.state for lane in lanes.items if lane.topic == topic})
     others = sum(fate.entry is None for fate in told)
     counts = {**found.counts, **({NOT_FOR_IT: others} if others else {})}
+    page = query.get("page", "")
     asked = {key: value for key, value in (("why", name), ("state", state), ("behind", cursor)) if value}
+    shown = {key: value for key, value in (("state", state), ("behind", cursor), ("page", page)) if value}
     return desk.page(
         "message.html",
         message=found,
         counts=sorted(counts.items(), key=lambda each: _rank(each[0])),
         state=state,
-        part=part_of([fate for fate in told if state in ("", fate.state)], query.get("page", ""), SUBSCRIPTIONS_SHOWN),
+        part=part_of([fate for fate in told if state in ("", fate.state)], page, SUBSCRIPTIONS_SHOWN),
+        shown=shown,
         page_query=lambda number: urlencode({**asked, "page": number}),
         behind=urlencode({**asked, "behind": found.next_cursor}) if found.next_cursor else "",
         longest_s=max((fate.after_s or 0.0 for fate in told), default=0.0),

@@ -311,6 +311,21 @@ def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     expect(page.locator("#age-words")).to_contain_text("held")
 
 
+def test_an_explanation_leaves_the_list_of_subscriptions_as_it_is(window: Window) -> None:
+    page = window.open(f"/topics/orders/messages/{window.scene.ordered[1]}?state=not+for+it")
+    rows, title = page.locator("[aria-labelledby=fates-title] tbody tr"), page.locator("#why-title")
+    unmatched = rows.count()
+    page.get_by_role("link", name="Explain warehouse").click()
+    expect(title).to_contain_text("warehouse did not get this message")
+    page.get_by_label("Subscription", exact=True).fill("billing")
+    page.get_by_role("button", name="Explain").click()
+    expect(title).to_contain_text("billing")
+    with page.expect_response(lambda read: "x-refresh" in read.request.headers):
+        pass
+    expect(page.locator("#age-words")).to_contain_text(re.compile("· [01] s ago"))
+    assert rows.count() == unmatched
+
+
 def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_same(window: Window) -> None:
     page = window.open("/topics/payments/subscribe")
     page.get_by_label("Name: a letter").fill("typed")
