@@ -311,7 +311,7 @@ def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     expect(page.locator("#age-words")).to_contain_text("held")
 
 
-def test_an_explanation_leaves_the_list_of_subscriptions_as_it_is(window: Window) -> None:
+def test_an_explanation_leaves_the_list_of_subscriptions_as_it_is_and_the_way_back_leads_to_it(window: Window) -> None:
     page = window.open(f"/topics/orders/messages/{window.scene.ordered[1]}?state=not+for+it")
     rows, title = page.locator("[aria-labelledby=fates-title] tbody tr"), page.locator("#why-title")
     unmatched = rows.count()
@@ -324,6 +324,10 @@ def test_an_explanation_leaves_the_list_of_subscriptions_as_it_is(window: Window
         pass
     expect(page.locator("#age-words")).to_contain_text(re.compile("· [01] s ago"))
     assert rows.count() == unmatched
+    page.go_back()
+    expect(title).to_contain_text("warehouse")
+    page.get_by_role("button", name="Hold").click()
+    expect(page.locator("#age-words")).to_contain_text("held")
 
 
 def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_same(window: Window) -> None:
