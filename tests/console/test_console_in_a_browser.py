@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from playwright.sync_api import Browser, Page, Response, expect
+from playwright.sync_api import Browser, Page, Response, Route, expect
 from tagcast_client import AsyncClient, Client
 
 from local.console.archive_jobs import JobBoard, LocalJobs
@@ -309,6 +309,24 @@ def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     assert page.evaluate("scrollY") == 120
     page.get_by_role("button", name="Hold").click()
     expect(page.locator("#age-words")).to_contain_text("held")
+
+
+def test_a_page_that_was_busy_is_read_less_often_once_it_is_calm(window: Window) -> None:
+    reads = 0
+
+    def busy_at_first(route: Route) -> None:
+        nonlocal reads
+        reads += 1
+        read = route.fetch()
+        route.fulfill(
+            response=read, body=read.text().replace('data-live="10"', f'data-live="{1 if reads == 1 else 10}"')
+        )
+
+    window.page.route(re.compile("/groups$"), busy_at_first)
+    page = window.open("/groups")
+    expect(page.locator("#age-words")).to_contain_text("refreshes every 10 s")
+    page.wait_for_timeout(3_000)
+    assert reads == 2
 
 
 def test_an_explanation_leaves_the_list_of_subscriptions_as_it_is_and_the_way_back_leads_to_it(window: Window) -> None:

@@ -77,6 +77,11 @@
     }
   }
 
+  /* A page says how soon to refresh it, and may change that: every second only while something is in progress. */
+  function lookLater() {
+    setTimeout(() => look().finally(lookLater), (Number(document.body.dataset.live) || every) * 1000);
+  }
+
   /* Show the age of the page. */
   function words(seconds) {
     if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
@@ -124,7 +129,7 @@
         tell();
         look();
       });
-      setInterval(look, every * 1000);
+      lookLater();
       addEventListener("visibilitychange", look);
     }
     off.checked = Boolean(localStorage.getItem(OFF));
