@@ -91,13 +91,13 @@ async def _bench(request: web.Request) -> Bench:
 async def _page(desk: Desk, bench: Bench, refusal: str = "") -> web.Response:
     recent = await _recent(desk, bench.topic) if bench.topic else []
     verdicts, faults = await _verdicts(desk, bench, recent[:RECENT_SHOWN])
-    topics = await desk.topics.look()
+    topics = await desk.topics.look_if_possible()
     return desk.page(
         "workbench.html",
         412 if refusal else 200,
         refusal=refusal,
         bench=bench,
-        topic_names=[each.name for each in topics.items],
+        topic_names=[each.name for each in topics],
         verdicts=verdicts,
         looked_at=len(recent),
         retained=max(len(recent), await _retained(desk, bench.topic)),

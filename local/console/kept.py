@@ -89,6 +89,16 @@ class CachedList(Generic[T]):
             return ListReading((), datetime.now(UTC), is_whole=False)
         return replace(self._last, is_outdated=self._is_outdated())
 
+    async def look_if_possible(self) -> tuple[T, ...]:
+        """Return the items of `look`, or none if the API refuses the list: for parts that a page can do without.
+
+        A token or a policy for some topics may read these topics, but not the lists of all topics and lanes.
+        """
+        try:
+            return (await self.look()).items
+        except TagcastError:
+            return ()
+
     def _patience_s(self) -> float:
         if self._is_outdated():
             return PATIENCE_WITH_OUTDATED_S

@@ -76,10 +76,10 @@ async def message(request: web.Request) -> web.Response:
     query = request.query
     name, state, cursor = (query.get(field, "").strip() for field in ("why", "state", "behind"))
     found, names, lanes = await asyncio.gather(
-        _message(desk, topic, message_id, state, cursor), _names(desk, topic), desk.lanes.look()
+        _message(desk, topic, message_id, state, cursor), _names(desk, topic), desk.lanes.look_if_possible()
     )
     why = await unless_gone(desk.api.explain(topic, message_id, name)) if name else None
-    told = fates(found, names, {lane.subscription: lane.state for lane in lanes.items if lane.topic == topic})
+    told = fates(found, names, {lane.subscription: lane.state for lane in lanes if lane.topic == topic})
     others = sum(fate.entry is None for fate in told)
     counts = {**found.counts, **({NOT_FOR_IT: others} if others else {})}
     page = query.get("page", "")

@@ -102,7 +102,7 @@ async def search(request: web.Request) -> web.Response:
 
 async def topic_names(desk: Desk) -> list[str]:
     """Return topic names as suggestions for a field."""
-    return [each.name for each in (await desk.topics.look()).items[:NAMES_MAX]]
+    return [each.name for each in (await desk.topics.look_if_possible())[:NAMES_MAX]]
 
 
 async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> str:

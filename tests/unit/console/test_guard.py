@@ -95,6 +95,22 @@ def test_an_api_that_does_not_answer_is_a_page_that_says_so(visitor: Visitor) ->
         assert "<h1>" in seen.text
 
 
+def test_who_may_read_one_topic_only_sees_its_pages(visitor: Visitor, ids: list[str]) -> None:
+    def of_one_topic(request: httpx.Request) -> httpx.Response | None:
+        is_about_all = request.url.path in ("/topics", "/lanes")
+        return httpx.Response(403, json={"message": "Forbidden"}) if is_about_all else None
+
+    visitor.world.accidents = [of_one_topic] * 100
+    message = f"/topics/orders/messages/{ids[0]}"
+    for path in (
+        *("/topics/orders", LANE, message, f"{message}?why=billing", f"{message}/again?to=billing"),
+        *("/search?topic=orders", f"/search?topic=orders&id={ids[0]}", "/tail?topic=orders"),
+        *("/workbench?topic=orders&subscription=billing", "/topics/orders/history", f"{LANE}/skip"),
+    ):
+        assert visitor.get(path).status in (200, 303), path
+    assert visitor.get("/").status == 403
+
+
 def test_a_page_that_is_not_there_is_not_found(visitor: Visitor) -> None:
     assert visitor.get("/nowhere").status == 404
     absent = visitor.get("/topics/absent")
