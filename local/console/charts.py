@@ -10,9 +10,8 @@ from aiohttp import web
 from tagcast_client.operation import path_of
 
 from local.console.desk import desk_of
-from local.console.minutes import Minute
+from local.console.minutes import ChartError, Minute
 from local.console.rendering import lane_path, span
-from local.console.samples import ChartError
 
 SPANS = {"hour": (60, 1), "day": (24 * 60, 15)}
 """For each chart: its length in minutes, and the minutes of one bar."""

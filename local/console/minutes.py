@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import quantiles
+from typing import Any
 
 MINUTE, KEPT = timedelta(minutes=1), timedelta(days=1)
 ROWS_MAX = 500_000
 """The maximum minutes in the file: 300 series of a day, about 50 MB. If there are more, the oldest are deleted."""
+DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLES = """
 CREATE TABLE IF NOT EXISTS minutes (
   api TEXT, topic TEXT, subscription TEXT, at INTEGER, published INTEGER, delivered INTEGER, failed INTEGER,
@@ -19,6 +22,10 @@ CREATE TABLE IF NOT EXISTS minutes (
 CREATE INDEX IF NOT EXISTS by_time ON minutes (at);
 CREATE TABLE IF NOT EXISTS looks (api TEXT, topic TEXT, at INTEGER, PRIMARY KEY (api, topic)) WITHOUT ROWID;
 """
+
+
+class ChartError(Exception):
+    """Minutes cannot be read or stored; the text is the reason."""
 
 
 @dataclass
@@ -45,7 +52,7 @@ class Minute:
 
 
 class MinuteFile:
-    """The minutes of one API's topics, in a file created at the first write."""
+    """The minutes of one API's topics, in a file created at the first write. Its methods raise ChartError."""
 
     def __init__(self, path: Path, api: str) -> None:
         self._path, self._api = path, api
@@ -56,13 +63,28 @@ class MinuteFile:
         """Whether the file exists."""
         return self._path.exists()
 
-    @property
-    def _rows(self) -> sqlite3.Connection:
-        if self._opened is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._opened = sqlite3.connect(self._path, isolation_level=None)
-            self._opened.executescript("PRAGMA synchronous = OFF;" + TABLES)
-        return self._opened
+    @contextmanager
+    def _rows(self) -> Iterator[sqlite3.Connection]:
+        """Open the file. A damaged file is deleted, because a power failure may damage it, and its loss is small."""
+        try:
+            if self._opened is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._opened = sqlite3.connect(self._path, isolation_level=None)
+                self._opened.executescript("PRAGMA synchronous = OFF;" + TABLES)
+            yield self._opened
+        except OSError as fault:
+            raise ChartError(f"{self._path} cannot be opened: {fault.strerror}") from fault
+        except sqlite3.Error as fault:
+            self.close()
+            if fault.sqlite_errorcode & 0xFF not in DAMAGES:
+                raise ChartError(f"{self._path} cannot be used: {fault}") from fault
+            for name in (self._path.name, f"{self._path.name}-journal"):
+                self._path.with_name(name).unlink(missing_ok=True)
+            raise ChartError(f"{self._path} was damaged and is deleted: sampling begins anew") from fault
+
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        with self._rows() as rows:
+            return rows.execute(statement, values).fetchall()
 
     def keep(self, topic: str, subscription: str, minutes: Iterable[Minute]) -> None:
         """Store minutes of a subscription, or of the topic itself. Stored minutes of the same time are replaced."""
@@ -70,11 +92,12 @@ class MinuteFile:
         told = [
             (*who, _second(m.at), m.published, m.delivered, m.failed, m.slow_ms, m.backlog) for m in minutes
         ]  # fmt: skip
-        self._rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", told)
+        with self._rows() as rows:
+            rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", told)
 
     def minutes(self, topic: str, subscription: str, since: datetime) -> list[Minute]:
         """Return the stored minutes after an instant, oldest first."""
-        found = self._rows.execute(
+        found = self._run(
             "SELECT at, published, delivered, failed, p95_ms, backlog FROM minutes "
             "WHERE api = ? AND topic = ? AND subscription = ? AND at > ? ORDER BY at",
             (self._api, topic, subscription, _second(since)),
@@ -86,7 +109,7 @@ class MinuteFile:
 
     def published_at(self, topic: str) -> datetime | None:
         """Return the last minute with a publish to a topic, or None."""
-        [(at,)] = self._rows.execute(
+        [(at,)] = self._run(
             "SELECT max(at) FROM minutes WHERE api = ? AND topic = ? AND subscription = '' AND published > 0",
             (self._api, topic),
         )
@@ -94,11 +117,11 @@ class MinuteFile:
 
     def looked(self, topic: str, at: datetime) -> None:
         """Record a view of a topic."""
-        self._rows.execute("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
+        self._run("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
 
     def looked_at(self, since: datetime, most: int) -> list[str]:
         """Return the topics viewed after an instant, at most *most*, the latest first."""
-        found = self._rows.execute(
+        found = self._run(
             "SELECT topic FROM looks WHERE api = ? AND at > ? ORDER BY at DESC, topic LIMIT ?",
             (self._api, _second(since), most),
         )
@@ -107,21 +130,19 @@ class MinuteFile:
     def forget(self, topic: str) -> None:
         """Delete the minutes of a deleted topic."""
         for table in ("minutes", "looks"):
-            self._rows.execute(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
+            self._run(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
 
     def forget_before(self, topic: str, at: datetime) -> None:
         """Delete the minutes before an instant, which belong to an earlier topic of this name."""
-        self._rows.execute(
-            "DELETE FROM minutes WHERE api = ? AND topic = ? AND at < ?", (self._api, topic, _second(at))
-        )
+        self._run("DELETE FROM minutes WHERE api = ? AND topic = ? AND at < ?", (self._api, topic, _second(at)))
 
     def shrink(self, now: datetime, rows_max: int = ROWS_MAX) -> None:
         """Delete minutes older than a day. If more than *rows_max* minutes remain, delete the oldest of them."""
-        self._rows.execute("DELETE FROM minutes WHERE at < ?", (_second(now - KEPT),))
-        self._rows.execute("DELETE FROM looks WHERE at < ?", (_second(now - KEPT),))
-        [(count,)] = self._rows.execute("SELECT count(*) FROM minutes")
+        self._run("DELETE FROM minutes WHERE at < ?", (_second(now - KEPT),))
+        self._run("DELETE FROM looks WHERE at < ?", (_second(now - KEPT),))
+        [(count,)] = self._run("SELECT count(*) FROM minutes")
         if count > rows_max:
-            self._rows.execute(
+            self._run(
                 "DELETE FROM minutes WHERE at <= (SELECT at FROM minutes ORDER BY at LIMIT 1 OFFSET ?)",
                 (count - rows_max - 1,),
             )

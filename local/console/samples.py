@@ -13,7 +13,7 @@ from tagcast.ids import accepted_at_of
 from tagcast_client import AsyncClient, NotFoundError, TagcastError
 from tagcast_client.models import Tail, TailEvent
 
-from local.console.minutes import KEPT, MINUTE, Minute, MinuteFile
+from local.console.minutes import KEPT, MINUTE, ChartError, Minute, MinuteFile
 
 TOPICS_MAX = 20
 ASK_S = 20.0
@@ -23,10 +23,6 @@ LATENCIES_MAX = 200
 """The maximum latencies stored per minute. Percentiles use the first latencies of the minute."""
 ALL = ""
 """The subscription name for a topic's own samples."""
-
-
-class ChartError(Exception):
-    """Minutes cannot be read; the text is the reason."""
 
 
 @dataclass
@@ -81,20 +77,23 @@ class Samples:
 
     def published_at(self, topic: str) -> datetime | None:
         """Return the last minute with a publish, or None."""
-        return self._file.published_at(topic) if self._file.exists else None
+        with suppress(ChartError):
+            return self._file.published_at(topic) if self._file.exists else None
+        return None
 
     async def start(self) -> None:
-        """Resume sampling the topics that were sampled when the console ended."""
-        if self._file.exists:
-            for topic in self._file.looked_at(self._now() - KEPT, TOPICS_MAX):
-                self._topics[topic] = _Watched(topic, self._file)
-            if self._topics:
-                self._task = asyncio.create_task(self._go_on())
+        """Resume sampling the topics that were sampled when the console ended, if the file is readable."""
+        with suppress(ChartError):
+            if self._file.exists:
+                for topic in self._file.looked_at(self._now() - KEPT, TOPICS_MAX):
+                    self._topics[topic] = _Watched(topic, self._file)
+        if self._topics:
+            self._task = asyncio.create_task(self._go_on())
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
         """Return the samples of the last *count* minutes, oldest first, and continue sampling.
 
-        Minutes without a sample are missing.
+        Minutes without a sample are missing. Raises ChartError.
         """
         self._file.looked(topic, self._now())
         if topic not in self._topics:
@@ -140,11 +139,12 @@ class Samples:
         """Sample the recently viewed topics repeatedly, until no topic was viewed for a day."""
         while self._topics:
             await asyncio.sleep(ASK_S)
-            self._file.shrink(self._now())
-            wanted = self._file.looked_at(self._now() - KEPT, TOPICS_MAX)
-            self._topics = {name: each for name, each in self._topics.items() if name in wanted}
-            for name in list(self._topics):
-                await self.sample(name)
+            with suppress(ChartError):  # For example, the disk is full. The charts page shows it.
+                self._file.shrink(self._now())
+                wanted = self._file.looked_at(self._now() - KEPT, TOPICS_MAX)
+                self._topics = {name: each for name, each in self._topics.items() if name in wanted}
+                for name in list(self._topics):
+                    await self.sample(name)
         self._task = None
 
     async def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,27 @@ def test_minutes_are_kept_for_a_day_and_the_oldest_of_too_many_go(tmp_path: Path
     file.forget("orders")
     assert (left(), file.published_at("orders")) == ([], None)
     file.close()
+
+
+def test_a_damaged_file_of_minutes_stops_no_console_and_is_begun_anew(tmp_path: Path) -> None:
+    damaged = tmp_path / "minutes.sqlite"
+    damaged.write_bytes(b"\x7f" * 4_096)
+    with closing(Visitor(tmp_path / "reports")) as visitor:
+        visitor.api.create_topic("orders")
+        assert not damaged.exists()
+        assert "No metrics yet" not in visitor.get("/topics/orders/charts").text
+        damaged.write_bytes(b"\x7f" * 8_192)
+        assert "is deleted: sampling begins anew" in visitor.get("/topics/orders/charts").text
+        assert "sampling begins anew" not in visitor.get("/topics/orders/charts").text
+
+
+def test_a_file_of_minutes_that_cannot_be_written_is_told_on_the_page(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with closing(Visitor(tmp_path / "taken/reports")) as visitor:
+        visitor.api.create_topic("orders")
+        seen = visitor.get("/topics/orders/charts")
+        assert (seen.status, "minutes.sqlite cannot be opened: " in seen.text) == (200, True)
+        assert visitor.get("/topics/orders/rates").status == 200
 
 
 def test_an_hour_has_a_bar_a_minute_and_a_day_one_for_a_quarter_of_an_hour() -> None:
