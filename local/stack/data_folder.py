@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from tagcast_cli import OTHERS
+
 from local.engine.checksums import replace_file
 from local.engine.engine import free_port
 
@@ -32,12 +34,14 @@ class DataFolder:
     def take(self, fresh: bool) -> None:
         """Lock the folder for this process. If `fresh`, delete the state and the reports of earlier runs.
 
-        A folder without a lock had no earlier run. Raises FolderInUseError if another stack or something else uses the
-        folder.
+        A folder without a lock had no earlier run. Raises FolderInUseError if another stack, other users or something
+        else use the folder.
         """
         was_used = (self.path / "lock").exists()
         if self.engine.exists() and not was_used:
             raise FolderInUseError(f"{self.engine} is not the state of a local stack: choose another --data")
+        if not was_used and self._is_shared():
+            raise FolderInUseError(f"other users may read {self.path}, which has other files: choose another --data")
         self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
         lock = (self.path / "lock").open("a+")
@@ -53,6 +57,10 @@ class DataFolder:
                 shutil.rmtree(self.path / kept, ignore_errors=True)
             for file in ("deployed", "minutes.sqlite"):
                 (self.path / file).unlink(missing_ok=True)
+
+    def _is_shared(self) -> bool:
+        """Return whether the folder has files, and is open to other users, so that to close it would do damage."""
+        return self.path.is_dir() and bool(self.path.stat().st_mode & OTHERS) and any(self.path.iterdir())
 
     def release(self) -> None:
         """Release the lock, if this process has it."""
