@@ -19,6 +19,8 @@ SAMPLE ?= 400
 SEED ?= 1
 BUILT := clients/python/tagcast_client/_sync/client.py
 READY := .venv/.installed $(BUILT)
+# An upgrade of Python may take away the Python of the environment, or its packages. Then it is made again.
+IS_USABLE := $(shell $(BIN)/python -c 'import os, sysconfig; os.listdir(sysconfig.get_path("purelib"))' 2>/dev/null && echo yes)
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Everything here starts many processes, each of which would compile all modules anew.
@@ -26,17 +28,17 @@ unexport PYTHONDONTWRITEBYTECODE
 # What pip says, as one line that changes in a terminal, and every twentieth package elsewhere; its faults stand on standard error.
 TOLD = awk '/^(Collecting|Downloading|  Downloading)/ {n++; if (tty) printf "\r\033[K        %s", substr($$0, 1, 68); else if (n % 20 == 1) print "        " $$0; fflush()} END {if (tty) printf "\r\033[K"}' tty=$$(test -t 2 && echo 1)
 
-.PHONY: help install spark jobs run test nightly second-opinion demo worst-day chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
+.PHONY: help again install spark jobs run test nightly second-opinion demo worst-day chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: $(READY)  ## Make the environment (every other command does it by itself).
 
-.venv/.installed: requirements.lock pyproject.toml clients/cli/pyproject.toml
+.venv/.installed: requirements.lock pyproject.toml clients/cli/pyproject.toml $(if $(IS_USABLE),,again)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "tagcast needs Python 3.11 or later, and '$(PYTHON)' is not one. Name one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "1 of 3  Making the environment .venv with $(PYTHON)"; $(PYTHON) -m venv .venv; }
+	@test -n "$(IS_USABLE)" || { echo "1 of 3  Making the environment .venv with $(PYTHON)"; $(PYTHON) -m venv --clear .venv; }
 	@echo "2 of 3  Installing $$(grep -c '==' requirements.lock) packages, each by its version and hash; a minute or two the first time"
 	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements.lock | $(TOLD)
 	@echo "3 of 3  Installing tagcast itself"
