@@ -311,6 +311,24 @@ def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     expect(page.locator("#age-words")).to_contain_text("held")
 
 
+def test_a_held_page_and_a_selected_text_stay_as_they_are_in_all_parts(window: Window) -> None:
+    page = window.open("/topics/quotes")
+    tail = page.locator("#tail")
+    wait_until(lambda: bool(window.api.publish("quotes", "EURUSD 1.0848")) and tail.locator("tbody tr").count() > 0)
+    page.get_by_role("button", name="Hold").click()
+    second = window.api.publish("quotes", "EURUSD 1.0849").message_id
+    page.wait_for_timeout(2_500)
+    expect(tail).not_to_contain_text(second)
+    page.get_by_role("button", name="Hold").click()
+    expect(tail).to_contain_text(second, timeout=3_000)
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#tail tbody tr'))")
+    third = window.api.publish("quotes", "EURUSD 1.0850").message_id
+    page.wait_for_timeout(2_500)
+    expect(tail).not_to_contain_text(third)
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(tail).to_contain_text(third, timeout=3_000)
+
+
 def test_a_page_that_was_busy_is_read_less_often_once_it_is_calm(window: Window) -> None:
     reads = 0
 

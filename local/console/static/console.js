@@ -60,9 +60,26 @@
     if (focused && focused.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
   }
 
+  const isResting = () => held || document.hidden || window.getSelection().type === "Range";  // Of text to copy.
+
+  /* Parts that refresh themselves (hx-get) rest like the page, and then go on at once. */
+  const resting = new Set();
+  function rest(event) {
+    const { elt, triggeringEvent } = event.detail.requestConfig;
+    if (triggeringEvent || !isResting()) return;
+    event.preventDefault();
+    resting.add(elt);
+  }
+
+  function goOn() {
+    if (isResting()) return;
+    const parts = [...resting].filter((each) => each.isConnected);
+    resting.clear();
+    for (const each of parts) window.htmx.trigger(each, "resume");
+  }
+
   async function look() {
-    if (asking || held || document.hidden || !Number(document.body.dataset.live)) return;
-    if (window.getSelection().type === "Range") return;  // The user is copying text.
+    if (asking || isResting() || !Number(document.body.dataset.live)) return;
     asking = true;
     try {
       const answer = await fetch(location.href, { redirect: "error", headers: { "X-Refresh": "yes" } });
@@ -127,6 +144,7 @@
         held = !held;
         hold.setAttribute("aria-pressed", String(held));
         tell();
+        goOn();
         look();
       });
       lookLater();
@@ -135,5 +153,7 @@
     off.checked = Boolean(localStorage.getItem(OFF));
     off.addEventListener("change", () => (off.checked ? localStorage.setItem(OFF, "yes") : localStorage.removeItem(OFF)));
     addEventListener("keydown", pressed);
+    for (const name of ["htmx:beforeRequest", "htmx:beforeSwap"]) addEventListener(name, rest);
+    for (const name of ["visibilitychange", "selectionchange"]) document.addEventListener(name, goOn);
   });
 })();
