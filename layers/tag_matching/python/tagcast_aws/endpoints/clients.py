@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from botocore.config import Config
@@ -31,6 +32,14 @@ CLIENTS_MAX = 128
 T = TypeVar("T")
 _Key = tuple[str | None, int]
 """The region and the timeout of a client."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """A counted call. It may outlast its push in its thread."""
+
+    has_started: bool = False
+    has_ended: bool = False
 
 
 class Caller:
@@ -68,30 +77,39 @@ class Caller:
         loop = asyncio.get_running_loop()
         client = await loop.run_in_executor(self._threads, self._client, region, timeout_s)
 
+        key = (region, timeout_s)
+        running = self._begin(key)
+
         def called() -> T:
+            running.has_started = True
             try:
                 return call(client)
             except ConnectionClosedError:
                 # AWS may have closed the client's idle connections while the process was frozen.
                 return call(self._client(region, timeout_s, instead_of=client))
+            finally:
+                self._end(key, running)
 
-        self._begin((region, timeout_s))
-        running = self._threads.submit(called)
-        running.add_done_callback(lambda _: self._end((region, timeout_s)))
-        async with TimeLimit(timeout_s):
-            return await asyncio.wrap_future(running)
+        try:
+            async with TimeLimit(timeout_s):
+                return await loop.run_in_executor(self._threads, called)
+        finally:
+            if not running.has_started:  # It was cancelled before a thread was free.
+                self._end(key, running)
 
-    def _begin(self, key: _Key) -> None:
+    def _begin(self, key: _Key) -> _Running:
         with self._counting:
             self._running[key] += 1
             has_grown = self._running[key] > self._open_at_most[key]
             self._open_at_most[key] += has_grown
         if has_grown:
             self._connections.grow()
+        return _Running()
 
-    def _end(self, key: _Key) -> None:
+    def _end(self, key: _Key, running: _Running) -> None:
         with self._counting:
-            self._running[key] -= 1
+            self._running[key] -= not running.has_ended
+            running.has_ended = True
 
     def _close_idle(self) -> int:
         """Close the connections of clients without a running call; return how many there may have been."""
