@@ -35,7 +35,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def commands_of(checkout: Path) -> str:
-    call = ["make", "--dry-run", "run", f"PYTHON={sys.executable}"]
+    call = ["make", "--no-print-directory", "--dry-run", "run", f"PYTHON={sys.executable}"]
     return subprocess.run(call, cwd=checkout, capture_output=True, text=True, check=True).stdout
 
 

@@ -20,7 +20,7 @@ from tests.aws.timeline import EPOCH, Timeline
 from tests.aws.unsaid import Unsaid, draw_unsaid
 
 DRAWN = [draw_unsaid(seed) for seed in range(400)]
-CUT = 0
+CUT = 10
 """A history in which a process pushes once to a connection that was closed while it was frozen."""
 
 

@@ -83,6 +83,7 @@ NOT_USED: dict[tuple[str, str], str] = {
     ("DeliveryStreamRole", "s3:ListBucketMultipartUploads"): BY_AWS,
     ("DeliveryStreamRole", "s3:AbortMultipartUpload"): BY_AWS,
     ("DeliveryStreamRole", "s3:PutObject failed"): "where Firehose puts what it cannot deliver",
+    ("*", "ec2:*"): "Lambda itself deletes the interfaces in former subnets",
     ("JobRole", "execute-api:Invoke"): "the local stack asks for no signatures",
     ("JobRole", "s3:*"): BY_SPARK,
     ("EraseRole", "s3:*"): BY_SPARK,

@@ -199,7 +199,8 @@ def test_a_job_on_s3a_names_the_files_as_athena_reads_them(tmp_path: Path) -> No
 def test_a_swap_whose_first_answer_was_lost_is_no_race(s3_bucket: S3Bucket) -> None:
     """botocore repeats the write, and S3 refuses the repetition: the manifest is not the one that was read."""
     client, statuses = boto3.client("s3", endpoint_url=s3_bucket.client.meta.endpoint_url), list[int]()
-    objects = BucketObjects(client, s3_bucket.name)
+    client.create_bucket(Bucket="swaps")
+    objects = BucketObjects(client, "swaps")
 
     def lose_the_first(request: Any, **_: Any) -> AWSResponse | None:
         if not request.url.endswith("/files"):
@@ -213,6 +214,6 @@ def test_a_swap_whose_first_answer_was_lost_is_no_race(s3_bucket: S3Bucket) -> N
     for generation in ("7-a", "8-b"):
         [before] = manifests.read(objects, RecordKind.LANES, [DAY])
         key = f"{manifests.data_prefix(RecordKind.LANES, generation)}dt={DAY}/f.parquet"
-        manifests.swap(objects, s3_bucket.uri, before, [key], manifests.GenerationSummary(1, 1))
+        manifests.swap(objects, "s3://swaps", before, [key], manifests.GenerationSummary(1, 1))
         assert [each.files for each in manifests.read(objects, RecordKind.LANES, [DAY])] == [(key,)]
     assert statuses == [200, 412, 200, 412]
