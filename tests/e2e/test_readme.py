@@ -39,7 +39,7 @@ HOW_TO = "docs/how-to.md"
 JOB = re.compile(r"^\$ tagcast (audit|erase)\b", re.MULTILINE)
 """What starts Spark on that page."""
 SECTION_LINES_MAX = 40
-PORTS = ("9000", "9001", "9002", "9003", "9004", "9005")
+PORTS = ("9000", "9001", "9002", "9003", "9004", "9005", "9006")
 """Of the receivers on all pages."""
 
 
@@ -163,6 +163,11 @@ def test_a_task_succeeds_and_prints_what_is_shown(stack: RunningStack, shell: Sh
 @pytest.mark.nightly
 def test_what_is_done_by_task_succeeds_and_prints_what_is_shown(stack: RunningStack, shell: Shell) -> None:
     play(steps((HOW_TO,), ports_of(stack)), stack, shell)
+
+
+def test_no_two_receivers_of_the_pages_listen_on_one_port() -> None:
+    text = "\n".join((ROOT / page).read_text() for page in (*PAGES, ARCHIVE, HOW_TO))
+    assert sorted(re.findall(r"^\$ tagcast listen --port (\d+)", text, re.MULTILINE)) == list(PORTS)
 
 
 def test_each_task_takes_forty_lines_at_most() -> None:
