@@ -347,10 +347,11 @@ def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Me
 def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[str, Any]:
     """Return why these messages, or ids without a record, cannot be erased now; return {} if they can be erased."""
     if len(chosen) > MESSAGES_MAX:
-        return {"detail": f"more than {MESSAGES_MAX:,} messages: choose an earlier --before"}
+        return {"detail": f"nothing can be erased of more than {MESSAGES_MAX:,} messages: choose an earlier --before"}
     if early := not_yet(chosen, others, now):
         until = rfc3339(max(early.values()))
-        detail = f"{len(early)} may still be pending, in a buffer or in the state table, until {until}"
+        count = "1 message" if len(early) == 1 else f"{len(early)} messages"
+        detail = f"nothing can be erased before {until}: {count} may be pending, in a buffer or in the state table"
         return {"detail": detail, "message_ids": sorted(early)[:20]}
     return {}
 

@@ -372,7 +372,9 @@ def test_what_may_still_be_owed_or_in_the_state_table_is_refused(
     asked = f"{one['message_id']},{unknown}"
     given = ["--archive", bucket.uri, "--message", asked, "--preview", "false", "--by", "me"]
     assert erase.main(given) == 1
-    assert told()["message_ids"] == [one["message_id"], *(each["message_id"] for each in chain), unknown]
+    refused = told()
+    assert refused["detail"].startswith("nothing can be erased before 2026-")
+    assert refused["message_ids"] == [one["message_id"], *(each["message_id"] for each in chain), unknown]
     assert texts(bucket) == kept
     monkeypatch.setattr(arguments, "now_ms", lambda: one["expires_at"] + erase.RECEIPTS_GONE_MS)
     assert erase.main(given) == 0
