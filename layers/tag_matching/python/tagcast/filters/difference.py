@@ -20,6 +20,8 @@ def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, .
 
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
     ("tags: only the group has 'a'; only you have 'c'",)
+    >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["b"]})
+    ("tags: only the group has 'a'",)
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["b", "a"]})
     ()
     >>> difference(None, {"kind": "tag_expression", "expression": "*"})
@@ -63,9 +65,11 @@ def _matches_everything(filter: Canonical) -> bool:
 
 def _in_words(field: str, group: object, yours: object) -> str:
     if isinstance(group, list) and isinstance(yours, list):
-        only_group = [each for each in group if each not in yours]
-        only_yours = [each for each in yours if each not in group]
-        return f"{field}: only the group has {quote_texts(only_group)}; only you have {quote_texts(only_yours)}"
+        owners = (
+            ("the group has", [each for each in group if each not in yours]),
+            ("you have", [each for each in yours if each not in group]),
+        )
+        return f"{field}: " + "; ".join(f"only {owner} {quote_texts(own)}" for owner, own in owners if own)
     if isinstance(group, str) and isinstance(yours, str):
         same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(group, yours, strict=False))))
         return f"{field}: from character {same + 1} on the group has {group[same:]!r}, you have {yours[same:]!r}"
