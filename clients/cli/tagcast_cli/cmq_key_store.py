@@ -33,13 +33,10 @@ class KeyStore:
     name: str
 
     @classmethod
-    def of_stack(cls, stack: str, profile: str | None, region: str | None) -> KeyStore:
-        """Return the keys of a stack on AWS."""
-        import boto3
-
+    def of_stack(cls, stack: str, own: Any) -> KeyStore:
+        """Return the keys of a stack on AWS, for the caller's boto3 session."""
         with _faults_in_words():
-            session = boto3.session.Session(profile_name=profile, region_name=region)
-            return cls(session.client("secretsmanager"), secret_name(stack))
+            return cls(own.client("secretsmanager"), secret_name(stack))
 
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:

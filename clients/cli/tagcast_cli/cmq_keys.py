@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tagcast_cli.cmq_key_store import KeyStore, KeyStoreError
+from tagcast_cli.doctor import own_session
 from tagcast_cli.instant import readable_instant, rfc3339
 from tagcast_cli.jobs import DEFAULT_DATA, DataFolder
 from tagcast_cli.screen import console, fields_table, rows_table
@@ -166,8 +167,11 @@ def revoke(
 def _store(ctx: typer.Context, data: Path, stack: str | None) -> KeyStore:
     if stack is None:
         return KeyStore.of_folder(data)
-    session = session_of(ctx)
-    return KeyStore.of_stack(stack, session.profile, session.region)
+    try:
+        own = own_session(session_of(ctx))
+    except typer.BadParameter as fault:
+        raise KeyStoreError(fault.message) from None
+    return KeyStore.of_stack(stack, own)
 
 
 def _told(key: CmqKey) -> dict[str, Any]:

@@ -276,6 +276,7 @@ NO_STACK = (
     "give the name of the stack on AWS, also before its first deployment: tagcast doctor --stack NAME. "
     "To test a local stack: tagcast smoke"
 )
+NO_CREDENTIALS = "no AWS credentials were found: name a profile (tagcast --profile NAME …) or set AWS_PROFILE"
 NO_REGION = (
     "no AWS region is set: give one (tagcast --region eu-west-1 …), set AWS_REGION or AWS_DEFAULT_REGION, "
     "or use a profile with a region (tagcast --profile NAME …)"
@@ -285,7 +286,7 @@ NO_REGION = (
 def own_session(session: Session) -> Any:
     """Return a boto3 session with the caller's profile and region.
 
-    Raises BadParameter if the profile is unknown or no region is set.
+    Raises BadParameter if the profile is unknown, or no region or no credentials are set.
 
     The region comes from ``--region``, the API's address, ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile.
     """
@@ -295,10 +296,12 @@ def own_session(session: Session) -> Any:
     region = session.region or region_of(session.api.url) or os.environ.get("AWS_REGION") or None
     try:
         own = boto3.Session(profile_name=session.profile, region_name=region)
+        if not own.region_name:
+            raise typer.BadParameter(NO_REGION)
+        if own.get_credentials() is None:
+            raise typer.BadParameter(NO_CREDENTIALS)
     except BotoCoreError as fault:
         raise typer.BadParameter(str(fault)) from None
-    if not own.region_name:
-        raise typer.BadParameter(NO_REGION)
     return own
 
 

@@ -49,6 +49,9 @@ class Session:
     def __init__(self, answers: Answers) -> None:
         self.answers = answers
 
+    def get_credentials(self) -> Any:
+        return shared().get_credentials()
+
     def client(self, service: str) -> Any:
         made = own(service)
         made.meta.events.register("before-parameter-build", self._note)

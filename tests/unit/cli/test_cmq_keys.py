@@ -52,6 +52,15 @@ def test_all_keys_lie_in_one_secret_of_the_stack(run: Run, secrets: Any) -> None
     assert [each["Name"] for each in secrets.list_secrets()["SecretList"]] == ["mine/cmq-keys"]
 
 
+def test_a_key_is_stored_in_the_region_of_the_other_commands(
+    run: Run, secrets: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    create(run)
+    assert len(boto3.client("secretsmanager", region_name="eu-west-1").list_secrets()["SecretList"]) == 1
+    assert secrets.list_secrets()["SecretList"] == []
+
+
 def test_a_note_that_would_crowd_out_other_keys_is_refused(run: Run, secrets: Any) -> None:
     assert run("cmq-key", "create", "--note", "é" * 33, *STACK).exit_code == 2
     assert create(run, "--note", "é" * 32)["note"] == "é" * 32

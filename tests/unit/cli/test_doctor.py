@@ -157,6 +157,20 @@ def test_without_a_stack_or_a_region_the_command_says_what_to_give(
         assert (refused.exit_code, said in refused.output) == (2, True), refused.output
 
 
+def test_without_credentials_commands_for_aws_say_how_to_give_some(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("COLUMNS", "400")
+    for words, code in ((["doctor"], 2), (["smoke"], 2), (["cmq-key", "list"], 1)):
+        refused = CliRunner().invoke(app, ["--region", "eu-west-1", *words, "--stack", STACK])
+        assert (refused.exit_code, "tagcast --profile NAME" in refused.output) == (code, True), refused.output
+
+
 def test_the_region_is_that_of_the_option_the_address_the_environment_or_the_profile(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
