@@ -52,6 +52,14 @@ def test_no_fault_is_told_in_the_words_of_a_library(name: str) -> None:
             assert [fault.detail for fault in faults if fault.detail[:1].isupper()] == []
 
 
+def test_a_field_that_only_another_strategy_or_protocol_has_is_refused_by_the_name_of_the_present_one() -> None:
+    _, faults = read(SubscriptionBody, {**HOOK, "retry": {"interval_seconds": 300}, "verified": True})
+    assert [(fault.pointer, fault.detail) for fault in faults] == [
+        ("/retry/interval_seconds", "is not a known field of INDEPENDENT_RETRY"),
+        ("/verified", "is not a known field"),
+    ]
+
+
 @pytest.mark.parametrize("handles", [[], [""]])
 def test_what_is_empty_and_must_not_be_is_said_to_be(handles: list[str]) -> None:
     _, [fault] = read(AckBody, {"receipt_handles": handles})

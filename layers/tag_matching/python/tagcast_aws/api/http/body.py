@@ -119,12 +119,15 @@ def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:
 
 def _fault(model: type[Body], error: ErrorDetails) -> Fault:
     kind, place = error["type"], [part for part in error["loc"] if part != "[key]"]
+    owner = ""
     if len(place) > 1 and place[0] in model.unions:
-        del place[1]
+        owner = f" of {place.pop(1)}"
     elif place and place[0] in model.unions and kind.startswith("union_tag"):
         place.append(model.unions[str(place[0])])
     pointer = "".join(f"/{pointer_part(part)}" for part in place)
     if kind not in _MESSAGES:
         return Fault(error["msg"], pointer, FaultCode(kind) if kind in _OUR_CODES else FaultCode.WRONG_FORMAT)
     text, code = _MESSAGES[kind]
-    return Fault(text.format_map(error.get("ctx", {})), pointer, code)
+    # The owner may be a default, of which the caller does not know.
+    owned = owner if kind == "extra_forbidden" and len(place) == 2 else ""
+    return Fault(text.format_map(error.get("ctx", {})) + owned, pointer, code)
