@@ -50,6 +50,7 @@ def endpoint_text(endpoint: Any) -> str:
     return str(address) if endpoint.get("url") else f"{endpoint.get('protocol')} {address}"
 
 
+SCHEMES = ("https://", "http://")
 LIFE = "life"
 SECRET_VARIABLE = "TAGCAST_SECRET"
 """The environment variable for a secret, so that the secret does not appear in a command."""
@@ -84,6 +85,10 @@ class EndpointOptions:
         """Return the endpoint; None if no option is given."""
         if self.url is self.sqs is self.function is None and not self.pull:
             return None
+        if self.url and not self.url.lower().startswith(SCHEMES):
+            raise typer.BadParameter("must begin with https:// or http://", param_hint="--url")
+        if self.sqs and not self.sqs.startswith(("arn:", *SCHEMES)):
+            raise typer.BadParameter("must be the URL or the ARN of a queue", param_hint="--sqs")
         return endpoint_of(self.url, self.sqs, self.function, is_pulled=self.pull)
 
 

@@ -278,6 +278,17 @@ def test_options_that_contradict_each_other_ask_the_api_nothing(api: FakeApi, ru
     assert api.requests == []
 
 
+@pytest.mark.parametrize(
+    ("option", "given", "allowed"),
+    [("--url", "127.0.0.1:9000", "https:// or http://"), ("--sqs", "orders", "the URL or the ARN of a queue")],
+)
+def test_what_is_no_address_is_refused_by_all_the_forms_that_are_allowed(
+    api: FakeApi, run: Run, option: str, given: str, allowed: str
+) -> None:
+    refused = run("subscribe", "t", "A", option, given)
+    assert (refused.exit_code, allowed in refused.output, api.requests) == (2, True, [])
+
+
 def test_publishing_describes_the_whole_message(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/test1/messages", {"message_id": ID, "matched": 2}, 201)
     words = ["publish", "test1", "hello", "--tag", "apple", "--routing-key", "a.b", "--property", "price=120"]

@@ -34,7 +34,7 @@ PROBLEM = {
 
 def test_a_problem_is_shown_with_every_fault_and_its_pointer(api: FakeApi, run: Run) -> None:
     api.teach("PUT /topics/t/subscriptions/A", PROBLEM, 422)
-    result = run("subscribe", "t", "A", "--url", "nonsense", "--tag", "")
+    result = run("subscribe", "t", "A", "--url", "https://nonsense:x", "--tag", "")
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "Invalid subscription (422)" in result.stderr
