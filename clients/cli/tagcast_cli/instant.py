@@ -92,6 +92,9 @@ def _read_duration(text: object, longest_s: int | None) -> int:
 
 
 def duration(*names: str, help: str, longest_s: int | None = None) -> Any:
-    """Return an option for a duration such as 90, 90s, 15m, 12h or 1d; its value is in whole seconds."""
+    """Return an option for a duration such as 90, 90s, 15m, 12h or 1d; its value is in whole seconds.
+
+    *help* names the default, because Typer would show it in seconds.
+    """
     parser = partial(_read_duration, longest_s=longest_s)
-    return typer.Option(*names, parser=parser, metavar="DURATION", help=help)
+    return typer.Option(*names, parser=parser, metavar="DURATION", help=help, show_default=False)

@@ -172,7 +172,9 @@ HISTORY = Listing(
 def history(
     ctx: typer.Context,
     topic: TopicName,
-    since: Annotated[int, duration("--since", help="Messages of this time, up to 3 d.", longest_s=3 * 86_400)] = 86_400,
+    since: Annotated[
+        int, duration("--since", help="Messages of this time, up to 3d; default: 1d.", longest_s=3 * 86_400)
+    ] = 86_400,
     tag: Annotated[str | None, typer.Option(help="Only messages with this tag.")] = None,
     property: Annotated[str | None, typer.Option(help="Only messages with this property, NAME=VALUE.")] = None,
     subscription: Annotated[str | None, typer.Option(help="Only messages for this subscription.")] = None,

@@ -56,3 +56,9 @@ def test_a_value_is_named_by_what_it_is_to_people() -> None:
                 assert option.metavar is not None, (path, option.opts)
     strategy = next(each for each in EVERY["subscribe",].params if each.name == "strategy")
     assert strategy.help.endswith(". One of BACKOFF_RETRY, EXPONENTIAL_DECAY_RETRY, INDEPENDENT_RETRY.")
+
+
+def test_a_default_duration_is_shown_as_it_is_written() -> None:
+    durations = [each for command in EVERY.values() for each in command.params if each.metavar == "DURATION"]
+    assert [each.opts for each in durations if each.default is not None and each.show_default] == []
+    assert "default: 1d" in CliRunner().invoke(app, ["history", "--help"]).output
