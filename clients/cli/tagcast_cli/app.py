@@ -113,8 +113,13 @@ def health(ctx: typer.Context) -> None:
 
 def keys(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
     """Show the public keys of a subscription with the signature v1a. A push is valid if one of them verifies it."""
-    path = path_of("topics", topic, "subscriptions", name)
-    session_of(ctx).send("GET", path, lambda shown: "\n".join(shown.get("public_keys", ())))
+    session = session_of(ctx)
+    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
+    found = answer.json.get("public_keys", ())
+    if session.as_json or found:
+        session.show(answer, "\n".join(found))
+    else:
+        session.warn("No public keys. To get one: tagcast subscription update TOPIC NAME --signature v1a")
 
 
 for panel, groups, commands in (

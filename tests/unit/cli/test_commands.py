@@ -485,6 +485,14 @@ def test_an_endpoint_without_an_address_is_not_ignored(api: FakeApi, run: Run) -
     assert api.requests[-1].body["endpoint"]["url"] == ""
 
 
+def test_a_subscription_without_public_keys_says_how_to_get_one_but_prints_none(api: FakeApi, run: Run) -> None:
+    api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
+    none = run("keys", "t", "A")
+    assert (none.stdout, "--signature v1a" in none.stderr) == ("", True)
+    api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "public_keys": ["whpk_a", "whpk_b"]})
+    assert (run("keys", "t", "A").stdout, run("keys", "t", "A").stderr) == ("whpk_a\nwhpk_b\n", "")
+
+
 def test_lanes_that_are_not_active_name_what_helps(api: FakeApi, run: Run) -> None:
     helps = {
         "blocked": "Retry now: tagcast retry {}; Skip it: tagcast skip {} --message ID --reason TEXT",
