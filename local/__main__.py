@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import math
 import os
+import shlex
 import signal
 import sys
 import time
@@ -64,15 +65,22 @@ def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
 
 
 def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
-    """Return the addresses of everything that was started."""
-    folder = stack.options.folder
+    """Return the addresses of everything that was started, and what `tagcast` needs to find them."""
+    folder, usual = stack.options.folder, StackOptions()
     console = "" if console_url is None else f"  Console    {console_url}\n"
+    fresh, settings = "make run FRESH=1", []
+    if stack.options.port != usual.port:
+        settings.append(f"TAGCAST_URL={stack.url}")
+    if folder != usual.folder:
+        fresh = f"make run FRESH=1 DATA={shlex.quote(str(folder))}"
+        settings.append(f"TAGCAST_DATA={shlex.quote(str(folder.absolute()))}")
+    shell = f"  Shell      export {' '.join(settings)}\n" if settings else ""
     return f"""tagcast is ready ({took_s:.1f} s)
 {console}  HTTP API   {stack.url}
   OpenAPI    {stack.url}/openapi.json
   AWS APIs   {stack.engine_url}   (DynamoDB, SQS, Step Functions; access keys in {folder / "stack.json"})
-  State      {folder}   (make run FRESH=1 forgets it; the engine's log is {folder / "engine" / "engine.log"})
-  Try        curl -X PUT {stack.url}/topics/test1 -H 'content-type: application/json' -d '{{}}'
+  State      {folder}   ({fresh} forgets it; the engine's log is {folder / "engine" / "engine.log"})
+{shell}  Try        curl -X PUT {stack.url}/topics/test1 -H 'content-type: application/json' -d '{{}}'
   Stop       Ctrl-C
 """
 

@@ -70,7 +70,9 @@ class Front:
         try:
             await web.TCPSite(self._runner, "127.0.0.1", port).start()
         except OSError as fault:
-            raise PortInUseError(f"port {port} of 127.0.0.1 is in use: choose another with --port") from fault
+            raise PortInUseError(
+                f"port {port} of 127.0.0.1 is in use: choose another with --port, or make run PORT=…"
+            ) from fault
         self._port = int(self._runner.addresses[0][1])
         return self._port
 
