@@ -1,4 +1,4 @@
-"""Receive pushes with FastAPI. Run `uvicorn fastapi_app:app`."""
+"""Receive pushes with FastAPI. Run `WEBHOOK_SECRET=whsec_… uvicorn fastapi_app:app`."""
 
 import os
 

@@ -1,4 +1,7 @@
-"""Receive batched pushes with FastAPI. Run `uvicorn fastapi_batches:app`. The subscription needs `batch`."""
+"""Receive batched pushes with FastAPI. Run `WEBHOOK_SECRET=whsec_… uvicorn fastapi_batches:app`.
+
+The subscription needs `batch`.
+"""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Receive pushes with Flask. Run `flask --app flask_app run`."""
+"""Receive pushes with Flask. Run `WEBHOOK_SECRET=whsec_… flask --app flask_app run`."""
 
 import os
 
