@@ -304,7 +304,7 @@ def retry(
 ) -> None:
     """Retry the head of the lane now, ahead of its schedule; under INDEPENDENT_RETRY all waiting deliveries."""
     if subscription is None:
-        session_of(ctx).send("POST", path_of("topics", topic, "retry"), _retried_lanes)
+        session_of(ctx).send("POST", path_of("topics", topic, "retry"), partial(_retried_lanes, topic))
         return
 
     def done(lane: Json) -> str:
@@ -316,10 +316,12 @@ def retry(
     _command(ctx, topic, subscription, "retry", done)
 
 
-def _retried_lanes(answer: Json) -> RenderableType:
+def _retried_lanes(topic: str, answer: Json) -> RenderableType:
     lanes = answer.get("lanes", [])
     if not lanes:
-        return Text("Nothing to retry: no subscription is blocked under BACKOFF_RETRY.")
+        none = "Nothing to retry: no subscription is blocked under BACKOFF_RETRY."
+        others = f"Under other strategies: tagcast lanes retry --topic {topic}"
+        return Text(f"{none}\n{others}", no_wrap=True, overflow="ignore")  # So that you can copy the command.
     return rows_table(([name] for name in lanes), "subscription", title="Retrying now:")
 
 

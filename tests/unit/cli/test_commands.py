@@ -597,7 +597,10 @@ def test_a_retry_names_the_lanes_that_it_touched(api: FakeApi, run: Run) -> None
     shown = run("retry", "t").output
     assert ("A" in shown, "—" in shown) == (True, False), "the answer tells names, and nothing else"
     api.teach("POST /topics/t/retry", {"lanes": []}, 202)
-    assert "Nothing to retry" in run("retry", "t").output
+    assert run("retry", "t").output.splitlines() == [
+        "Nothing to retry: no subscription is blocked under BACKOFF_RETRY.",
+        "Under other strategies: tagcast lanes retry --topic t",
+    ]
     api.teach("POST /topics/t/subscriptions/A/retry", {"state": "active", "backlog": 0, "head": None})
     assert "nothing was retried" in run("retry", "t", "A").output
 
