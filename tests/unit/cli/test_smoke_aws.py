@@ -301,7 +301,7 @@ def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run
 
 
 def test_the_object_of_a_first_message_may_be_named_by_the_hour_before(answers: Answers) -> None:
-    at = datetime.now(UTC).replace(minute=0, second=20, microsecond=0)
+    at = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     place = replace(place_of(answers), now=lambda: at)
     archive(zipped("1"), at - timedelta(minutes=1))
     assert place.read_archived("t") == {"1"}
