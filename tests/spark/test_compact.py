@@ -174,7 +174,8 @@ def test_chunks_are_shuffled_once_and_sorted_once_and_no_row_of_theirs_is_looked
 
 def test_duckdb_reads_a_day_through_its_manifest_as_the_document_says(spark: SparkSession, bucket: Bucket) -> None:
     document = (Path(__file__).parents[2] / "docs" / "archive.md").read_text()
-    [code] = re.findall(r"```sql\n(set variable.*?)```", document, re.DOTALL)
+    # DuckDB would install an extension for the keys of S3, and here is a folder.
+    [code] = re.findall(r"```sql\ncreate secret[^;]*;\n(set variable.*?)```", document, re.DOTALL)
     done = [end(message(n), state=state) for n, state in enumerate(["delivered", "delivered", "expired"])]
     for some in (done[:1], done):
         bucket.put("deliveries", DAY, some)
