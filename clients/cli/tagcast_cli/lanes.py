@@ -20,7 +20,7 @@ from tagcast_cli import completion
 from tagcast_cli.api_client import pages
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.options import with_options
-from tagcast_cli.screen import fields_table, outcome_text, rows_table, state_text
+from tagcast_cli.screen import copyable, fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
     EveryPage,
@@ -321,7 +321,7 @@ def _retried_lanes(topic: str, answer: Json) -> RenderableType:
     if not lanes:
         none = "Nothing to retry: no subscription is blocked under BACKOFF_RETRY."
         others = f"Under other strategies: tagcast lanes retry --topic {topic}"
-        return Text(f"{none}\n{others}", no_wrap=True, overflow="ignore")  # So that you can copy the command.
+        return copyable(f"{none}\n{others}")
     return rows_table(([name] for name in lanes), "subscription", title="Retrying now:")
 
 

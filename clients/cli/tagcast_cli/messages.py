@@ -97,8 +97,7 @@ def _publish_copies(session: Session, topic: str, message: Json, count: int, key
         for place, part in parts([message] * count):
             headers = {"idempotency-key": part_key(key, place)} if key else None
             answer = session.api.request("POST", path, {"messages": part}, headers=headers)
-            shown = session.print_answer(answer) if session.as_json else answer.json
-            for outcome in shown.get("results", []):
+            for outcome in session.read_answer(answer).get("results", []):
                 (refused if "error" in outcome else accepted).append(outcome)
     finally:  # Also after a failed batch.
         if not session.as_json and (accepted or refused):

@@ -41,6 +41,11 @@ STATE_STYLES = {
 PIPE_WIDTH = 200
 
 
+def copyable(text: str, style: str = "") -> Text:
+    """Return text that is printed without further line breaks, so that you can copy the commands in it."""
+    return Text(text, style=style, no_wrap=True, overflow="ignore")
+
+
 def console(*, to_errors: bool = False) -> Console:
     """Return a console on standard output or error that does not truncate lines in a pipe."""
     stream = sys.stderr if to_errors else sys.stdout

@@ -86,16 +86,14 @@ class Session:
 
     def show(self, answer: Answer, render: Renderer | str) -> None:
         """Print an answer: unchanged with --json, otherwise as *render* formats it, or the sentence *render*."""
-        if self.as_json:
-            self.print_answer(answer)
-            return
-        shown = answer.json  # Parsed even for a sentence, so that a web page is an error.
-        self.out.print(Text(render) if isinstance(render, str) else render(shown), crop=False)
+        shown = self.read_answer(answer)
+        if not self.as_json:
+            self.out.print(Text(render) if isinstance(render, str) else render(shown), crop=False)
 
-    def print_answer(self, answer: Answer) -> Json:
-        """Print an answer as a line of JSON, and return it. Raises UnexpectedAnswerError, e.g. for a web page."""
+    def read_answer(self, answer: Answer) -> Json:
+        """Return an answer. With --json, also print it on a line. Raises UnexpectedAnswerError, e.g. for a web page."""
         shown = answer.json
-        if answer.text.strip():
+        if self.as_json and answer.text.strip():
             typer.echo(visible_json(answer.text.rstrip("\n")))
         return shown
 
@@ -155,7 +153,7 @@ class Session:
         """Return the answer of one page, or of all pages. With --json, also print each answer on a line."""
         answers: list[Json] = []
         for answer in pages(self.api, path, page.limit, page.cursor, query):
-            answers.append(self.print_answer(answer) if self.as_json else answer.json)
+            answers.append(self.read_answer(answer))
             if not page.every:
                 break
         return answers

@@ -21,7 +21,7 @@ from tagcast_cli.filters import FilterOptions, absent_function_lines, filter_tex
 from tagcast_cli.instant import duration
 from tagcast_cli.options import remove_settings, with_options
 from tagcast_cli.push_options import LIFE, SECRET_VARIABLE, SubscriptionOptions, endpoint_text, protocol_of
-from tagcast_cli.screen import fault_lines, fields_table, rows_table, state_text
+from tagcast_cli.screen import copyable, fault_lines, fields_table, rows_table, state_text
 from tagcast_cli.session import (
     PRECONDITION_FAILED,
     Cursor,
@@ -114,7 +114,7 @@ def pending_note(answer: Json) -> Text | None:
     reason = visible_line(str(answer.get("state_reason")))
     again = f"tagcast verify {answer.get('topic')} {answer.get('name')}"
     said = f"Unverified: the endpoint has not confirmed yet. Its response: {reason}.\nVerify it with: {again}"
-    return Text(said, style="yellow", no_wrap=True, overflow="ignore")  # So that you can copy the command.
+    return copyable(said, style="yellow")
 
 
 def with_note(session: Session, sentence: str, answer: Json) -> Group:
@@ -219,8 +219,7 @@ def subscribe_all(
     try:
         for _, part in parts(items):
             answer = session.api.request("POST", path, {"subscriptions": list(part), "replace": replace})
-            shown = session.print_answer(answer) if session.as_json else answer.json
-            results += shown.get("results", [])
+            results += session.read_answer(answer).get("results", [])
     finally:  # Also after a failed part: generated secrets are shown only once.
         if not session.as_json and (results or not items):
             session.out.print(_summary(topic, [str(item.get("name", "—")) for item in items], results))
