@@ -80,9 +80,7 @@ class ConsoleServer:
         try:
             await web.TCPSite(self._runner, "127.0.0.1", port).start()
         except OSError as fault:
-            raise PortInUseError(
-                f"port {port} of 127.0.0.1 is in use: choose another with --console-port, or make run CONSOLE_PORT=…"
-            ) from fault
+            raise PortInUseError(port, "--console-port", "CONSOLE_PORT") from fault
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/"
         if self._desk.key is not None:
             self.url += f"?key={self._desk.key}"

@@ -37,7 +37,10 @@ async def anybody(method: str, path: str, authorization: str | None) -> Mapping[
 
 
 class PortInUseError(OSError):
-    """The port is in use."""
+    """The port is in use. *option* of `python -m local`, or *variable* of `make run`, chooses another."""
+
+    def __init__(self, port: int, option: str = "--port", variable: str = "PORT") -> None:
+        super().__init__(f"port {port} of 127.0.0.1 is in use: choose another with {option}, or make run {variable}=…")
 
 
 @dataclass
@@ -70,9 +73,7 @@ class Front:
         try:
             await web.TCPSite(self._runner, "127.0.0.1", port).start()
         except OSError as fault:
-            raise PortInUseError(
-                f"port {port} of 127.0.0.1 is in use: choose another with --port, or make run PORT=…"
-            ) from fault
+            raise PortInUseError(port) from fault
         self._port = int(self._runner.addresses[0][1])
         return self._port
 

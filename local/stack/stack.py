@@ -195,9 +195,7 @@ class Stack:
         try:
             free_port(self.options.port)
         except OSError as fault:
-            raise PortInUseError(
-                f"port {self.options.port} of 127.0.0.1 is in use: choose another with --port, or make run PORT=…"
-            ) from fault
+            raise PortInUseError(self.options.port) from fault
 
     def _common_environment(self, engine: Engine, credentials: Credentials) -> dict[str, str]:
         return {
