@@ -11,7 +11,8 @@ from tagcast.delivery.publishing import publish
 from tagcast.errors import UnavailableError
 from tagcast.filters.compiled import FilterValue
 from tagcast.filters.event_pattern.pattern import read_pattern
-from tagcast.filters.index.parted_index import alternatives_of, parts_of
+from tagcast.filters.event_pattern.size import count_values
+from tagcast.filters.index.parted_index import parts_of
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Draft
 from tagcast.ports import Memory
@@ -190,7 +191,7 @@ def test_a_short_pattern_with_many_alternatives_takes_as_long_as_a_long_one() ->
     value: FilterValue = {"kind": "event_pattern", "pattern": wanted, "dialect": "eventbridge", "scope": "body"}
     pattern = read_pattern(wanted)
     values = sum(pattern.conditions[place].size for alternative in pattern.alternatives for place in alternative)
-    assert alternatives_of(wanted) == (len(pattern.alternatives), values) == (100, 10_000)
+    assert count_values(wanted) == (len(pattern.alternatives), values) == (100, 10_000)
 
     parts = parts_of(dict.fromkeys(range(1, 151), value), indexing.EFFORT_MAX)
 

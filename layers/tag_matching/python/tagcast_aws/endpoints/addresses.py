@@ -21,7 +21,6 @@ URL_CHARS_MAX = 2048
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup = Callable[[str], list[str]]
 
-
 _HOST = re.compile(r"(?=.{1,253}\.?$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*\.?", re.IGNORECASE)
 _ODD_IPV4 = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}", re.IGNORECASE)
 

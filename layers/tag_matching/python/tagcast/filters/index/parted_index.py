@@ -103,33 +103,9 @@ def from_snapshot(snapshot: bytes) -> TopicIndex | PartedIndex:
 
 def _effort(value: FilterValue | None, text: str) -> int:
     kind = None if value is None else str(value.get("kind"))
-    pattern = None if value is None or kind != "event_pattern" else value.get("pattern")
-    values = alternatives_of(pattern)[1] if isinstance(pattern, Mapping) else 0
-    return len(text) * _EFFORTS.get(str(kind), 1) + values * _VALUE_EFFORT
+    effort = len(text) * _EFFORTS.get(str(kind), 1)
+    if value is not None and isinstance(pattern := value.get("pattern"), Mapping):
+        from tagcast.filters.event_pattern.size import count_values  # The package is loaded for its first filter.
 
-
-def alternatives_of(pattern: Mapping[str, object]) -> tuple[int, int]:
-    """Return the number of alternatives of an event pattern, and the number of texts and numbers in all of them.
-
-    >>> alternatives_of({"$or": [{"a": [1, 2]}, {"b": [3], "c": [{"anything-but": [4, 5]}]}], "d": {"e": [6]}})
-    (2, 7)
-    """
-    alternatives, values = 1, 0
-    for name, value in pattern.items():
-        if name == "$or" and isinstance(value, list):
-            parts = [alternatives_of(each) for each in value if isinstance(each, Mapping)]
-        elif isinstance(value, Mapping):
-            parts = [alternatives_of(value)]
-        else:
-            parts = [(1, _size(value))]
-        # Each alternative so far is combined with each alternative of this member.
-        count = sum(part for part, _ in parts) or 1
-        alternatives, values = alternatives * count, values * count + alternatives * sum(size for _, size in parts)
-    return alternatives, values
-
-
-def _size(value: object) -> int:
-    """Return the number of values in lists, at any depth."""
-    if isinstance(value, Mapping):
-        return sum(map(_size, value.values()))
-    return sum(map(_size, value)) if isinstance(value, list) else 1
+        effort += count_values(pattern)[1] * _VALUE_EFFORT
+    return effort
