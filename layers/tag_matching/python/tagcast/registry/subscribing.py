@@ -82,10 +82,11 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[SubscriptionReq
     """
     results: dict[str, Result] = {}
     valid: list[SubscriptionRequest] = []
+    known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
     for each in wanted:
         try:
             check_time(world, came_s + BEGUN_WITHIN_S)
-            valid.append(validate(world, topic, each))
+            valid.append(validate(world, topic, each, known.get(each.name)))
         except (InvalidFilterError, InvalidRequestError, UnavailableError) as refusal:
             results[each.name] = refusal
     for group in fitting(valid, PUT_TOGETHER, FILTER_BYTES_MAX, lambda each: len(json.dumps(each.settings.filter))):
@@ -111,8 +112,8 @@ def _put(
         return [refusal] * len(group)
 
 
-def validate(world: World, topic: str, wanted: SubscriptionRequest) -> SubscriptionRequest:
-    """Return *wanted* in its canonical form. Raises InvalidFilterError or InvalidRequestError.
+def validate(world: World, topic: str, wanted: SubscriptionRequest, known: Subscription | None) -> SubscriptionRequest:
+    """Return *wanted*, now stored as *known*, in its canonical form. Raises InvalidFilterError or InvalidRequestError.
 
     Only a new endpoint is checked here, because the look-up of its name may take seconds. A stored endpoint is checked
     at every push.
@@ -120,8 +121,7 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest) -> Subscript
     settings = replace(wanted.settings, filter=valid_filter(world, wanted.settings.filter))
     if settings.dead_letter_topic == topic:
         raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic", FaultCode.CONFLICT),))
-    is_new = not has_endpoint(stored.subscription(world.store, topic, wanted.name), settings)
-    refusal = world.guard.refusal(settings.endpoint) if is_new else None
+    refusal = None if has_endpoint(known, settings) else world.guard.refusal(settings.endpoint)
     if refusal is not None:
         raise InvalidRequestError((Fault(refusal, "/endpoint", FaultCode.REFUSED),))
     return replace(wanted, settings=settings)

@@ -52,9 +52,9 @@ def put_subscription(
     PreconditionFailedError (other version), UnavailableError, ConflictError (too many subscriptions, or a change of a
     setting that is fixed for a group).
     """
-    (made,) = put_together(
-        world, topic, (validate(world, topic, SubscriptionRequest(name, settings, if_match, keeps)),), also
-    )
+    wanted = SubscriptionRequest(name, settings, if_match, keeps)
+    valid = validate(world, topic, wanted, stored.subscription(world.store, topic, name))
+    (made,) = put_together(world, topic, (valid,), also)
     if not isinstance(made, StoredSubscription):
         raise made
     wait_for_publishers(world)
