@@ -128,6 +128,7 @@ TOPIC_ROW: dict[str, Value] = {
     "subscriptions_version": 7,
     "subscription_count": 2,
     "next_ordinal": 3,
+    "unindexed_characters": 0,
 }
 SUBSCRIPTION_ROW: dict[str, Value] = {
     "topic": "t",

@@ -20,7 +20,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.ports import Table
-from tagcast.registry import filter_history, shadows, subscriptions
+from tagcast.registry import filter_history, shadows, subscribing, subscriptions
 from tagcast.registry.filter_history import VERSIONS_KEPT
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.registry.subscriptions import change_filter
@@ -219,6 +219,43 @@ def test_a_full_topic_takes_no_new_subscription_and_still_changes_those_it_has(f
     assert put(fake)[0].version == 2
     fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX - 1
     assert put(fake, "B")[1]
+
+
+COMPARED: dict[str, object] = {"kind": "sql92", "expression": "a < b"}
+FOUND: dict[str, object] = {"kind": "sql92", "expression": "a = 'x' AND b > 1"}
+
+
+def unindexed(fake: FakeWorld) -> object:
+    return fake.store.rows[topic_key("test1")]["unindexed_characters"]
+
+
+def test_filters_that_no_index_decides_have_a_bound_in_each_topic(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscribing, "UNINDEXED_MAX", 10)
+    for name in "AB":
+        put(fake, name, replace(SETTINGS, filter=COMPARED))
+    assert unindexed(fake) == 10
+
+    with pytest.raises(ConflictError, match="and would have 15"):
+        put(fake, "C", replace(SETTINGS, filter=COMPARED))
+    put(fake, "C", replace(SETTINGS, filter=FOUND))
+    shadows.put_shadow(fake.world, "test1", "C", COMPARED)
+    for change in (
+        lambda: put(fake, "C", replace(SETTINGS, filter=COMPARED)),
+        lambda: change_filter(fake.world, "test1", "C", COMPARED, None),
+        lambda: shadows.promote_shadow(fake.world, "test1", "C"),
+    ):
+        with pytest.raises(ConflictError, match="and would have 15"):
+            change()
+    assert subscriptions.get_subscription(fake.world, "test1", "C").settings.filter == {**FOUND, "dialect": "strict"}
+
+    put(fake, "A", replace(SETTINGS, filter=COMPARED))
+    change_filter(fake.world, "test1", "A", FOUND, None)
+    subscriptions.delete_subscription(fake.world, "test1", "B")
+    assert unindexed(fake) == 0
+    shadows.promote_shadow(fake.world, "test1", "C")
+    assert unindexed(fake) == 5
 
 
 def test_what_is_not_there_is_named(fake: FakeWorld) -> None:

@@ -7,10 +7,17 @@ from dataclasses import dataclass
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter
-from tagcast.filters.index.parted_index import PartedIndex, from_snapshot, join_snapshots, parts_of
+from tagcast.filters.index.parted_index import (
+    PartedIndex,
+    from_snapshot,
+    join_snapshots,
+    parts_of,
+    unindexed_characters,
+)
+from tagcast.filters.index.sql92_index import Sql92Index
 from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 from tagcast.filters.kinds import compile_filter
-from tagcast.filters.sql92 import cell
+from tagcast.filters.sql92 import cell, compile_sql92
 
 TAGS = [*(f"t{n}" for n in range(5)), "xff", "1,2", "#"]
 NAMES = ["x", "y", "__class__", "n", "TAGS"]
@@ -136,6 +143,23 @@ def compare_on_generated_topics(dice: random.Random, topics: int, monkeypatch: p
             assert index.match(message) == expected, (filters, message)
             failures += len(expected.errors)
     return failures
+
+
+def test_an_expression_counts_for_the_bound_of_its_topic_if_its_index_keeps_its_text() -> None:
+    dice = random.Random(3)
+    counted = 0
+    for place in range(400):
+        strict = place % 2 == 0
+        text = expression(dice, 3, strict)
+        value: dict[str, object] = {
+            "kind": "sql92",
+            "expression": text,
+            "dialect": "strict" if strict else "rocketmq",
+        }
+        _, texts, *_ = Sql92Index.build([(0, compile_sql92(text, str(value["dialect"])))]).as_rows()
+        assert unindexed_characters(value) == (len(text) if texts else 0)
+        counted += bool(texts)
+    assert 100 < counted < 300
 
 
 def test_index_and_rule_agree_on_generated_topics(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ class Topic:
     """A named stream of messages. *topic_id* is never reused, even by a later topic of the same name.
 
     *recent* are the names of recently changed subscriptions. The last change in *recent* made *subscriptions_version*.
+    *unindexed_characters* is the total of its filters, see :mod:`tagcast.filters.index.parted_index`.
     Only a topic created through the CMQ endpoint has a *filter_type*.
     """
 
@@ -83,6 +84,7 @@ class Topic:
     subscriptions_version: int = 0
     subscription_count: int = 0
     next_ordinal: int = 0
+    unindexed_characters: int = 0
     recent: tuple[str, ...] = ()
     filter_type: FilterType | None = None
 

@@ -17,6 +17,7 @@ from tagcast.errors import (
     UnavailableError,
 )
 from tagcast.filters.function_filter import is_function
+from tagcast.filters.index.parted_index import unindexed_characters
 from tagcast.filters.kinds import canonical
 from tagcast.model import Endpoint, LaneState, Protocol, Subscription, SubscriptionSettings, Topic
 from tagcast.ports import World, Write
@@ -34,6 +35,8 @@ from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000
 """The maximum of subscriptions of a topic. Without sections of state maps, the maximum would be lower."""
+UNINDEXED_MAX = 1_000_000
+"""The maximum of :func:`unindexed_characters` of a topic: 160 MB in each process, of the 512 MB of a function."""
 PUT_TOGETHER = 19
 """The maximum of subscriptions in a transaction. Each takes up to five writes, and DynamoDB accepts 100 in all."""
 FILTER_BYTES_MAX = 1024 * 1024
@@ -157,11 +160,10 @@ def put_together(
         after, writes = owner, list[Write]()
         for each in wanted:
             try:
-                made, its = _prepare(world, after, each, known.get(each.name))
+                made, after, its = _prepare(world, after, each, known.get(each.name))
             except (ConflictError, UnavailableError, InvalidRequestError) as refusal:
                 results.append(refusal)
                 continue
-            after = _count(after, made)
             writes += its if also is None else (*its, also(made.subscription))
             results.append(made)
         if after is not owner:
@@ -178,27 +180,42 @@ def put_together(
     return results
 
 
-def _count(owner: Topic, made: StoredSubscription) -> Topic:
-    """Return *owner* with the version and the counts after *made* is stored."""
+def update_counts(owner: Topic, after: SubscriptionSettings | None, known: Subscription | None) -> Topic:
+    """Return *owner* with the version and the counts when *after* replaces *known*; None is no subscription.
+
+    Raises ConflictError if the topic then has too many subscriptions, or too long filters.
+    """
+    added = int(known is None) - int(after is None)
+    before = 0 if known is None else unindexed_characters(known.settings.filter)
+    characters = 0 if after is None else unindexed_characters(after.filter)
+    total = owner.unindexed_characters + characters - before
+    if added > 0 and owner.subscription_count >= SUBSCRIPTIONS_MAX:
+        raise ConflictError(f"a topic has at most {SUBSCRIPTIONS_MAX} subscriptions")
+    if characters > before and total > UNINDEXED_MAX:
+        raise ConflictError(
+            f"the SQL92 filters of a topic that no index decides have at most {UNINDEXED_MAX} characters in all, "
+            f"and would have {total}. Comparisons of properties with values, joined by AND, do not count"
+        )
     return replace(
         owner,
         subscriptions_version=owner.subscriptions_version + 1,
-        subscription_count=owner.subscription_count + made.is_new,
-        next_ordinal=owner.next_ordinal + made.is_new,
+        subscription_count=owner.subscription_count + added,
+        next_ordinal=owner.next_ordinal + max(added, 0),
+        unindexed_characters=total,
     )
 
 
 def _topic_update(owner: Topic, after: Topic, results: Sequence[StoredSubscription | Refusal]) -> Write:
     names = [made.subscription.name for made in results if isinstance(made, StoredSubscription)]
-    added = after.next_ordinal - owner.next_ordinal
-    return change_update(owner, *names, subscriptions=added, ordinals=added)
+    return change_update(owner, *names, after=after)
 
 
 def _prepare(
     world: World, owner: Topic, wanted: SubscriptionRequest, known: Subscription | None
-) -> tuple[StoredSubscription, tuple[Write, ...]]:
-    """Return the result of *wanted*, and its writes. *owner* has the counts before *wanted*."""
+) -> tuple[StoredSubscription, Topic, tuple[Write, ...]]:
+    """Return the result of *wanted*, the topic after it, and its writes. *owner* has the counts before *wanted*."""
     check_version(known, wanted.if_match)
+    after = update_counts(owner, wanted.settings, known)
     with_secrets = keep_secrets(world, wanted.settings, known, wanted.keeps - {VERIFICATION})
     settings = keep_verification(with_secrets, known) if VERIFICATION in wanted.keeps else with_secrets
     changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)
@@ -209,7 +226,8 @@ def _prepare(
     filled: tuple[Write, ...] = () if lane is None else (lane_put(lane),)
     if known is not None and known.settings.is_independent and not changed.settings.is_independent:
         filled = _order_backlog(world, known)
-    return StoredSubscription(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
+    made = StoredSubscription(changed, known is None, lane)
+    return made, after, (*_put_writes(owner, changed, known), *secrets, *filled)
 
 
 def keep_verification(settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
@@ -243,7 +261,8 @@ def replace_filter(
     settings = replace(known.settings, filter=valid_filter(world, filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
-    world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), *also))
+    after = update_counts(owner, settings, known)
+    world.store.transact((change_update(owner, known.name, after=after), *_put_writes(owner, changed, known), *also))
     let_expire(world, changed)
     wait_for_publishers(world)
     return changed
@@ -260,8 +279,6 @@ def check_version(known: Subscription | None, if_match: int | None) -> None:
 def _changed(
     world: World, owner: Topic, name: str, settings: SubscriptionSettings, known: Subscription | None
 ) -> Subscription:
-    if known is None and owner.subscription_count >= SUBSCRIPTIONS_MAX:
-        raise ConflictError(f"a topic has at most {SUBSCRIPTIONS_MAX} subscriptions")
     now = world.clock.now()
     made = Subscription(
         topic=owner.name,

@@ -20,6 +20,7 @@ from tagcast.registry.subscribing import (
     check_version,
     put_together,
     replace_filter,
+    update_counts,
     validate,
 )
 from tagcast.rows import stored
@@ -107,7 +108,7 @@ def delete_subscription(
         tombstone, lane_write = _tombstone(world, known, lane)
         world.store.transact(
             (
-                change_update(owner, name, subscriptions=-1),
+                change_update(owner, name, after=update_counts(owner, None, known)),
                 *subscription_deletes(known),
                 removal_put(known, tombstone, owner.subscriptions_version + 1),
                 lane_write,

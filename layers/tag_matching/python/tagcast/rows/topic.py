@@ -11,6 +11,7 @@ from tagcast.rows.keys import counters_key, directory_key, topic_key
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10
+COUNTS = ("subscription_count", "next_ordinal", "unindexed_characters")
 SETTINGS = Codec(TopicSettings)
 
 
@@ -76,17 +77,15 @@ def events_check(events_topic: str) -> Check:
     return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
 
-def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: int = 0) -> Update:
+def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Update:
     """Return the write that makes publishers read the subscriptions *names* again.
 
-    It fails if any subscription changed since *owner* was read. *subscriptions* and *ordinals* are added to the topic's
-    counts.
+    It fails if any subscription changed since *owner* was read. The topic gets the counts of *after*, if they differ.
     """
     changes: dict[str, Value] = {**with_changes(owner, names)}
-    if subscriptions:
-        changes["subscription_count"] = owner.subscription_count + subscriptions
-    if ordinals:
-        changes["next_ordinal"] = owner.next_ordinal + ordinals
+    if after is not None:
+        counts = {name: (getattr(owner, name), getattr(after, name)) for name in COUNTS}
+        changes.update({name: new for name, (old, new) in counts.items() if new != old})
     return Update(topic_key(owner.name), changes, expect=_as_read(owner))
 
 

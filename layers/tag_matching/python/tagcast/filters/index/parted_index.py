@@ -81,6 +81,26 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
     ]
 
 
+def unindexed_characters(value: FilterValue | None) -> int:
+    """Return the length of an SQL92 expression that an index evaluates as a whole; 0 for every other filter.
+
+    Lookups and comparisons do not decide such an expression, so each process that publishes keeps it compiled. A
+    character takes up to 160 bytes, and 3 µs of CPU in a new process.
+
+    >>> unindexed_characters({"kind": "sql92", "expression": "a = 1 OR b > 2"})
+    0
+    >>> unindexed_characters({"kind": "sql92", "expression": "a < b"})
+    5
+    """
+    if value is None or value.get("kind") != "sql92":
+        return 0
+    from tagcast.filters.index.sql92_index import is_indexed  # The package is loaded for its first filter.
+    from tagcast.filters.sql92_filter import compile_sql92_filter
+
+    expression = compile_sql92_filter(value).expression
+    return 0 if is_indexed(expression) else len(expression.text)
+
+
 def join_snapshots(snapshots: Sequence[bytes]) -> bytes:
     """Join the snapshots of parts into one snapshot."""
     head = json.dumps([SNAPSHOT_FORMAT, [len(each) for each in snapshots]], separators=(",", ":"))

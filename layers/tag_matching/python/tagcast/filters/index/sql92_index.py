@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tagcast.filters.sql92 import CompiledExpression, Dialect
-from tagcast.filters.sql92.access import Popularity, may_hide, plans_of
+from tagcast.filters.sql92.access import AccessPlan, Popularity, may_hide, plans_of
 from tagcast.filters.sql92.alternatives import alternatives_of
 from tagcast.filters.sql92.cell import SqlCell, SqlList, cell_rows, cells_of
 from tagcast.filters.sql92.entry import FullExpression, SqlEntry, Suspect
@@ -80,7 +80,7 @@ class Sql92Index:
             if expression.dialect is Dialect.ROCKETMQ:
                 failures.add(expression, Suspect.of(owners, alternatives, whole))
             plans = plans_of(expression, alternatives, len(owners), popularity)
-            hiding = len(plans) > 1 and may_hide(expression)
+            hiding = _hides(expression, plans)
             if hiding or not all(plan.is_exact for plan in plans):
                 wholes.append(whole)
             for access, terms, is_exact in plans:
@@ -168,6 +168,16 @@ class Sql92Index:
             if suspect.fails(view):
                 failed += suspect.owners
         return failed
+
+
+def is_indexed(expression: CompiledExpression) -> bool:
+    """Return whether lookup keys and terms decide the expression. Otherwise an index evaluates all of it, too."""
+    plans = plans_of(expression, alternatives_of(expression.nodes, expression.dialect), 1, Popularity())
+    return all(plan.is_exact for plan in plans) and not _hides(expression, plans)
+
+
+def _hides(expression: CompiledExpression, plans: Sequence[AccessPlan]) -> bool:
+    return len(plans) > 1 and may_hide(expression)
 
 
 class _Failures:
