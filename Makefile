@@ -21,7 +21,7 @@ BUILT := clients/python/tagcast_client/_sync/client.py
 READY := .venv/.installed $(BUILT)
 # An upgrade of Python may take away the Python of the environment, or its packages. Then it is made again.
 IS_USABLE := $(shell $(BIN)/python -c 'import os, sysconfig; os.listdir(sysconfig.get_path("purelib"))' 2>/dev/null && echo yes)
-RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
+RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data '$(DATA)' --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Everything here starts many processes, each of which would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,13 +35,18 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def commands_of(checkout: Path) -> str:
-    call = ["make", "--no-print-directory", "--dry-run", "run", f"PYTHON={sys.executable}"]
+def commands_of(checkout: Path, *settings: str) -> str:
+    call = ["make", "--no-print-directory", "--dry-run", "run", f"PYTHON={sys.executable}", *settings]
     return subprocess.run(call, cwd=checkout, capture_output=True, text=True, check=True).stdout
 
 
 def test_an_environment_that_is_made_is_used_at_once(installed: Path) -> None:
     assert commands_of(installed).split()[:4] == ["exec", ".venv/bin/python", "-m", "local"]
+
+
+def test_a_folder_may_have_a_blank_in_its_name(installed: Path) -> None:
+    words = shlex.split(commands_of(installed, "DATA=my data"))
+    assert words[words.index("--data") + 1] == "my data"
 
 
 @pytest.mark.parametrize("upgrade", ["its Python is gone", "its Python is another one"])

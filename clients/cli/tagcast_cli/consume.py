@@ -46,7 +46,7 @@ def pulled_line(message: Pulled, verdict: str) -> Text:
 
 def _pulled_json(message: Pulled) -> dict[str, object]:
     said = {**{name: value for name, value in asdict(message).items() if name != "body"}, **message_of(message.body)}
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in said.items()}
+    return {name: instant(value) if isinstance(value, datetime) else value for name, value in said.items()}
 
 
 def _listener(

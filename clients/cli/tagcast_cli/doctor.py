@@ -149,7 +149,7 @@ def check_tables(of: Deployment) -> Iterator[Finding]:
         name = of.physical_id(logical_id)
         status = client.describe_table(TableName=name)["Table"]["TableStatus"]
         expiry = client.describe_time_to_live(TableName=name)["TimeToLiveDescription"]["TimeToLiveStatus"]
-        if status != "ACTIVE":
+        if status not in ("ACTIVE", "UPDATING"):  # A table stays available during an update.
             yield Finding(logical_id, State.FAULT, f"The table is {status}.", "Wait, or look at its events.")
         elif expiry not in ("ENABLED", "ENABLING"):
             text = "Time to live is off. Rows stay forever, at 0.25 USD per GB and month."
@@ -165,7 +165,7 @@ def check_sources(of: Deployment) -> Iterator[Finding]:
     for function in ("fan-out", "relay", "archive"):
         name = f"{of.stack}-{function}"
         mappings = client.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]
-        stopped = [each for each in mappings if each["State"] not in ("Enabled", "Enabling", "Creating")]
+        stopped = [each for each in mappings if each["State"] not in ("Enabled", "Enabling", "Creating", "Updating")]
         if not mappings:
             yield Finding(name, State.FAULT, "Nothing invokes the function.", "Deploy the stack again.")
         for each in stopped:

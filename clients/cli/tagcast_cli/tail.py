@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
+from tagcast_client.instants import json_default
 from tagcast_client.models import TailEvent
 
 from tagcast_cli.screen import state_text
@@ -52,10 +53,10 @@ def event_json(event: TailEvent) -> str:
 
     >>> from datetime import datetime
     >>> event_json(TailEvent(datetime(2026, 5, 1, tzinfo=UTC), "lane", "active", subscription="A"))
-    '{"happened_at": "2026-05-01T00:00:00+00:00", "kind": "lane", "state": "active", "subscription": "A"}'
+    '{"happened_at": "2026-05-01T00:00:00.000Z", "kind": "lane", "state": "active", "subscription": "A"}'
     """
     said = {name: value for name, value in asdict(event).items() if value is not None}
-    return visible_json(json.dumps({**said, "happened_at": event.happened_at.isoformat()}, ensure_ascii=False))
+    return visible_json(json.dumps(said, ensure_ascii=False, default=json_default))
 
 
 def tail(

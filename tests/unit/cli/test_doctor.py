@@ -98,6 +98,7 @@ def test_a_source_that_is_disabled_is_a_fault_with_the_command_that_enables_it(d
     finding = found(Answers(source_state="Disabled"))["shop-fan-out"]
     assert (finding.state, finding.detail) == (State.FAULT, "Its event source is Disabled.")
     assert finding.remedy == "aws lambda update-event-source-mapping --uuid u --enabled"
+    assert found(Answers(source_state="Updating"))["shop-fan-out"].state is State.OK
 
 
 def test_a_table_whose_rows_never_go_is_told_with_its_price(deployed: None) -> None:

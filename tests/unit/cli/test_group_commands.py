@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import tagcast_cli.app as command_line
@@ -72,7 +73,9 @@ def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run:
     client.create_subscription("orders", "workers", {"protocol": "pull"})
     api.put("orders", "hello")
     result = run("--json", "consume", "orders", "workers", "--later", "60", "--stop-after", "1")
-    assert json.loads(result.stdout)["body"] == "hello"
+    printed = json.loads(result.stdout)
+    assert printed["body"] == "hello"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", printed["accepted_at"])
     assert [each["delay_seconds"] for each in api.asked_for("nack")] == [60]
 
 
