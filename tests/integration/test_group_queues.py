@@ -78,6 +78,20 @@ def test_what_is_shown_again_comes_again_and_was_received_once_more(queues: Grou
     assert second.entry_id == first.entry_id
 
 
+def test_a_queue_that_its_owner_changed_stays_as_it_is() -> None:
+    with mock_aws():
+        client = boto3.client("sqs", region_name="eu-west-1")
+        queues = queues_by(client, client.create_queue(QueueName="service")["QueueUrl"])
+        queues.make(PLAIN)
+        [url] = client.list_queues(QueueNamePrefix="g-")["QueueUrls"]
+        client.set_queue_attributes(QueueUrl=url, Attributes={"MessageRetentionPeriod": "1209600"})
+
+        queues.make(PLAIN)
+
+        found = client.get_queue_attributes(QueueUrl=url, AttributeNames=["MessageRetentionPeriod"])
+        assert found["Attributes"]["MessageRetentionPeriod"] == "1209600"
+
+
 def test_what_is_sent_twice_are_two_entries(queues: GroupQueues) -> None:
     queues.make(PLAIN)
     for _ in range(2):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 RETENTION_S = 4 * 86_400
 """Entries stay for 4 days, longer than a message's life (a day) and its longest visibility timeout (half a day)."""
 _ABSENT = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
+_PRESENT = ("QueueAlreadyExists", "QueueNameExists")
+"""The codes for a queue with other attributes: the old one, and the one of AWS's JSON protocol."""
 
 
 class SqsGroupQueues:
@@ -46,7 +48,7 @@ class SqsGroupQueues:
         self._logger = logger
 
     def make(self, queue: GroupQueue) -> None:
-        """Create the queue, unless it exists."""
+        """Create the queue, unless it exists. A queue that its owner gave other attributes stays as it is."""
         attributes: dict[QueueAttributeNameType, str] = {
             "MessageRetentionPeriod": str(RETENTION_S),
             "SqsManagedSseEnabled": "true",
@@ -57,7 +59,7 @@ class SqsGroupQueues:
                 "DeduplicationScope": "messageGroup",
                 "FifoThroughputLimit": "perMessageGroupId",
             }
-        with _translate_faults():
+        with _translate_faults(_PRESENT):
             self._client.create_queue(QueueName=queue_name(self._prefix, queue), Attributes=attributes)
 
     def remove(self, queue: GroupQueue) -> None:
@@ -179,10 +181,10 @@ def _parts(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 @contextmanager
-def _translate_faults() -> Iterator[None]:
-    """Treat a missing queue as empty, and raise UnavailableError for any other fault."""
+def _translate_faults(harmless: Collection[str] = _ABSENT) -> Iterator[None]:
+    """Ignore the *harmless* codes (a missing queue is empty), and raise UnavailableError for any other fault."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        if (code := error_code(error)) not in _ABSENT:
+        if (code := error_code(error)) not in harmless:
             raise UnavailableError(f"a group's queue is not available: {code}") from error
