@@ -49,7 +49,7 @@ def faults_of(refused: TagcastError | UnreadableFieldError) -> list[tuple[str, s
         case AlreadyExistsError():
             return [("", f"{refused.detail}. Choose another name")]
         case PreconditionFailedError():
-            return [("", f"{refused.detail}. Nothing was updated. Reload the page to see the current settings")]
+            return [("", f"{refused.detail}. Nothing was updated. Open the form again to see the current settings")]
         case ProblemError():
             faults = [(fault.pointer.removeprefix("#"), fault.detail) for fault in refused.faults]
             return faults or [("", refused.detail or refused.title)]

@@ -62,7 +62,7 @@ async def _refusal(request: web.Request) -> web.Response | None:
         token = str((await request.post()).get("token", ""))
         if _same(token, desk_of(request).token):
             return None
-        return web.Response(status=403, text="The form is outdated or from another console. Reload its page.\n")
+        return web.Response(status=403, text="The form is outdated or from another console. Open its page again.\n")
     return None
 
 
