@@ -112,13 +112,14 @@ def test_no_secret_is_said_printed_or_kept_in_clear(
         for path in (f"{subscription}/backlog", f"{subscription}/versions", f"{message}/explain?subscription=hook"):
             ask("GET", path)
         spoken = [CliRunner().invoke(app, ["--url", stack.url, "--token", TOKEN, *words]).output for words in (
-            ("lane", TOPIC, "hook"), ("message", TOPIC, sent), ("subscriptions", TOPIC), ("message", TOPIC, "0" * 20),
+            ("lane", TOPIC, "hook"), ("message", TOPIC, sent), ("message", TOPIC, "0" * 20),
+            ("subscription", "list", TOPIC),
         )]  # fmt: skip
         saved = f"SECRETS#{TOPIC}".encode()
         rows = [content for name, content in kept(stack.folder).items() if name.startswith(ROWS)]
         assert any(saved in content for content in rows), "the engine has kept what it answered for"
         ask("DELETE", subscription)
-        assert wait_until(lambda: stack.archived("subscriptions", TOPIC) and stack.archived("deliveries", TOPIC))
+        assert wait_until(lambda: stack.archived("subscription", "list", TOPIC) and stack.archived("deliveries", TOPIC))
 
     assert [each[:3] for each in seen[0]["webhook-signature"].split(" ")] == ["v1,", "v1,"]
     assert seen[0]["x-own"] == OWN

@@ -28,7 +28,6 @@ from tagcast_cli.session import Commands, Session, SubscriptionName, TopicName, 
 from tagcast_cli.shadows import shadow, versions
 from tagcast_cli.smoke import smoke
 from tagcast_cli.subscriptions import (
-    list_subscriptions,
     rotate_secret,
     subscribe,
     subscribe_all,
@@ -126,7 +125,7 @@ for panel, groups, commands in (
     (
         "Topics and subscriptions",
         {"topic": topics, "subscription": subscription, "shadow": shadow, "group": group},
-        (subscribe, subscribe_all, unsubscribe, rotate_secret, verify, list_subscriptions, versions),
+        (subscribe, subscribe_all, unsubscribe, rotate_secret, verify, versions),
     ),
     ("Messages", {"dead-letters": dead_letters}, (publish, list_messages, history, message, explain, tail)),
     ("Lanes", {"lanes": lanes}, (lane, hosts, pause, resume, retry, skip)),

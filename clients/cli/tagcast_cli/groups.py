@@ -108,5 +108,5 @@ def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
     if not members:
         session.out.print(Text("No members. Pending messages wait.", style="yellow"))
         return
-    headings = ("client", "version", "agrees", "joined at", "seen at")
+    headings = ("member", "version", "agrees", "joined at", "seen at")
     session.out.print(Group(Text(), rows_table(map(_member_row, members), *headings)))

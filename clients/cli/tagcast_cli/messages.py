@@ -391,7 +391,7 @@ def _explain_each(session: Session, topic: str, message_id: str, path: str) -> N
     session.out.print(rows_table(rows, "subscription", "received", "reason"))
     if left := len(names) - len(rows):
         count = f"at least {left}" if listed.get("next_cursor") else left
-        session.out.print(Text(f"{count} more subscriptions: tagcast subscriptions {topic}", style="dim"))
+        session.out.print(Text(f"{count} more subscriptions: tagcast subscription list {topic}", style="dim"))
     parts = Text(
         f"All details of one subscription: tagcast explain {topic} {message_id} --subscription NAME", style="dim"
     )

@@ -97,13 +97,13 @@ def promote_shadow(
         typer.Option("--shadow-version", help="Promote only if this is the current shadow (see `shadow show`)."),
     ] = None,
 ) -> None:
-    """Make the shadow the active filter, and end the shadow."""
+    """Make the shadow the active filter, and delete the shadow."""
     path, sentence = _path(topic, subscription, "promote"), f"The shadow of {subscription} is now its filter."
     body = drop_none(shadow_version=version)
     session_of(ctx).send("POST", path, lambda shown: Group(Text(sentence), subscription_fields(shown)), body)
 
 
-@shadow.command("end")
-def end_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
-    """End the shadow; the active filter stays."""
-    session_of(ctx).send("DELETE", _path(topic, subscription), f"The shadow of {subscription} ended.")
+@shadow.command("delete")
+def delete_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """Delete the shadow; the active filter stays."""
+    session_of(ctx).send("DELETE", _path(topic, subscription), f"The shadow of {subscription} was deleted.")

@@ -1,4 +1,4 @@
-"""`tagcast subscribe`, `unsubscribe`, `subscription …` and others: subscriptions and their settings."""
+"""`tagcast subscription …`, its short forms `subscribe` and `unsubscribe`, and other commands of subscriptions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tagcast_cli.session import (
 )
 from tagcast_cli.visible import visible_line
 
-subscription = typer.Typer(no_args_is_help=True, help="Show or update one subscription.")
+subscription = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete subscriptions.")
 
 
 def _retry_text(retry: Any) -> str:
@@ -151,6 +151,7 @@ LISTING = Listing(
 )
 
 
+@subscription.command("create")
 @with_options
 def subscribe(
     ctx: typer.Context,
@@ -162,7 +163,9 @@ def subscribe(
     ] = False,
     if_match: Annotated[str | None, if_match("Replace only this version of the subscription.")] = None,
 ) -> None:
-    """Subscribe an endpoint to a topic. An existing subscription is refused: see `subscription update`, or --replace.
+    """Create a subscription. An existing subscription is refused: see `subscription update`, or --replace.
+
+    `subscribe` is short for `subscription create`.
 
     Without a filter option the subscription receives everything. The environment variable TAGCAST_SECRET is the default
     of --secret for a URL.
@@ -182,12 +185,17 @@ def subscribe(
     session.show(answer, lambda shown: with_note(session, f"{name} {done} {topic}{pending}.", shown))
 
 
+@subscription.command("delete")
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
-    """Delete a subscription. Its pending deliveries are cancelled."""
+    """Delete a subscription. Its pending deliveries are cancelled.
+
+    `unsubscribe` is short for `subscription delete`.
+    """
     path = path_of("topics", topic, "subscriptions", name)
     session_of(ctx).send("DELETE", path, f"{name} unsubscribed from {topic}.")
 
 
+@subscription.command("list")
 def list_subscriptions(
     ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
 ) -> None:

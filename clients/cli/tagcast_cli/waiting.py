@@ -49,7 +49,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
     except TagcastError:
         return [follow]
     if len(held) > SHOWN_MAX:
-        lines.append(Text(f"{len(held) - SHOWN_MAX:,} more wait: tagcast subscriptions {topic}", style="dim"))
+        lines.append(Text(f"{len(held) - SHOWN_MAX:,} more wait: tagcast subscription list {topic}", style="dim"))
     return [*lines, follow]
 
 

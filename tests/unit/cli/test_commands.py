@@ -578,7 +578,7 @@ def test_an_endpoint_that_has_not_agreed_is_unverified_with_the_command_that_hel
     api.teach("GET /topics/test1/subscriptions?limit=50", {"subscriptions": [pending], "next_cursor": None})
     made = run("subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/")
     assert (made.exit_code, "A subscribed to test1, unverified." in made.output) == (0, True)
-    assert "unverified" in run("subscriptions", "test1").output
+    assert "unverified" in run("subscription", "list", "test1").output
     assert "after verification" in run("lane", "test1", "A").output
     for output in (made.output, run("lane", "test1", "A").output):
         assert "response: http 404" in output
@@ -784,7 +784,7 @@ def test_subscriptions_and_health_are_shown(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t/subscriptions?limit=50", {"subscriptions": [SUBSCRIPTION], "next_cursor": None})
     api.teach("GET /health", {"status": "ok", "version": "0.1.0"})
     api.teach("DELETE /topics/t/subscriptions/A", status=204)
-    assert "tags: apple" in run("subscriptions", "t").output
+    assert "tags: apple" in run("subscription", "list", "t").output
     assert "0.1.0" in run("health").output
     assert "A unsubscribed from t." in run("unsubscribe", "t", "A").output
 

@@ -63,4 +63,4 @@ def test_a_refused_promotion_ends_with_1(api: FakeApi, run: Run) -> None:
 
 def test_a_shadow_is_ended(api: FakeApi, run: Run) -> None:
     api.teach(f"DELETE {SHADOW_PATH}", status=204)
-    assert "ended" in run("shadow", "end", "test1", "A").output
+    assert "was deleted" in run("shadow", "delete", "test1", "A").output
