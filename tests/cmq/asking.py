@@ -102,7 +102,7 @@ class Asking:
 
     def stored(self) -> dict[Key, Row]:
         """All rows but those that remember requests."""
-        return {key: row for key, row in self.fake.store.rows.items() if not key.pk.startswith("NONCE#")}
+        return {key: row for key, row in self.fake.store.rows.items() if not key.pk.startswith("SIGNED#")}
 
 
 def pair_of(answer: Mapping[str, Any]) -> tuple[int, int]:

@@ -92,6 +92,15 @@ def test_a_key_that_lets_values_go_unsigned_takes_signed_ones_all_the_same() -> 
     assert served(example, f"{wire}&{signed}", then(signs_all=False))["code"] not in AUTHENTICATION
 
 
+def test_a_value_that_was_left_out_is_not_served_again_with_another_value() -> None:
+    example = next(each for each in EXAMPLES if "signature_go_java_node_rule" in each)
+    asking = then(signs_all=False)
+
+    assert served(example, wire_of(example), asking)["code"] not in AUTHENTICATION
+    altered = served(example, wire_of(example).replace("%40", "%40x"), asking)
+    assert altered["message"] == "(10030)authentication failed: this request was taken already"
+
+
 def test_what_a_get_leaves_out_is_never_accepted() -> None:
     example = next(each for each in EXAMPLES if each["method"] == "GET")
     without = {name: value for name, value in example["params"].items() if name != "msgBody"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from tagcast_aws.cmq.keys import KeyRing
@@ -16,7 +17,7 @@ from tests.fakes.raced_store import throttled
 from tests.fakes.world import FakeClock, FakeWorld
 from tests.integration.scripted import ScriptedClient, refusal
 
-TAKEN, OVERDUE = (0, 0), (4300, 10040)
+TAKEN, OVERDUE, REPLAY = (0, 0), (4300, 10040), (4100, 10030)
 CLIENTS: dict[str, dict[str, Any]] = {
     "Python: no type": {"content_type": None, "is_base64": True},
     "Java: any type": {"content_type": "*/*;charset=utf-8", "is_base64": True},
@@ -104,11 +105,16 @@ def test_a_request_is_served_once_also_by_a_second_process() -> None:
     assert published(first) == ["once"]
 
 
-def test_another_request_under_the_same_nonce_and_timestamp_is_a_replay_too() -> None:
+def test_requests_with_one_nonce_in_one_second_are_each_served_once() -> None:
+    """As Tencent's C++ client sends them: it seeds its random numbers with the second before each request."""
     asking = prepared()
+    forms = [
+        asking.signed({"Action": "PublishMessage", "topicName": "t", "msgBody": body, "Nonce": "5"})
+        for body in ("first", "second")
+    ]
 
-    assert asking.pair("ListTopic", Nonce="5") == (0, 0)
-    assert asking.pair("GetTopicAttributes", topicName="t", Nonce="5") == (4100, 10030)
+    assert [pair_of(asking.serve(event_of(form))) for form in (*forms, *forms)] == [TAKEN, TAKEN, REPLAY, REPLAY]
+    assert published(asking) == ["first", "second"]
 
 
 def test_a_request_that_a_throttled_table_could_not_note_is_no_replay() -> None:
@@ -123,7 +129,7 @@ def test_a_write_that_the_sdk_sent_twice_does_not_refuse_its_own_request() -> No
 
     def twice(one: Any) -> None:
         write(one)
-        if one.key.sk == "NONCE":
+        if one.key.sk == "SIGNED":
             write(one)
 
     asking.fake.store.write = twice  # type: ignore[method-assign, assignment]
@@ -140,9 +146,11 @@ def test_a_timestamp_is_at_most_five_minutes_from_now(late_s: int, pair: tuple[i
 
 def test_what_remembers_a_request_stays_as_long_as_it_is_timely_for_any_clock() -> None:
     asking = prepared()
-    asking.ask("ListTopic", Nonce="77")
+    form = asking.signed({"Action": "ListTopic"})
+    asking.serve(event_of(form))
 
-    [row] = [row for key, row in asking.fake.store.rows.items() if key.pk.endswith("#77")]
+    [signature] = parse_qs(form)["Signature"]
+    [row] = [row for key, row in asking.fake.store.rows.items() if key.pk.endswith(f"#{signature}")]
     assert row["ttl"] == asking.fake.clock.now() // 1000 + 600
 
 

@@ -31,7 +31,7 @@ from tagcast.model import (
 from tagcast.ports import Key, Table
 from tagcast.queues import Audience
 from tagcast.rows import keys
-from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
+from tagcast.rows.claim import SIGNED_ROWS, Signed, signed_put
 from tagcast.rows.codec import Codec
 from tagcast.rows.due import DUES, PLACES, PendingDelivery, position
 from tagcast.rows.host import HOSTS, Host, host_put
@@ -240,13 +240,14 @@ def test_a_row_is_stored_as_it_always_was_and_read_back(name: str) -> None:
     assert kind.value_of(row if key is None else stored(key, row)) == value
 
 
-def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:
-    nonce = Nonce("07457000000000000042", 1_800_000_600)
-    put = nonce_put(nonce, "AKID1", "1800000000", "7")
+def test_a_signed_request_is_stored_under_what_it_is_known_by() -> None:
+    signed = Signed("07457000000000000042", 1_800_000_600)
+    put = signed_put(signed, "AKID1", "OszPbk2WxCbGJl82Q2bl2WY+7fg=")
 
-    assert (put.key.pk, put.key.sk, put.expect) == ("NONCE#AKID1#1800000000#7", "NONCE", {"pk": ABSENT})
+    named = ("SIGNED#AKID1#OszPbk2WxCbGJl82Q2bl2WY+7fg=", "SIGNED")
+    assert (put.key.pk, put.key.sk, put.expect) == (*named, {"pk": ABSENT})
     assert put.row == {"taken_by": "07457000000000000042", "ttl": 1_800_000_600}
-    assert NONCE_ROWS.value_of(put.row).taken_by == "07457000000000000042"
+    assert SIGNED_ROWS.value_of(put.row).taken_by == "07457000000000000042"
 
 
 def test_a_trace_is_stored_with_its_message_and_only_if_its_producer_named_it() -> None:

@@ -88,7 +88,7 @@ def create(
         bool,
         typer.Option(
             "--unsigned-at",
-            help="Accept unsigned values that begin with @; CMQ clients in Python and PHP send them.",
+            help="Accept unsigned values that begin with @; CMQ clients in Python, PHP and Node send them.",
         ),
     ] = False,
     topics: Annotated[

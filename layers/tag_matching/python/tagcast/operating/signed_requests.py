@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ports import World
-from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
+from tagcast.rows.claim import SIGNED_ROWS, Signed, signed_put
 
 SKEW_S = 300
 """Allowed difference between the clocks of a caller and the service."""
@@ -19,18 +19,19 @@ def is_timely(timestamp_s: int, now: int) -> bool:
     return abs(timestamp_s * 1000 - now) <= SKEW_S * 1000
 
 
-def take_once(world: World, secret_id: str, timestamp_s: int, nonce: str) -> bool:
-    """Record a request; return whether it is the first of *secret_id* with this timestamp and nonce.
+def take_once(world: World, secret_id: str, timestamp_s: int, signature: str) -> bool:
+    """Record a request; return whether it is the first of *secret_id* with this signature.
 
-    The row lives twice as long as the request is timely, because clocks differ.
+    Clients may repeat a nonce: the signature covers it, the timestamp, and all else. The row lives twice as long as the
+    request is timely, because clocks differ.
     """
-    named = (secret_id, str(timestamp_s), nonce)
-    mine = Nonce(world.dice.unique_id(world.clock.now()), timestamp_s + 2 * SKEW_S)
+    named = (secret_id, signature)
+    mine = Signed(world.dice.unique_id(world.clock.now()), timestamp_s + 2 * SKEW_S)
     try:
-        world.store.write(nonce_put(mine, *named))
+        world.store.write(signed_put(mine, *named))
     except ContendedError:
         raise
     except ConditionLostError:
         # A write repeated by the SDK fails its own condition.
-        return NONCE_ROWS.read(world.store, *named) == mine
+        return SIGNED_ROWS.read(world.store, *named) == mine
     return True

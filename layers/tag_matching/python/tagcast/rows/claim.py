@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.rows.codec import Codec, read_part, row_format
-from tagcast.rows.keys import claim_key, nonce_key
+from tagcast.rows.keys import claim_key, signed_key
 from tagcast.tables import ABSENT, Expectation, Put
 
 
@@ -46,16 +46,16 @@ def claim_put(topic_id: str, key: str, claim: Claim, earlier: Claim | None) -> P
 
 
 @dataclass(frozen=True, slots=True)
-class Nonce:
+class Signed:
     """A signed request of CMQ that was accepted. *taken_by* is a unique id of the acceptance."""
 
     taken_by: str
     ttl: int
 
 
-NONCE_ROWS = row_format(nonce_key, Codec(Nonce))
+SIGNED_ROWS = row_format(signed_key, Codec(Signed))
 
 
-def nonce_put(nonce: Nonce, *named: str) -> Put:
+def signed_put(signed: Signed, *named: str) -> Put:
     """Return the write that accepts the request *named*, unless it was accepted before."""
-    return NONCE_ROWS.put(nonce, *named, expect={"pk": ABSENT})
+    return SIGNED_ROWS.put(signed, *named, expect={"pk": ABSENT})

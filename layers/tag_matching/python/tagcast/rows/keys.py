@@ -132,9 +132,9 @@ def sweep_key() -> Key:
     return Key(Table.MESSAGES, "SWEEP", "SWEEP")
 
 
-def nonce_key(secret_id: str, timestamp: int, nonce: str) -> Key:
+def signed_key(secret_id: str, signature: str) -> Key:
     """Return the key of an accepted signed request of CMQ."""
-    return Key(Table.MESSAGES, f"NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
+    return Key(Table.MESSAGES, f"SIGNED#{secret_id}#{signature}", "SIGNED")
 
 
 def watch_key(topic: str) -> Key:

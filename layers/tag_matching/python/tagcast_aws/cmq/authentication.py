@@ -1,4 +1,4 @@
-"""Authentication of CMQ requests: a known key, its signature (API 2.0), a recent timestamp, and a new nonce."""
+"""Authentication of CMQ requests: a known key, its signature (API 2.0), a recent timestamp, and no repetition."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ class Secret(Protocol):
 
 
 def authenticate(world: World, keys: Secret, form: Form) -> CmqKey:
-    """Return the key of a request, and record its nonce, so that a repetition is refused. Raises CmqError."""
+    """Return the key of a request, and record its signature, so that a repetition is refused. Raises CmqError."""
     given = Parameters(form.parameters)
     if given.optional("SecretId") is None and given.optional("appId") is not None:
         raise CmqError(CmqFault.ACCOUNT)
     secret_id = given.text("SecretId")
     if not secret_id.startswith(SECRET_ID_PREFIX):
         raise CmqError(CmqFault.SECRET_ID)
-    given.text(SIGNATURE)
-    timestamp_s, nonce = int(given.digits("Timestamp", TIMESTAMP_DIGITS_MAX)), given.digits("Nonce", NONCE_DIGITS_MAX)
+    signed = given.text(SIGNATURE)
+    timestamp_s = int(given.digits("Timestamp", TIMESTAMP_DIGITS_MAX))
+    given.digits("Nonce", NONCE_DIGITS_MAX)
     key = _key(keys, secret_id)
     _check_signature(form, key)
     if not is_timely(timestamp_s, world.clock.now()):
         raise CmqError(CmqFault.OVERDUE)
-    if not take_once(world, secret_id, timestamp_s, nonce):
-        raise CmqError(CmqFault.SIGNATURE, "a request with this Timestamp and Nonce was taken already")
+    if not take_once(world, secret_id, timestamp_s, signed):
+        raise CmqError(CmqFault.SIGNATURE, "this request was taken already")
     return key
 
 
