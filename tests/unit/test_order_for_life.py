@@ -94,6 +94,23 @@ def test_a_patch_of_the_order_changes_how_a_subscription_retries(
     assert order_and_retries(api("PATCH", SUBSCRIPTION, patch)) == shown
 
 
+@pytest.mark.parametrize(("ordered", "last"), [(False, 17), (True, 30)])
+def test_the_group_of_a_heartbeat_gives_up_after_rocketmqs_retries_and_an_ordered_one_never(
+    api: Client, ordered: bool, last: int
+) -> None:
+    """RocketMQ retries 16 times, and without an end for a consumer that relies on an order."""
+    api("PUT", f"{SUBSCRIPTION}/members/m", {"filter": None, "ordered": ordered})
+    api("POST", "/topics/orders/messages", {"body": "poisonous"})
+    api.fakes.deliver()
+    attempts = []
+    for _ in range(30):
+        for message in api("POST", f"{SUBSCRIPTION}/pull", {"wait_seconds": 0}).json["messages"]:
+            attempts.append(message["attempt"])
+            api("POST", f"{SUBSCRIPTION}/nack", {"receipt_handles": [message["receipt_handle"]]})
+
+    assert attempts == list(range(1, last + 1))
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_patch_ends_the_retries_for_life_of_a_group(api: Client, ordered: bool) -> None:
     group = {"endpoint": {"protocol": "pull"}, "ordered": ordered, "retry": FOR_LIFE}

@@ -91,6 +91,10 @@ class RetryPolicy:
         return self.max_retries == RETRIES_FOR_LIFE
 
 
+IN_ORDER = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE)
+"""The default of an ordered subscription with pushes, and of an ordered group that a heartbeat creates."""
+
+
 @dataclass(frozen=True, slots=True)
 class FormerSecret:
     """A secret from before a rotation. It also signs pushes, until the instant *until*."""

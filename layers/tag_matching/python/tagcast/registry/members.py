@@ -50,6 +50,7 @@ from tagcast.registry.subscribing import NO_VERSION
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
 from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_delete, member_gone, registration_put, renewal
+from tagcast.settings import IN_ORDER
 
 NOT_ORDERED = "ordered: the group is not ordered, and this cannot change. Create another group"
 """The difference between an unordered group and a member that relies on order."""
@@ -199,7 +200,7 @@ def check_filter(world: World, subscription: Subscription, member_id: str) -> No
 
 
 RETRIES = 16
-"""RocketMQ's default number of retries."""
+"""RocketMQ's default number of retries. In order, RocketMQ retries without an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +325,7 @@ def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:
     return SubscriptionSettings(
         endpoint=Endpoint(Protocol.PULL, ""),
         filter=heartbeat.filter,
-        retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, RETRIES),
+        retry=IN_ORDER if heartbeat.is_ordered else RetryPolicy(Strategy.INDEPENDENT_RETRY, RETRIES),
         timeout_s=15,
         content_format=ContentFormat.JSON,
         secret=None,

@@ -115,7 +115,7 @@ def show_retry(value: RetryPolicy) -> dict[str, Any]:
 
     >>> show_retry(RetryPolicy(Strategy.BACKOFF_RETRY, 3))
     {'strategy': 'BACKOFF_RETRY', 'max_retries': 3}
-    >>> show_retry(IN_ORDER)
+    >>> show_retry(RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE))
     {'strategy': 'BACKOFF_RETRY', 'max_retries': 'life', 'max_interval_seconds': 512}
     """
     answer: dict[str, Any] = {"strategy": value.strategy.value}
@@ -125,10 +125,6 @@ def show_retry(value: RetryPolicy) -> dict[str, Any]:
     if value.strategy is not Strategy.BACKOFF_RETRY or value.is_for_life:
         answer["max_interval_seconds"] = value.interval_s_max
     return answer
-
-
-IN_ORDER = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE)
-"""The default retry policy of an `ordered` subscription with pushes."""
 
 
 _IS_BACKOFF: JsonDict = {"properties": {"strategy": {"const": "BACKOFF_RETRY"}}, "required": ["strategy"]}

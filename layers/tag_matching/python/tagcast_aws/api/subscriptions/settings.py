@@ -17,7 +17,7 @@ from tagcast.ports import QueueCounts
 from tagcast.rows.subscription import FilterVersion
 from tagcast.sealing.secrets import KEPT, is_signed_by_secret
 from tagcast.setting import Only, settings_of
-from tagcast.settings import Signature
+from tagcast.settings import IN_ORDER, Signature
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.filters import FilterBody, filter_faults
@@ -49,7 +49,6 @@ from tagcast_aws.api.subscriptions.endpoint import (
 from tagcast_aws.api.subscriptions.headers import OF_HEADERS, ChangedHeaders, PushHeaders, header_faults, headers_of
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, show_lane
 from tagcast_aws.api.subscriptions.retry import (
-    IN_ORDER,
     OF_ORDERED,
     IndependentRetry,
     Retry,
