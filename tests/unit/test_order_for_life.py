@@ -14,6 +14,7 @@ from tests.unit.api.test_http_api import Client
 from tests.unit.worlds import entry, lane_if_any
 
 HOOK = {"endpoint": {"protocol": "http", "url": "http://a.test/"}}
+GROUP: dict[str, Any] = {"endpoint": {"protocol": "pull"}}
 SUBSCRIPTION = "/topics/orders/subscriptions/a"
 FOR_LIFE = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512}
 INDEPENDENT = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, "max_interval_seconds": 512}
@@ -39,6 +40,8 @@ def order_and_retries(answer: Any) -> tuple[bool, Any]:
         ({}, (False, INDEPENDENT)),
         ({"ordered": False}, (False, INDEPENDENT)),
         ({"ordered": True}, (True, FOR_LIFE)),
+        (GROUP | {"ordered": True}, (True, FOR_LIFE)),
+        (GROUP, (False, INDEPENDENT)),
         ({"ordered": True, "retry": None}, (True, FOR_LIFE)),
         ({"retry": None}, (False, INDEPENDENT)),
         ({"retry": {"strategy": "BACKOFF_RETRY", "max_retries": "life"}}, (True, FOR_LIFE)),

@@ -129,10 +129,9 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
         differs.pop("secret", None)
     if wanted.get("ordered") is None and "strategy" in (wanted.get("retry") or {}):
         differs.pop("ordered", None)
-    if "retry" in differs and wanted["retry"] is None:
-        ordered, is_pulled = wanted.get("ordered", present.ordered), present.endpoint["protocol"] == "pull"
-        if present.retry == (RETRY_IN_ORDER if ordered and not is_pulled else RETRY):
-            del differs["retry"]
+    default = RETRY_IN_ORDER if wanted.get("ordered", present.ordered) else RETRY
+    if "retry" in differs and wanted["retry"] is None and present.retry == default:
+        del differs["retry"]
     if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == "unverified"):
         differs.pop("verification", None)
     return patch_of(present, differs)

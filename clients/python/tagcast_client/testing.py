@@ -218,7 +218,7 @@ def _find(
 
 def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:
     is_ordered, is_group = bool(settings.get("ordered")), settings["endpoint"]["protocol"] == "pull"
-    whole = {**_SUBSCRIPTION, "retry": RETRY_IN_ORDER if is_ordered and not is_group else RETRY, **settings}
+    whole = {**_SUBSCRIPTION, "retry": RETRY_IN_ORDER if is_ordered else RETRY, **settings}
     whole["retry"] = _whole_retry(whole["retry"])
     whole |= {"batch": _BATCH | settings["batch"]} if settings.get("batch") else {}
     whole |= {"start_from": "latest"} if is_group and not settings.get("start_from") else {}

@@ -92,7 +92,7 @@ class RetryPolicy:
 
 
 IN_ORDER = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE)
-"""The default of an ordered subscription with pushes, and of an ordered group that a heartbeat creates."""
+"""The default of an ordered subscription."""
 
 
 @dataclass(frozen=True, slots=True)

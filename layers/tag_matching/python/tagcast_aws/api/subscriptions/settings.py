@@ -164,7 +164,7 @@ class SubscriptionBody(_Settings):
         """Return the settings as a value of the core, without the certificate, which is validated separately."""
         chosen = settings_in(SubscriptionSettings, self, WIRES)
         is_group = chosen["endpoint"].protocol is Protocol.PULL
-        if chosen["ordered"] and not is_group and "retry" not in self.model_fields_set:
+        if chosen["ordered"] and "retry" not in self.model_fields_set:
             chosen["retry"] = IN_ORDER
         return SubscriptionSettings(**chosen | {"ordered": is_group and chosen["ordered"]})
 
