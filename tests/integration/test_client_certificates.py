@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from tests.certificates import Certified, Issuer
 from tests.fakes.pushes import NOW, push_to
 from tests.fakes.stopped_clock import StoppedClock
 from tests.fakes.world import FakeClock
+from tests.http_server import Handler
 
 OURS, THEIRS = Issuer("receivers"), Issuer("somebody else")
 SERVER, CLIENT, OTHER, FOREIGN = (
@@ -104,29 +105,18 @@ class Doorman(ThreadingHTTPServer):
         self.server_close()
 
 
-class Hook(BaseHTTPRequestHandler):
+class Hook(Handler):
     """Takes what it is sent and repeats tokens, and notes whose certificate was presented."""
 
     protocol_version = "HTTP/1.1"
     server: Doorman
 
-    def do_POST(self) -> None:
-        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.answer(200, sent.get("verification_token", ""))
+    def serve(self) -> None:
+        self.server.seen.append(self.connection.getpeercert()["subject"][0][0][1])
+        sent = json.loads(self.body() or b"{}")
+        self.answer(405 if self.command == "OPTIONS" else 200, sent.get("verification_token", "").encode())
 
-    def do_OPTIONS(self) -> None:
-        self.answer(405)
-
-    def answer(self, status: int, body: str = "") -> None:
-        told = self.connection.getpeercert()
-        self.server.seen.append(told["subject"][0][0][1])
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+    do_OPTIONS = serve  # noqa: N815
 
 
 def presenting(url: str, certified: Certified | None) -> Push:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -18,6 +17,7 @@ from tagcast_cli.cmq_keys import create_key
 
 from tests.cmq.over_http import CmqProgram
 from tests.e2e.killing import call
+from tests.http_server import Handler, serving
 from tests.running_stack import RunningStack, wait_until
 
 FUNCTIONS = """
@@ -34,34 +34,18 @@ SECRET = f"whsec_{'QUJD' * 8}"
 DEAD = {"protocol": "http", "url": "http://127.0.0.1:9/"}
 
 
-@dataclass
-class Subscriber:
-    """An endpoint that refuses until it is told to accept."""
+@contextmanager
+def refusing() -> Iterator[tuple[dict[str, str], threading.Event]]:
+    """Yield an endpoint that refuses, and the event from which on it accepts."""
+    accepts = threading.Event()
 
-    accepts: threading.Event = field(default_factory=threading.Event)
+    class Serving(Handler):
+        def serve(self) -> None:
+            self.body()
+            self.answer(204 if accepts.is_set() else 500)
 
-    def __enter__(self) -> Subscriber:
-        subscriber = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
-                self.send_response(204 if subscriber.accepts.is_set() else 500)
-                self.end_headers()
-
-            def log_message(self, format: str, *arguments: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-
-    @property
-    def endpoint(self) -> dict[str, str]:
-        return {"protocol": "http", "url": f"http://127.0.0.1:{self._server.server_address[1]}/"}
+    with serving(Serving) as url:
+        yield {"protocol": "http", "url": f"{url}/"}, accepts
 
 
 @dataclass
@@ -154,14 +138,14 @@ class Story:
 
     def sign(self) -> bool:
         """A secret signs the first attempts and the others."""
-        with Subscriber() as subscriber:
+        with refusing() as (endpoint, accepts):
             self.put("/topics/signed", {})
-            self.subscribe("signed", "s", subscriber.endpoint, secret=SECRET, signature="v1a")
+            self.subscribe("signed", "s", endpoint, secret=SECRET, signature="v1a")
             are_told = "public_keys" in self.get("/topics/signed/subscriptions/s")
             self.post("/topics/signed/subscriptions/s/secret/rotate", {"grace_seconds": 60})
             self.publish("signed")
             self.eventually(lambda: self.lane("signed", "s")["state"] == "retrying")
-            subscriber.accepts.set()
+            accepts.set()
             return self.eventually(lambda: self.lane("signed", "s")["state"] == "active") and are_told
 
     def pull(self) -> bool:
@@ -217,10 +201,10 @@ class Story:
 
     def recover(self) -> bool:
         """A lane is paused, resumed, skipped, retried and drains in the end."""
-        with Subscriber() as subscriber:
+        with refusing() as (endpoint, accepts):
             self.put("/topics/recovers", {})
-            self.subscribe("recovers", "s", subscriber.endpoint, retry=ONE_AFTER_ANOTHER)
-            self.subscribe("recovers", "many", subscriber.endpoint)
+            self.subscribe("recovers", "s", endpoint, retry=ONE_AFTER_ANOTHER)
+            self.subscribe("recovers", "many", endpoint)
             for _ in range(4):
                 self.publish("recovers")
             self.eventually(lambda: self.lane("recovers", "s")["state"] == "blocked")
@@ -230,7 +214,7 @@ class Story:
             self.publish("recovers")
             self.post(f"{lane}/skip", {"reason": "why not"})
             self.post(f"{lane}/resume", {})
-            subscriber.accepts.set()
+            accepts.set()
             self.post(f"{lane}/retry", {})
             self.post("/topics/recovers/retry", {})
             return self.eventually(lambda: self.lane("recovers", "s")["state"] == "active") and self.eventually(

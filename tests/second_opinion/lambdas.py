@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
@@ -17,6 +16,7 @@ from uuid import uuid4
 from tagcast_aws import wiring
 
 from tests.aws.environments import Context, environ_of
+from tests.http_server import Handler, serving
 
 Function = Callable[[Any], Any]
 
@@ -46,35 +46,13 @@ def lambda_api() -> Iterator[LambdaApi]:
     """Serve `Invoke` on this machine."""
     api = LambdaApi()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            status, headers, said = api.answer(self.path, body)
-            self.send_response(status)
-            for name, value in {**headers, "content-length": str(len(said))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(said)
+    class Serving(Handler):
+        def serve(self) -> None:
+            status, headers, said = api.answer(self.path, self.body())
+            self.answer(status, said, headers)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with serving(Handler) as url:
-        api.url = url
+    with serving(Serving) as api.url:
         yield api
-
-
-@contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Serve *handler* on a free port, in threads; yields its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class ShippedFunction:

@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 
-from tests.second_opinion.lambdas import serving
+from tests.http_server import Handler, serving
 
 
 @dataclass
@@ -41,16 +40,10 @@ def receiver() -> Iterator[Receiver]:
     """Serve one on this machine."""
     made = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
-            self.send_response(made.answer(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-            self.send_header("content-length", "0")
-            self.end_headers()
+    class Serving(Handler):
+        def serve(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self.answer(made.answer(self.path, headers, self.body().decode()))
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with serving(Handler) as url:
-        made.url = url
+    with serving(Serving) as made.url:
         yield made

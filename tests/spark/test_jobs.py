@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +15,7 @@ from glue_jobs import audit, backtest, compact, delivery_report, replay
 from glue_jobs.io import arguments
 from glue_jobs.io.storage import Archive
 from glue_jobs.measuring.filter_sets import current_filter
+from tests.http_server import Handler, serving
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, NOON, Record, end, filter_version, lane, message, subscribed, wait
 
@@ -32,36 +31,28 @@ Told = Callable[[], dict[str, Any]]
 class Api:
     """Stands for the replay route: keeps what it is sent, and is busy or gone when told to."""
 
-    url: str
+    url: str = ""
     requests: list[tuple[str, str, list[dict[str, Any]]]] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
 
 
 @pytest.fixture
 def api() -> Iterator[Api]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    made = Api()
+
+    class Serving(Handler):
+        def serve(self) -> None:
+            body = json.loads(self.body())
             status = made.statuses.pop(0) if made.statuses else 200
             if status == 200:
                 made.requests.append((self.path, self.headers["Idempotency-Key"], body["messages"]))
             accepted = {"message_id": "1", "matched": 1, "accepted_at": AT, "expires_at": AT}
             results = [accepted for _ in body["messages"]]
-            content = json.dumps({"results": results}).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, json.dumps({"results": results}).encode())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made = Api(f"http://127.0.0.1:{server.server_port}/v1")
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield made
-    server.shutdown()
-    server.server_close()
+    with serving(Serving) as address:
+        made.url = f"{address}/v1"
+        yield made
 
 
 def story() -> dict[str, list[Record]]:
