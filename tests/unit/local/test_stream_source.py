@@ -126,8 +126,10 @@ def test_a_later_process_reads_on_where_the_one_before_was(tmp_path: Path) -> No
 
 
 def test_what_is_left_when_the_stack_stops_comes_again(tmp_path: Path) -> None:
-    position = tmp_path / "f.s"
-    source_of(Stream("a", "b").call, position=position, stopped=lambda: True).step()
+    position, refusals = tmp_path / "f.s", [Invocation(b'{"batchItemFailures": [{"itemIdentifier": "0"}]}')]
+    source = source_of(Stream("a", "b").call, position=position, sleep=lambda _: None, stopped=lambda: not refusals)
+    source.invoke = lambda *_: refusals.pop()
+    source.step()
     assert position.read_text() == ""
 
 
