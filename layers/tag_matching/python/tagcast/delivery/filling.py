@@ -111,6 +111,6 @@ def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRo
     message = row.message
     if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:
         return False
-    if not row.has_body or message.is_expired(world.clock.now()) or message.replay_of is not None:
+    if not row.has_body or message.is_expired(world.clock.now()):
         return False
     return group.ordinal not in row.map.matched and row.late < LATE_MAX
