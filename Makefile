@@ -97,7 +97,7 @@ demo: $(READY)  ## Play scenario 1 against a stack of its own.
 worst-day: $(READY)  ## Play the worst day on a stack of its own, with a console to look at it: make worst-day PORT=8090
 	@exec $(BIN)/python -m tests.console.worst_day --port $(PORT) --console-port $(CONSOLE_PORT)
 
-bench: $(READY) .venv/.installed-spark  ## Measure the budgets, and ratios beside the recorded ones: make bench ONLY="filters push" RECORD=1
+bench: $(READY)  ## Measure the budgets, and ratios beside the recorded ones: make bench ONLY="filters push" RECORD=1
 	@status=0; $(BIN)/python -m tests.benchmarks $(ONLY) $(if $(RECORD),--record) || status=1; \
 	  $(if $(ONLY),,$(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit || status=1;) exit $$status
 
