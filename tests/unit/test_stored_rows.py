@@ -322,6 +322,19 @@ def test_an_end_before_its_round_was_closed_is_counted() -> None:
     )
 
 
+def test_the_round_of_a_section_replaces_the_row_that_counts_its_earlier_ends_unless_one_more_came() -> None:
+    counting = [replace(FIRST_ROUND, section=2, partial={EVERYBODY: known}) for known in range(3)]
+    [_, first], [_, second] = (end_writes(row, {0: Entry(EntryState.EXPIRED)}) for row in counting[:2])
+    closed, *_ = round_writes(counting[2], 10_900, [EVERYBODY], ENDED, frozenset({0}))
+
+    key, origin = keys.round_key("t", MESSAGE.message_id, 2, "everybody"), Origin.of(FIRST_ROUND).attributes()
+    assert first == Put(key, {**origin, "partial": 1, "round": "open"}, {"pk": ABSENT})
+    assert second == Update(key, {**origin, "partial": 2, "round": "open"}, expect={"partial": 1, "round": "open"})
+    assert closed == Update(
+        key, {**origin, **CLOSED, "partial": 2, "enqueued": b"\x00\x00"}, expect={"partial": 2, "round": "open"}
+    )
+
+
 def test_what_left_its_backlog_for_a_queue_is_stored_under_its_message() -> None:
     put = enqueued_put(FIRST_ROUND, 3)
 
