@@ -413,6 +413,8 @@ KEYS = [
     (keys.name_key, ("t", 7), Key(Table.REGISTRY, "TOPIC#t", "NAME#0000000007")),
     (keys.version_key, ("t", 7, 12), Key(Table.REGISTRY, "TOPIC#t", "VERSION#0000000007#9999999987")),
     (keys.shadow_key, ("t", "A"), Key(Table.REGISTRY, "TOPIC#t", "SHADOW#A")),
+    (keys.secrets_key, ("t", "A"), Key(Table.REGISTRY, "SECRETS#t", "A")),
+    (keys.exchange_key, (1_000, "t", "A"), Key(Table.REGISTRY, "EXCHANGED", "000000000001000#t#A")),
     (keys.shadow_count_key, ("p", 3), Key(Table.MESSAGES, "p", "COUNTS#3")),
     (keys.shadow_sample_key, ("p", "lost", 7), Key(Table.MESSAGES, "p", "SAMPLE#lost#07")),
     (keys.message_key, ("t", "m"), Key(Table.MESSAGES, "MSG#t#m", "MSG")),
@@ -422,14 +424,32 @@ KEYS = [
     (keys.late_key, ("t", "m", 7), Key(Table.MESSAGES, "MSG#t#m", "LATE#0000000007")),
     (keys.lane_key, ("t", "t.2"), Key(Table.MESSAGES, "LANES#t", "t.2")),
     (keys.due_key, ("t.2", "0049", "m"), Key(Table.MESSAGES, "DUE#t.2", "0049#m")),
-    (keys.retained_key, ("t", "m"), Key(Table.MESSAGES, "RETAINED#t", "m")),
+    (keys.rate_key, ("t.2",), Key(Table.MESSAGES, "RATE#t.2", "RATE")),
+    (keys.pulled_key, ("t", "m", 7), Key(Table.MESSAGES, "PULLED#t#m", "0000000007")),
+    (keys.member_key, ("t", "g", "c"), Key(Table.MESSAGES, "MEMBERS#t#g", "c")),
+    (keys.registration_key, ("t", "g", "g-1"), Key(Table.MESSAGES, "GROUPS", "t#g#g-1")),
+    (keys.sweep_key, (), Key(Table.MESSAGES, "SWEEP", "SWEEP")),
+    (keys.nonce_key, ("AKID", 9, "n"), Key(Table.MESSAGES, "NONCE#AKID#9#n", "NONCE")),
+    (keys.watch_key, ("t",), Key(Table.MESSAGES, "WATCHED", "t")),
+    (keys.waiting_key, ("t",), Key(Table.MESSAGES, "WAITING#t", "WAITING")),
     (keys.claim_key, ("t", "k#0"), Key(Table.MESSAGES, "IDEM#t#k#0", "IDEM")),
+    (keys.host_key, ("https://a.test",), Key(Table.MESSAGES, "HOSTS", "93fb074e7b13b63568afcc41e2ed3c4b")),
+    (keys.retained_key, ("t", "m"), Key(Table.MESSAGES, "RETAINED#t", "m")),
+    (keys.retained_key, ("t", "m", 3), Key(Table.MESSAGES, "RETAINED#t", "m#00003")),
+    (keys.unsent_key, ("t", "m"), Key(Table.MESSAGES, "UNSENT#0", "m#t")),
+    (keys.unsent_key, ("t", "m", "apart"), Key(Table.MESSAGES, "UNSENT#0", "m#t#apart")),
+    (keys.tail_key, ("7", "0" * 19 + "1"), Key(Table.MESSAGES, "TAIL#7", "9" * 19 + "8")),
 ]
 
 
 @pytest.mark.parametrize(("make", "given", "expected"), KEYS)
 def test_rows_have_the_keys_they_always_had(make: Callable[..., Key], given: tuple[Any, ...], expected: Key) -> None:
     assert make(*given) == expected
+
+
+def test_every_kind_of_key_is_among_them() -> None:
+    made = {each for name, each in vars(keys).items() if name.endswith("_key")} - {keys.topic_in_key}
+    assert {make for make, *_ in KEYS} == made
 
 
 def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
