@@ -8,7 +8,7 @@ import pytest
 from tagcast.archive.record import RowChange
 from tagcast.archive.records import records_of
 from tagcast.operating import messages
-from tagcast.ports import Key, Row
+from tagcast.ports import Key, Row, Table
 from tagcast.registry import filter_history, subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import counters_key, name_key, version_key
@@ -78,6 +78,8 @@ def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_
     subscriptions.delete_subscription(fake.world, "test1", "A")
     topics.delete_topic(fake.world, "test1")
     removed_s = fake.clock.now() // 1000
+    left = {key.sk.partition("#")[0] for key in fake.store.rows if key.table is Table.REGISTRY}
+    assert left == {"GRAVE", "NAME", "VERSION"}
 
     assert counters_key("test1") not in collect(fake, removed_s + 3 * 366 * 86_400)
     fake.topic()

@@ -83,6 +83,19 @@ def test_a_failure_beside_which_others_get_through_holds_up_nothing_else(fake: F
     assert (lane(fake).state, lane(fake).backlog) == (LaneState.RETRYING, 1)
 
 
+@pytest.mark.parametrize(("outcome", "state"), [(REFUSED, LaneState.RETRYING), (UNAVAILABLE, LaneState.LOST_CONTACT)])
+def test_a_retrying_lane_loses_contact_by_a_failure_that_is_not_of_one_message(
+    fake: FakeWorld, outcome: Outcome, state: LaneState
+) -> None:
+    fake.pusher.behaviours["A"] = poison("bad", outcome)
+    fake.first_round("1", "bad")
+    assert lane(fake).state is LaneState.RETRYING
+
+    later(fake, 1)
+
+    assert lane(fake).state is state
+
+
 def test_each_delivery_keeps_to_its_own_schedule(fake: FakeWorld) -> None:
     began = fake.clock.instant
     instants = list[tuple[str, int]]()

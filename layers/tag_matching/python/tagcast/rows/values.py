@@ -51,8 +51,8 @@ def row_bytes(row: Row) -> int:
 
     A number counts as one byte for every two digits, plus two. AWS adds only one byte if there is no sign.
 
-    >>> row_bytes({"pk": "é", "n": 1_800_000_000_000, "tags": ["a", "b"], "gone": None})
-    25
+    >>> row_bytes({"pk": "é", "n": 1_800_000_000_000, "tags": ["a", "b"], "gone": None, "map": {"k": "five!"}})
+    38
     """
     return sum(len(name.encode()) + _bytes(value) for name, value in row.items() if value is not None)
 
