@@ -56,7 +56,7 @@ from tagcast.rows.state_map import FIRST_ATTEMPT_OUTCOME, AddedLater, Round, Sta
 from tagcast.rows.subscription import SUBSCRIPTIONS
 from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, TopicWatch, batch_put
 from tagcast.rows.topic import TOPICS
-from tagcast.tables import ABSENT, Put, Update, Value
+from tagcast.tables import ABSENT, Delete, Put, Update, Value
 from tagcast.topic_settings import TopicSettings
 from tagcast.trace_context import TraceContext
 
@@ -312,6 +312,19 @@ def test_an_end_is_stored_in_a_row_of_its_own_and_read_back() -> None:
         "last_outcome": "http 500",
     }
     assert ENDS.value_of(stored(put.key, put.row)) == End(Origin.of(FIRST_ROUND), 0, entry)
+
+
+def test_a_round_after_which_nothing_is_pending_keeps_attempts_and_takes_its_message_from_the_list() -> None:
+    entry = Entry(EntryState.DISCARDED, 4, 19_000, "http 500", history=(PastAttempt(1, 60_000, 41, "http 500"),))
+    late = replace(FIRST_ROUND, late=1)
+
+    over, end, unlisted = round_writes(late, 10_900, [EVERYBODY], {**ENDED, 0: entry}, frozenset())
+
+    assert isinstance(over, Update)
+    assert over.changes.items() >= {"pending": 0, "ttl": 70 + GARBAGE_S}.items()
+    assert (over.remove, over.expect) == (("body", "deflated"), {"round": "open", "partial": 0, "late": 1})
+    assert (end,) == end_writes(closed_round(), {0: entry})
+    assert unlisted == Delete(keys.retained_key("t", MESSAGE.message_id))
 
 
 def test_an_end_before_its_round_was_closed_is_counted() -> None:
