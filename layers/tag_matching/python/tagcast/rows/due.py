@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any, cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
@@ -13,7 +12,7 @@ from tagcast.rows.ended_entries import bound_outcome
 from tagcast.rows.keys import due_key, pulled_key
 from tagcast.rows.message import ttl_after
 from tagcast.rows.values import deflate_json, dense, inflate_json
-from tagcast.tables import Delete, Key, Put, Row, Value, Write
+from tagcast.tables import Delete, Key, Put, Value, Write
 from tagcast.topic_settings import RETENTION_S_MAX
 
 REMEMBERED_MAX = 10
@@ -36,7 +35,7 @@ def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
     True
     """
     kept = list(history[-REMEMBERED_MAX:])
-    while len(written := deflate_json(attempt_rows(kept))) > bytes_max:
+    while len(written := deflate_json([astuple(each) for each in kept])) > bytes_max:
         speaking = next((place for place, each in enumerate(kept) if each.response), None)
         if speaking is None:
             del kept[0]
@@ -48,11 +47,6 @@ def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
 def unpack_history(written: bytes) -> tuple[PastAttempt, ...]:
     """Return the attempts that :func:`pack_history` packed."""
     return tuple(PastAttempt(*row) for row in inflate_json(written))
-
-
-def attempt_rows(history: History) -> list[Any]:
-    """Return attempts as JSON rows."""
-    return [astuple(each) for each in history]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +248,6 @@ def pulled_put(topic: str, message_id: str, ordinal: int, pulled: FailedPulls, e
     """Return the write that stores the failed pulls of an entry."""
     row = {**PULLED.row_of(pulled), "ttl": ttl_after(expires_at)}
     return Put(pulled_key(topic, message_id, ordinal), row)
-
-
-def ordinal_pulled(row: Row) -> int:
-    """Return the ordinal of the group in a row of failed pulls."""
-    return int(cast("str", row["sk"]))
 
 
 UNTOLD = frozenset({"history"})

@@ -137,7 +137,7 @@ def wake_next(lane: Lane, wake_at: int | None) -> Update:
 
 def postpone(lane: Lane, wake_at: int) -> Update:
     """Return the write that sets the next check of a sleeping lane, even if a batch joined after the read."""
-    return _update(replace(lane, wake_at=wake_at), _same_look(lane), "wake_at")
+    return _update(replace(lane, wake_at=wake_at), _expect(lane, "state", "generation", "wake_at"), "wake_at")
 
 
 def pause(lane: Lane, generation: str, now: int) -> Update:
@@ -230,11 +230,6 @@ def _same_length(lane: Lane) -> Expectation:
 def _unplanned(lane: Lane) -> Expectation:
     """Return the condition that the worker, the next attempt and *appended* are unchanged since the read."""
     return _expect(lane, "state", "generation", "claim", "next_attempt_at", "appended")
-
-
-def _same_look(lane: Lane) -> Expectation:
-    """Return the condition that the lane was not resumed and its next check is unchanged since the read."""
-    return _expect(lane, "state", "generation", "wake_at")
 
 
 def _unchanged(lane: Lane) -> Expectation:

@@ -13,7 +13,7 @@ from tagcast.model import Entry, Subscription, Topic
 from tagcast.ports import Store
 from tagcast.queues import Audience
 from tagcast.rows import keys
-from tagcast.rows.due import DUES, PULLED, FailedPulls, PendingDelivery, ordinal_pulled
+from tagcast.rows.due import DUES, PULLED, FailedPulls, PendingDelivery
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
@@ -267,7 +267,7 @@ def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int 
 def failed_pulls(store: Store, topic: str, message_id: str) -> dict[int, FailedPulls]:
     """Return the failed pulls of a message, by the ordinals of the groups."""
     rows = store.query(Table.MESSAGES, keys.pulled_key(topic, message_id, 0).pk)
-    return {ordinal_pulled(row): PULLED.value_of(row) for row in rows}
+    return {int(text(row, "sk")): PULLED.value_of(row) for row in rows}
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
