@@ -19,7 +19,10 @@ from tagcast.delivery.publishing import publish
 from tagcast.model import Draft, EntryState, LaneState, Message, Strategy, Subscription
 from tagcast.operating import explaining, lanes, messages
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
+from tagcast.queues import PACK_MAX
 from tagcast.registry import subscriptions
+from tagcast.settings import DECAY_WINDOW
+from tagcast_aws.api.limits import BATCHED_MAX
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterFunctions
 from tagcast_aws.runtime.system import SystemClock
@@ -77,6 +80,18 @@ def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake: FakeWorld)
     yes, no = EntryState.DELIVERED, EntryState.FILTERED
     assert [entry(fake, each).state for each in ids] == [yes, no, yes, no, yes]
     assert fake.telemetry.counts["filter_failed"] == 0
+
+
+def test_a_call_is_about_a_hundred_messages_at_most_and_each_is_asked_about_once(fake: FakeWorld) -> None:
+    judged(fake, yes_unless())
+    bodies = [str(number) for number in range(150)]
+    fake.fan_out("test1", fake.publish(*bodies))
+    fake.run_for(60)
+
+    assert max(len(asked) for _, asked in fake.filter_functions.asked) == PACK_MAX <= 100
+    assert max(DECAY_WINDOW, BATCHED_MAX) <= 100, "a worker asks about what it would push together"
+    assert sorted(body for _, asked in fake.filter_functions.asked for body in asked) == sorted(bodies)
+    assert sorted(fake.pusher.received["A"]) == sorted(bodies)
 
 
 def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake: FakeWorld) -> None:

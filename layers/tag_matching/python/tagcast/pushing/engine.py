@@ -564,8 +564,6 @@ class _Sender:
         self.known.remember(self.receiver, LastPush(Priority.TRUSTED if got_through else Priority.FAILING, took_s))
 
 
-JUDGED_AT_ONCE = 100
-"""A filter function gets at most 100 messages in a call (docs/filters.md)."""
 NOT_TAKEN = "the group's queue did not take it"
 
 
@@ -628,13 +626,12 @@ async def _take_permit(world: World, run: Run, result: RunResult) -> Run:
 async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
     """Let the filter function decide about all unjudged messages, in one call, in a slot like a push.
 
-    If no slot is free in time, nothing is called or pushed. An error of the function under the policy ``block`` is a
-    failed attempt of the first unjudged message. Messages before that message continue; messages behind it are not
-    started and stay unjudged. If another filter has replaced the function, that filter decides.
+    A run has at most 100 deliveries. If no slot is free in time, nothing is called or pushed. An error of the function
+    under the policy ``block`` is a failed attempt of the first unjudged message. Messages before that message continue;
+    messages behind it are not started and stay unjudged. If another filter replaced the function, that filter decides.
     """
     if not run.unjudged:
         return run
-    run = replace(run, deliveries=run.deliveries[:JUDGED_AT_ONCE])
     asked = [each for each in run.deliveries if each[0].message_id in run.unjudged]
     if not asked:
         return run
