@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 from tagcast.model import ContentFormat, Draft, Endpoint, Protocol
-from tagcast.pushing.push_slots import BYTES_MAX, COPIES, BytesInFlight, Load
+from tagcast.pushing.push_slots import BYTES_MAX, COPIES, BytesInFlight, Load, Priority, PushSlots
 
-from tests.fakes.virtual_time import TimedWorld
+from tests.fakes.virtual_time import TimedWorld, VirtualClock, VirtualTime
 from tests.fakes.world import OK
 from tests.unit.test_envelope import push_of
 
@@ -54,6 +54,22 @@ def test_what_does_not_fit_waits_and_what_is_too_large_goes_alone() -> None:
     assert counted.fits((huge,))
     counted.add((huge,))
     assert not counted.fits((b,))
+
+
+def test_a_place_is_handed_on_only_to_what_fits_into_memory() -> None:
+    message, loop = push_of(draft=CONTROLS).message, VirtualTime()
+    first, second = ([(SUBSCRIPTION, replace(message, message_id=each))] for each in "12")
+
+    async def scene() -> None:
+        async with PushSlots(VirtualClock(loop), bytes_max=9 * len(CONTROLS.body)) as slots:
+            place = await slots.take("a", Priority.UNKNOWN, 0.0)
+            large = await slots.take("b", Priority.UNKNOWN, 0.0, first)
+            assert place is not None
+            assert large is not None
+            assert await slots.take("a", Priority.UNKNOWN, 0.0, second, place) is None
+            assert await slots.take("b", Priority.UNKNOWN, 0.0, second, large) is not None
+
+    loop.run_until_complete(scene())
 
 
 def test_hanging_functions_with_large_bodies_are_tried_as_far_as_memory_goes_and_small_ones_pass_them() -> None:

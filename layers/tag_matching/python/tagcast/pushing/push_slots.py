@@ -189,12 +189,12 @@ class PushSlots:
         """Take a slot for *pushes*; return None if no slot is free until the monotonic time *until*.
 
         A slot that is free at once is taken even after *until*. Requests of equal priority are served in order. The
-        slot *instead_of* is given back, and its place is used for this request if memory allows.
+        slot *instead_of*, of the same host, is given back, and its place is used for this request if memory allows.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:
             self._release(instead_of)
-            if self._fits(slot):
+            if self.bytes.fits(slot.loads):
                 self._occupy(slot)
                 self._grant()
                 return slot
@@ -247,9 +247,6 @@ class PushSlots:
 
     def _room(self, host: _Host) -> int:
         return max(0, self._host_max + host.answers - host.busy)
-
-    def _fits(self, slot: Slot) -> bool:
-        return self._free > 0 and self._room(self._hosts[slot.host]) > 0 and self.bytes.fits(slot.loads)
 
     def _occupy(self, slot: Slot) -> None:
         self._free -= 1
