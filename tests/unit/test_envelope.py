@@ -206,6 +206,22 @@ def test_cloudevents_over_http_are_read_by_the_cloudevents_library() -> None:
 
 
 @pytest.mark.parametrize(
+    ("draft", "media_type"),
+    [
+        (Draft(b"x"), "text/plain; charset=utf-8"),
+        (Draft(b"x", content_type="text/\n"), "text/plain; charset=utf-8"),
+        (Draft(b"\xff", is_text=False), "application/octet-stream"),
+        (Draft(b"\xff", is_text=False, content_type="image/png"), "image/png"),
+    ],
+)
+@pytest.mark.parametrize("content_format", [ContentFormat.SIMPLIFIED, ContentFormat.CLOUDEVENTS])
+def test_a_body_alone_has_its_producers_type_or_one_for_text_or_bytes(
+    content_format: ContentFormat, draft: Draft, media_type: str
+) -> None:
+    assert http_request(push_of(content_format, draft), 0, "1").headers["content-type"] == media_type
+
+
+@pytest.mark.parametrize(
     ("written", "pushed"),
     [
         ("application/cloudevents+json", "application/json"),

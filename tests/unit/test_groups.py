@@ -92,6 +92,7 @@ def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_goes(
 ) -> None:
     group = fake.group("g", ordered=ordered)
     ids = fake.first_round(*(f"{number}" for number in range(25)))
+    assert fake.telemetry.counts["HandedOver"] == 25
     if is_held:
         answered(fake.world, "POST", "/topics/test1/subscriptions/g/pull", '{"visibility_timeout_seconds": 3600}')
     delete_subscription(fake.world, "test1", "g")
