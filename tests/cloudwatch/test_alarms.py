@@ -126,6 +126,14 @@ def test_an_alarm_about_a_metric_of_aws_rings_when_it_is_bad_and_not_when_it_is_
     assert state(alarm, [], 36_000.0) == "OK"
 
 
+def test_the_sweep_tells_how_late_a_lane_is_and_how_old_its_head(deployed: Deployed) -> None:
+    blocked_for(deployed, 600)
+
+    assert deployed.values("OldestBlockedHeadSeconds") == [600]
+    [late_s] = deployed.values("OldestOverdueLaneSeconds")
+    assert 580 <= late_s <= 590, "the first retry comes after 10 to 20 s"
+
+
 def test_what_people_are_called_for_has_an_alarm() -> None:
     watched = {(alarm["Namespace"], alarm["MetricName"]) for alarm in ALARMS.values()}
     assert {

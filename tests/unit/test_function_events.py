@@ -189,6 +189,7 @@ def test_relay_lists_what_could_not_be_sent_and_leaves_to_the_sweep_what_could_n
 
     listed = [UNSENT.value_of(row) for key, row in story.fake.store.rows.items() if key.pk.startswith("UNSENT#")]
     assert listed == story.queued_first
+    assert story.fake.telemetry.counts["QueueSendsLeftToSweep"] == len(listed)
 
 
 def test_relay_serves_every_record_of_a_batch(story: Story) -> None:

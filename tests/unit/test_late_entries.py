@@ -89,6 +89,7 @@ def test_a_new_group_gets_what_is_kept_in_its_order_and_then_what_is_published(
     fake.first_round("4")
     work(fake)
     assert pulled(fake) == given
+    assert fake.telemetry.counts["LateEntries"] == len(given) - 1
 
 
 def test_both_deliveries_of_a_name_are_shown_and_the_newer_one_is_explained(fake: FakeWorld) -> None:
