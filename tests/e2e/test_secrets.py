@@ -119,7 +119,7 @@ def test_no_secret_is_said_printed_or_kept_in_clear(
         rows = [content for name, content in kept(stack.folder).items() if name.startswith(ROWS)]
         assert any(saved in content for content in rows), "the engine has kept what it answered for"
         ask("DELETE", subscription)
-        assert wait_until(lambda: stack.archived("subscription", "list", TOPIC) and stack.archived("deliveries", TOPIC))
+        assert wait_until(lambda: stack.archived("subscriptions", TOPIC) and stack.archived("deliveries", TOPIC))
 
     assert [each[:3] for each in seen[0]["webhook-signature"].split(" ")] == ["v1,", "v1,"]
     assert seen[0]["x-own"] == OWN

@@ -442,7 +442,7 @@ KEYS = [
     (keys.member_key, ("t", "g", "c"), Key(Table.MESSAGES, "MEMBERS#t#g", "c")),
     (keys.registration_key, ("t", "g", "g-1"), Key(Table.MESSAGES, "GROUPS", "t#g#g-1")),
     (keys.sweep_key, (), Key(Table.MESSAGES, "SWEEP", "SWEEP")),
-    (keys.nonce_key, ("AKID", 9, "n"), Key(Table.MESSAGES, "NONCE#AKID#9#n", "NONCE")),
+    (keys.signed_key, ("AKID", "s="), Key(Table.MESSAGES, "SIGNED#AKID#s=", "SIGNED")),
     (keys.watch_key, ("t",), Key(Table.MESSAGES, "WATCHED", "t")),
     (keys.waiting_key, ("t",), Key(Table.MESSAGES, "WAITING#t", "WAITING")),
     (keys.claim_key, ("t", "k#0"), Key(Table.MESSAGES, "IDEM#t#k#0", "IDEM")),
