@@ -15,7 +15,7 @@ from tagcast.ids import subscription_id
 from tagcast.model import Message, Outcome, Strategy, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import Put, Table, Update, Write
-from tagcast.pushing.engine import LastPush, LastPushes
+from tagcast.pushing.engine import LastPush, LastPushes, order_pushes
 from tagcast.pushing.push_slots import Priority
 from tagcast.queues import Audience
 from tagcast.registry.subscriptions import get_subscription
@@ -24,7 +24,7 @@ from tagcast.rows.lane import LANES
 
 from functions.retry import app as retry
 from tests.fakes.virtual_time import TimedWorld
-from tests.fakes.world import FAIL, OK
+from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.template import declared
 
 RESOURCES = declared()
@@ -314,3 +314,10 @@ def test_however_many_receivers_are_slow_the_others_have_half_of_the_slots_in_th
     round_ = world.first_round("0")
 
     assert round_.done_at_s("fast") <= 1.3 * healthy_alone_s(BACKOFF, ("0",))
+
+
+def test_of_two_slow_receivers_the_one_that_failed_is_not_pushed_to_first() -> None:
+    world = FakeWorld().world
+    lasts = (LastPush(Priority.TRUSTED, 0.1), LastPush(Priority.FAILING, 9.0), LastPush(Priority.TRUSTED, 3.0))
+    world.memory.of(LastPushes).update({subscription_id("7", each): last for each, last in enumerate(lasts)})
+    assert order_pushes(world, "7", range(3)) == [2, 0, 1]

@@ -196,7 +196,7 @@ def test_a_failure_during_a_look_at_the_lane_stops_the_run() -> None:
     timed.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     subscription, ids = get_subscription(timed.world, "test1", "A"), timed.fake.publish(*map(str, range(600)))
     rows = [stored.accepted(timed.store, "test1", message_id) for message_id in ids]
-    began_s, begun, failed = timed.loop.seconds, list[float](), list[float]()
+    began_s, begun, failed, looks = timed.loop.seconds, list[float](), list[float](), 0
 
     async def push(push: Push) -> Outcome:
         begun.append(timed.loop.seconds)
@@ -207,6 +207,8 @@ def test_a_failure_during_a_look_at_the_lane_stops_the_run() -> None:
         return FAIL
 
     async def look() -> bool:
+        nonlocal looks
+        looks += 1
         await asyncio.sleep(0.2)
         return True
 
@@ -221,6 +223,7 @@ def test_a_failure_during_a_look_at_the_lane_stops_the_run() -> None:
     timed.run(work())
 
     assert max(begun) <= min(failed)
+    assert looks == 1, "all that begin a second later share a look"
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
