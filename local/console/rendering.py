@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,12 @@ PLACES = (
 """The navigation: address, name, template, and the key after ``g``, or "" without a key."""
 
 
+@cache
 def environment() -> Environment:
-    """Return the template environment, which makes control characters visible and then escapes HTML."""
+    """Return the template environment, which makes control characters visible and then escapes HTML.
+
+    It keeps the compiled templates, so that a process compiles each of them once.
+    """
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
