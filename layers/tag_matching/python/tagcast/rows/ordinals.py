@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress, count
 
 _DELTAS, _BITMAP = b"\x00", b"\x01"
+_BITS = bytes.maketrans(b"01", b"\x00\x01")
 
 
 def pack(ordinals: Iterable[int]) -> bytes:
@@ -39,9 +41,8 @@ def unpack(packed: bytes) -> frozenset[int]:
     """
     content = packed[1:]
     if packed[:1] == _BITMAP:
-        return frozenset(
-            index * 8 + bit for index, byte in enumerate(content) if byte for bit in range(8) if byte >> bit & 1
-        )
+        digits = f"{int.from_bytes(content, 'little'):b}"[::-1]
+        return frozenset(compress(count(), digits.encode().translate(_BITS)))
     members = set()
     member, gap, shift = -1, 0, 0
     for byte in content:
