@@ -11,7 +11,7 @@ from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.filters.function_filter import is_function
 from tagcast.model import RETENTION_S_MAX, LaneState, Protocol, RetryPolicy, Strategy
-from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
+from tagcast.pushing.retry_delay import BACKOFF_INTERVAL_S_RANGE, delay_s
 
 from glue_jobs.io import arguments
 from glue_jobs.io.settled import materialise

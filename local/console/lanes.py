@@ -11,8 +11,8 @@ from typing import Any
 from aiohttp import web
 from tagcast.ids import accepted_at_of
 from tagcast.model import RetryPolicy, Strategy
-from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
-from tagcast.settings import DECAY_INTERVAL_S_MAX, RETRIES_FOR_LIFE
+from tagcast.pushing.retry_delay import BACKOFF_INTERVAL_S_RANGE, delay_s
+from tagcast.subscription_settings import DECAY_INTERVAL_S_MAX, RETRIES_FOR_LIFE
 from tagcast_cli.push_options import LIFE
 from tagcast_client.decoding import decode
 from tagcast_client.models import Attempt, Delivery, Subscription

@@ -22,7 +22,7 @@ from tagcast.operating import lanes
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 CORE = str(Path(tagcast.__file__).parent) + "/"
-VOCABULARY = ("rows/", "concurrency/", "model", "ids", "errors", "settings", "instant", "ports")
+VOCABULARY = ("rows/", "concurrency/", "model", "ids", "errors", "subscription_settings", "instant", "ports")
 """What the figures leave out: codecs, words, and how work runs side by side."""
 Changes = tuple[int, int, int]
 """Of modules without the vocabulary, of all modules, of rooms."""

@@ -41,13 +41,13 @@ from tagcast.registry.subscriptions import rotate_secret
 from tagcast.repairing.relay import relay
 from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.keys import end_key, message_key, round_key
-from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES
+from tagcast.rows.message_transitions import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.state_map import Round
 from tagcast.rows.subscription import SETTINGS as SUBSCRIPTION_SETTINGS
 from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
 from tagcast.setting import settings_of
-from tagcast.settings import ClientCertificate, FormerSecret
+from tagcast.subscription_settings import ClientCertificate, FormerSecret
 from tagcast.topic_settings import TopicSettings
 from tagcast.trace_context import make_trace
 

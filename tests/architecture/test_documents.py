@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 from tagcast import model
 from tagcast.model import RetryPolicy, Strategy
-from tagcast.pushing.retry import (
+from tagcast.pushing.retry_delay import (
     BACKOFF_INTERVAL_S_RANGE,
     BACKOFF_RETRIES_DEFAULT,
     DECAY_RETRIES_MAX,
     delay_s,
     probe_delay_s,
 )
-from tagcast.settings import RETRIES_FOR_LIFE, TIMEOUT_S_DEFAULT
+from tagcast.subscription_settings import RETRIES_FOR_LIFE, TIMEOUT_S_DEFAULT
 
 from local.documents import documents
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.architecture.test_documents import ROOT, TRACKED, text_of
 
-SETTINGS = "layers/tag_matching/python/tagcast/settings.py"
+SETTINGS = "layers/tag_matching/python/tagcast/subscription_settings.py"
 CACHE = ".mypy_cache"
 
 

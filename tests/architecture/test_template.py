@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast.settings import TIMEOUT_S_MIN
+from tagcast.subscription_settings import TIMEOUT_S_MIN
 from tagcast_aws.runtime.settings import Reach, Settings
 
 from tests.template import template_source

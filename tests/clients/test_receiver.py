@@ -17,7 +17,7 @@ from tagcast.model import ContentFormat, Draft, Message, Push, PushBatch, Subscr
 from tagcast.pushing.batch_form import BATCH_FORMATS, batch_request, shared_item
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.webhook_signature import Sign
-from tagcast.settings import Signature
+from tagcast.subscription_settings import Signature
 from tagcast_aws.store.signing_key import SubscriptionKeys
 from tagcast_client import Received, Receiver, UnreadableError, VerificationError, item_failures, read_batch
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from tagcast.model import Endpoint, Outcome, Protocol, Push
 from tagcast.sealing.secrets import OPENED_S
-from tagcast.settings import ClientCertificate
+from tagcast.subscription_settings import ClientCertificate
 from tagcast.verification import VerificationResult
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.client_certificate import present, validate_certificate

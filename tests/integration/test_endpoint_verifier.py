@@ -13,7 +13,7 @@ import pytest
 from nacl.signing import SigningKey
 from tagcast.model import SubscriptionSettings
 from tagcast.pushing.webhook_signature import signature
-from tagcast.settings import Signature
+from tagcast.subscription_settings import Signature
 from tagcast.verification import VerificationResult
 from tagcast_aws.endpoints import questions
 from tagcast_aws.endpoints.adapter import AdapterEnvironment

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tagcast.model import Batching, RetryPolicy, Strategy, SubscriptionSettings
-from tagcast.settings import RETRIES_FOR_LIFE
+from tagcast.subscription_settings import RETRIES_FOR_LIFE
 
 from tests.fakes.settings import settings_for
 from tests.simulation.rules import FUNCTION_RULES, RULES, Rule

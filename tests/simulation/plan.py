@@ -11,7 +11,7 @@ from tagcast.model import (
     Strategy,
     SubscriptionSettings,
 )
-from tagcast.rows.log import ROW_BYTES_MAX
+from tagcast.rows.message_transitions import ROW_BYTES_MAX
 
 from tests.simulation.asked import mode_of, rules_for, settings_of, varied
 from tests.simulation.rules import Rule

@@ -15,8 +15,8 @@ from tagcast.ports import Delete, Key, Put, Row, Table, World, Write
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.log import end_writes
 from tagcast.rows.message import MessageRow
+from tagcast.rows.message_transitions import end_writes
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import RepeatingStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tagcast.pushing.retry import delay_s
+from tagcast.pushing.retry_delay import delay_s
 
 from tests.mutation.bugs import Bug, PlantingError, planted
 from tests.simulation.mutants import catch_again, catch_again_all_of, table
@@ -36,7 +36,7 @@ def test_a_bug_that_is_not_caught_where_it_was_caught_last_is_looked_for_anew() 
 
 
 def test_a_bug_without_its_text_in_the_shipped_code_cannot_be_planted() -> None:
-    missing = Bug("gone", (("tagcast.pushing.retry:delay_s", "no such text =>"),))
+    missing = Bug("gone", (("tagcast.pushing.retry_delay:delay_s", "no such text =>"),))
 
     with pytest.raises(PlantingError, match="0 times"), planted(missing):
         pass
@@ -44,7 +44,7 @@ def test_a_bug_without_its_text_in_the_shipped_code_cannot_be_planted() -> None:
 
 def test_the_shipped_function_is_back_after_planting() -> None:
     shipped = delay_s.__code__
-    with planted(next(bug for bug in BUGS if bug.changes[0][0] == "tagcast.pushing.retry:delay_s")):
+    with planted(next(bug for bug in BUGS if bug.changes[0][0] == "tagcast.pushing.retry_delay:delay_s")):
         assert delay_s.__code__ is not shipped
 
     assert delay_s.__code__ is shipped

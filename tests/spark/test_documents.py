@@ -10,7 +10,7 @@ import pytest
 from tagcast.archive.record import Record, RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.rows.keys import late_key
-from tagcast.rows.log import LATE, Late, Origin
+from tagcast.rows.message_transitions import LATE, Late, Origin
 from tagcast.rows.state_map import AddedLater
 
 from glue_jobs import audit

@@ -13,8 +13,8 @@ from tagcast.errors import ConditionLostError
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import Key, Put, Row, Table, Update, Write
 from tagcast.queues import Audience
-from tagcast.rows.log import accepted_put, completion, end_puts, end_writes, late_writes, round_writes
 from tagcast.rows.message import MessageRow, bounds_of
+from tagcast.rows.message_transitions import accepted_put, completion, end_puts, end_writes, late_writes, round_writes
 from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.rows.stored import sections, with_ends
 

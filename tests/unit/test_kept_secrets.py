@@ -8,7 +8,7 @@ import pytest
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import OpenedSecrets, open_secrets
-from tagcast.settings import SubscriptionSettings
+from tagcast.subscription_settings import SubscriptionSettings
 
 from tests.fakes.world import FakeWorld
 from tests.unit.api.test_http_api import Client, Reply

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tagcast.model import EntryState, RetryPolicy, Strategy
-from tagcast.settings import RETRIES_FOR_LIFE
+from tagcast.subscription_settings import RETRIES_FOR_LIFE
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.api.test_http_api import Client

@@ -13,7 +13,7 @@ from tagcast.operating.verification import verify
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import open_secrets
-from tagcast.settings import Signature, SubscriptionSettings
+from tagcast.subscription_settings import Signature, SubscriptionSettings
 from tagcast.verification import VerificationResult
 
 from tests.certificates import OF_OPENSSL, OF_SERVERS, Certified, Issuer, pem_of

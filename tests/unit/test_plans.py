@@ -10,7 +10,7 @@ import pytest
 from tagcast.delivery.lease import Task
 from tagcast.model import EntryState, LaneState, Outcome, Push, RetryPolicy, Strategy
 from tagcast.operating import lanes
-from tagcast.pushing.retry import Disposition, after_failure
+from tagcast.pushing.retry_delay import Disposition, after_failure
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import lane, slow

@@ -13,7 +13,7 @@ from tagcast.pushing.envelope import http_request
 from tagcast.registry.subscriptions import FORMERS_MAX, get_subscription
 from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import open_secrets
-from tagcast.settings import SubscriptionSettings
+from tagcast.subscription_settings import SubscriptionSettings
 
 from tests.fakes.handlers import answered
 from tests.fakes.raced_store import throttled

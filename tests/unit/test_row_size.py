@@ -17,8 +17,8 @@ from tagcast.ports import Row
 from tagcast.queues import Audience
 from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bound_outcome
 from tagcast.rows.keys import message_key, topic_key
-from tagcast.rows.log import accepted_put, round_writes
 from tagcast.rows.message import MESSAGES, MessageRow, bounds_of, may_outgrow, outgrows
+from tagcast.rows.message_transitions import accepted_put, round_writes
 from tagcast.rows.state_map import Round, StateMap
 from tagcast.topic_settings import TopicSettings
 

@@ -36,7 +36,9 @@ from tagcast.rows.codec import Codec
 from tagcast.rows.due import DUES, PLACES, PendingDelivery, position
 from tagcast.rows.host import HOSTS, Host, host_put
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.log import (
+from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone
+from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MESSAGES, MessageRow
+from tagcast.rows.message_transitions import (
     ENDS,
     LATE,
     ROUNDS,
@@ -50,8 +52,6 @@ from tagcast.rows.log import (
     late_writes,
     round_writes,
 )
-from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone
-from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MESSAGES, MessageRow
 from tagcast.rows.state_map import FIRST_ATTEMPT_OUTCOME, AddedLater, Round, StateMap
 from tagcast.rows.subscription import SUBSCRIPTIONS
 from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, TopicWatch, batch_put

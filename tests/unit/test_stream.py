@@ -14,8 +14,8 @@ from tagcast.queues import Audience
 from tagcast.repairing.relay import EndArrival
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.rows.message_transitions import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.state_map import Round, StateMap
 from tagcast_aws.store.attributes import to_attribute
 from tagcast_aws.store.stream import arrival_of, change_of

@@ -13,7 +13,7 @@ from tagcast.operating import lanes, messages
 from tagcast.operating.verification import put_all_verified, put_verified, verify
 from tagcast.registry import subscriptions
 from tagcast.registry.subscribing import NO_VERSION, StoredSubscription, SubscriptionRequest
-from tagcast.settings import UNVERIFIED
+from tagcast.subscription_settings import UNVERIFIED
 from tagcast.verification import VerificationResult
 
 from tests.fakes.raced_store import before_the_next_transaction, throttled

@@ -21,8 +21,8 @@ from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
 from tagcast.rows.keys import message_key, retained_key
 from tagcast.rows.listed import UNSENT, unsent_put
-from tagcast.rows.log import ROUNDS, ROW_BYTES_MAX, round_writes
 from tagcast.rows.message import KEY_BYTES
+from tagcast.rows.message_transitions import ROUNDS, ROW_BYTES_MAX, round_writes
 from tagcast.rows.state_map import StateMap
 from tagcast.rows.values import row_bytes
 

@@ -14,13 +14,13 @@ from tagcast.ids import subscription_id
 from tagcast.outcome import Outcome as Outcome
 from tagcast.outcome import PastAttempt as PastAttempt
 from tagcast.setting import Setting
-from tagcast.settings import Batching as Batching
-from tagcast.settings import ContentFormat as ContentFormat
-from tagcast.settings import Endpoint as Endpoint
-from tagcast.settings import Protocol as Protocol
-from tagcast.settings import RetryPolicy as RetryPolicy
-from tagcast.settings import Strategy as Strategy
-from tagcast.settings import SubscriptionSettings as SubscriptionSettings
+from tagcast.subscription_settings import Batching as Batching
+from tagcast.subscription_settings import ContentFormat as ContentFormat
+from tagcast.subscription_settings import Endpoint as Endpoint
+from tagcast.subscription_settings import Protocol as Protocol
+from tagcast.subscription_settings import RetryPolicy as RetryPolicy
+from tagcast.subscription_settings import Strategy as Strategy
+from tagcast.subscription_settings import SubscriptionSettings as SubscriptionSettings
 from tagcast.topic_settings import BODY_BYTES_MAX as BODY_BYTES_MAX
 from tagcast.topic_settings import RETENTION_S_MAX as RETENTION_S_MAX
 from tagcast.topic_settings import FilterType as FilterType

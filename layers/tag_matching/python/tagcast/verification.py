@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tagcast.model import Endpoint
-from tagcast.settings import Protocol as Reached
-from tagcast.settings import SubscriptionSettings
+from tagcast.subscription_settings import Protocol as Reached
+from tagcast.subscription_settings import SubscriptionSettings
 
 VERIFIABLE = frozenset((Reached.HTTP, Reached.HTTPS))
 """The protocols whose endpoints may be outside the account."""

@@ -19,8 +19,8 @@ from tagcast.outcome import NOT_OPENED
 from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.keys import RowKind, kind_of, topic_in_key
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.log import ENDS, LATE, ROUNDS, End, Late, Origin
 from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.rows.message_transitions import ENDS, LATE, ROUNDS, End, Late, Origin
 from tagcast.rows.state_map import Round
 from tagcast.rows.subscription import FILTER_VERSIONS, SETTINGS, SUBSCRIPTIONS
 from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS

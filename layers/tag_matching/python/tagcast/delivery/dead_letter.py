@@ -28,7 +28,7 @@ DEAD_LETTER_OUTCOME, DEAD_LETTER_RESPONSE = "dead_letter_outcome", "dead_letter_
 def has_dead_letter(settings: SubscriptionSettings, state: EntryState) -> bool:
     """Return whether a delivery that ends in *state* is published to a dead-letter topic.
 
-    >>> from tagcast.settings import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
+    >>> from tagcast.subscription_settings import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> endpoint, retry = Endpoint(Protocol.PULL, ""), RetryPolicy(Strategy.BACKOFF_RETRY, 3)
     >>> chosen = SubscriptionSettings(endpoint, None, retry, 5, ContentFormat.JSON, None, dead_letter_topic="dead")
     >>> [has_dead_letter(chosen, each) for each in (EntryState.DISCARDED, EntryState.EXPIRED, EntryState.CANCELLED)]

@@ -1,8 +1,8 @@
 """Ends deliveries after their first round. `LaneLease.end_deliveries` ends several deliveries of one lane at once.
 
-Each end is a row of its own, written once, so writers do not wait for each other. A condition fails only if another
-writer ended the same delivery, or changed another row of the transaction (docs/protocol.md, Invariants, 2, 3 and 5, and
-Completion).
+Each end is a row of its own, put only if it is absent (`tagcast.rows.message_transitions:end_writes`), so writers do
+not wait for each other. A condition fails only if another writer ended the same delivery, or changed another row of the
+transaction (docs/protocol.md, Invariants, 2, 3 and 5, and Completion).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tagcast.model import Entry
 from tagcast.ports import Store, Write
 from tagcast.rows import stored
 from tagcast.rows.due import PendingDelivery, due_delete_as_read
-from tagcast.rows.log import completion, end_writes, may_be_listed
 from tagcast.rows.message import MessageRow
+from tagcast.rows.message_transitions import completion, end_writes, may_be_listed
 
 _T = TypeVar("_T")
 TRIES_MAX = 5

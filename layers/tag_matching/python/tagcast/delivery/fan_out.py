@@ -19,9 +19,9 @@ from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.concurrency.side_by_side import Together, side_by_side
 from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import complete, slices_of, write_all
+from tagcast.delivery.lane_run import write_late
 from tagcast.delivery.late_result import write_late_result
 from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, Task
-from tagcast.delivery.retrying import write_late
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import is_unjudged, judging_s
 from tagcast.ids import subscription_id
@@ -47,9 +47,9 @@ from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PLACES, PendingDelivery, appended_after, due_put, position
 from tagcast.rows.host import host_of
 from tagcast.rows.lane import Lane, append_joined
-from tagcast.rows.log import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
 from tagcast.rows.message import MessageRow
-from tagcast.settings import UNVERIFIED
+from tagcast.rows.message_transitions import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
+from tagcast.subscription_settings import UNVERIFIED
 from tagcast.tables import UPDATES_MAX, fitting
 
 TOGETHER_BYTES_MAX = 2 * 1024 * 1024

@@ -17,8 +17,8 @@ from tagcast.rows import stored
 from tagcast.rows.due import LATE_POSITION, PendingDelivery, due_put
 from tagcast.rows.lane import Filling
 from tagcast.rows.listed import kept_id
-from tagcast.rows.log import late_writes
 from tagcast.rows.message import LATE_MAX, MessageRow
+from tagcast.rows.message_transitions import late_writes
 from tagcast.rows.state_map import AddedLater
 
 ADDED_AT_ONCE = 8

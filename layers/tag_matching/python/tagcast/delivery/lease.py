@@ -23,8 +23,8 @@ from tagcast.registry.directory import subscription_at
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery, due_delete_as_read
 from tagcast.rows.lane import Lane
-from tagcast.rows.log import end_writes
 from tagcast.rows.message import MessageRow
+from tagcast.rows.message_transitions import end_writes
 
 LEASE_GRACE_S = 30
 TRIES_MIN = 3

@@ -29,8 +29,8 @@ from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
 from tagcast.rows.claim import CLAIM_ROWS, Accepted, Claim, claim_put
 from tagcast.rows.keys import claim_key
-from tagcast.rows.log import accepted_put
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of, may_outgrow, outgrows
+from tagcast.rows.message_transitions import accepted_put
 from tagcast.rows.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5

@@ -9,15 +9,15 @@ from itertools import takewhile
 
 from tagcast.delivery.cancelling import CANCELLED_AT_ONCE, cancel, empty_queue
 from tagcast.delivery.filling import fill
+from tagcast.delivery.lane_run import Streak, attempt_dues
 from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError, Task, continue_as_new, look
-from tagcast.delivery.retrying import Streak, retry
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import judging_s
 from tagcast.model import LaneState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.engine import planned_at
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.retry import is_retry_now, retry_at
+from tagcast.pushing.retry_delay import is_retry_now, retry_at
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery, due_reschedule
 from tagcast.rows.lane import Lane
@@ -108,7 +108,7 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
     if lease.lane.is_filling and lease.lane.state is not LaneState.REMOVED:
         return await fill(lease), streak
     appended = await lease.verify()
-    dues = await _front(lease, subscription, streak)
+    dues = await _read_window(lease, subscription, streak)
     if not dues:
         emptied = Drained.DONE if lease.lane.queue is None else await empty_queue(lease, lease.lane.queue)
         if emptied is not Drained.DONE:
@@ -126,7 +126,7 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
     if due_at is not None:
         await lease.write(lease.plan(due_at, dues[0].message_id))
         return Drained.WAITING, streak
-    return await retry(lease, subscription, dues, streak)
+    return await attempt_dues(lease, subscription, dues, streak)
 
 
 async def _independent_step(
@@ -142,7 +142,7 @@ async def _independent_step(
     now = world.clock.now()
     pending = [due for due, instant in zip(dues, at, strict=True) if instant <= now]
     if pending:
-        return await retry(lease, subscription, pending, streak)
+        return await attempt_dues(lease, subscription, pending, streak)
     moves = [(due, due.planned(instant)) for due, instant in zip(dues, at, strict=True)]
     if late := [(due, moved) for due, moved in moves if due.position < moved.position]:
         for due, moved in late:
@@ -152,7 +152,7 @@ async def _independent_step(
     return Drained.WAITING, streak
 
 
-async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[PendingDelivery]:
+async def _read_window(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[PendingDelivery]:
     """Return the head alone, or a window of the backlog if the receiver answered well or the subscription was deleted.
 
     Independent deliveries get a window before the first answer, because a run ends when the receiver stops answering.

@@ -1,8 +1,7 @@
 """The registry of filter kinds: from the JSON form to a compiled filter.
 
-A new kind is one module with a ``compile_…`` function and one line in :data:`_COMPILERS`. The index of a topic raises
-TypeError for a kind that it does not know. The first SQL92 filter or event pattern imports the modules of its language,
-which takes about 80 ms.
+A new kind also concerns the index, jobs, API and client (.github/CONTRIBUTING.md, A new filter kind). The first SQL92
+filter or event pattern imports the modules of its language, which takes about 80 ms.
 """
 
 from collections.abc import Callable, Mapping

@@ -14,13 +14,13 @@ from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.pushing.circuit import as_waiting
-from tagcast.pushing.retry import retry_at
+from tagcast.pushing.retry_delay import retry_at
 from tagcast.registry.directory import read_topic, subscription_at
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import LANES, Lane
-from tagcast.settings import UNVERIFIED
+from tagcast.subscription_settings import UNVERIFIED
 
 VERIFY_FIRST = "the endpoint is unverified; verify it first (POST .../verify)"
 CHANGED_WITHIN_S = 10.0

@@ -18,7 +18,7 @@ from tagcast.model import Outcome, Subscription
 from tagcast.ports import World
 from tagcast.rows.due import PendingDelivery
 from tagcast.rows.host import HOSTS, Host, host_put
-from tagcast.settings import UNVERIFIED
+from tagcast.subscription_settings import UNVERIFIED
 
 CIRCUIT = "circuit"
 """The reason of a delivery that waits because the circuit of its host is open."""

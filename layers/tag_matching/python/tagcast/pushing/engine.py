@@ -38,11 +38,11 @@ from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.push_slots import CLOCK_STEP_S, SLOTS, BytesInFlight, Priority, PushSlots, Slot
 from tagcast.pushing.rate_limit import RATE, Permit, take_permit
 from tagcast.pushing.response_text import response_text
-from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
+from tagcast.pushing.retry_delay import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.queues import queue_group
 from tagcast.rows import stored
 from tagcast.sealing.secrets import cached_secrets, open_secrets
-from tagcast.settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature, secrets_told
+from tagcast.subscription_settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature, secrets_told
 
 PUT_OFF_S = 10
 """Seconds until the service retries a delivery that it could not attempt."""

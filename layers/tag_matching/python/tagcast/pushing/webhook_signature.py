@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from tagcast.model import Subscription
-from tagcast.settings import Signature, SubscriptionSettings
+from tagcast.subscription_settings import Signature, SubscriptionSettings
 
 Sign = Callable[[str, bytes], Sequence[bytes]]
 """Signs a content with ed25519 by the keys of a subscription, whose id is the first argument."""

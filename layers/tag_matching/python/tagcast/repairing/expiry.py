@@ -1,8 +1,8 @@
-"""Expires deliveries on sleeping lanes and in the retained lists.
+"""Expires deliveries that no worker attempts: on sleeping lanes, and in the retained lists.
 
-The workers of awake lanes expire the heads of those lanes. Sleeping lanes take turns here, with one page of rows per
-turn. So no lane waits for the long backlog of another. Topics take turns, too: each sweep continues after the last
-topic of the previous sweep.
+All other deliveries expire where they are attempted (`tagcast.pushing.engine:drop_expired`). Sleeping lanes take turns
+here, with one page of rows per turn. So no lane waits for the long backlog of another. Topics take turns, too: each
+sweep continues after the last topic of the previous sweep.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tagcast.rows.due import DUES, FailedPulls, PendingDelivery
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import postpone, wake_next
 from tagcast.rows.listed import RETAINED
-from tagcast.rows.log import removal
 from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.rows.message_transitions import removal
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10

@@ -3,7 +3,7 @@
 - `keys`: the keys of all rows, and the kind of a row by its key; `codec`: a kind of row with its encoder and decoder;
   `values`, `ordinals`, `ended_entries`: the encodings of values;
 - one module for each subject, with its rows and conditional writes: `topic`, `subscription`, `sealed`,
-  `shadow`; `message`, `log`; `lane`, `due`, `listed`; `host`, `rate`, `waiting`,
+  `shadow`; `message`, `message_transitions`; `lane`, `lane_transitions`, `due`, `listed`; `host`, `rate`, `waiting`,
   `claim`, `tail`, `member`;
 - `stored`: reads the tables and returns values.
 """

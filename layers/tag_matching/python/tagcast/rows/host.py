@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tagcast.ports import Store
 from tagcast.rows.codec import Codec, RowPart, named_part, row_format
 from tagcast.rows.keys import host_key
-from tagcast.settings import Endpoint, Protocol
+from tagcast.subscription_settings import Endpoint, Protocol
 from tagcast.tables import ABSENT, Put, Row, Table
 
 

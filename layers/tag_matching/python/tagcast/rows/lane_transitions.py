@@ -208,7 +208,7 @@ def _update(lane: Lane, expect: Expectation, *sets: str) -> Update:
 
 
 def _same_generation(lane: Lane) -> Expectation:
-    """Return the condition: not blocked, resumed or skipped since the lane was read. Batches may have joined."""
+    """Return the condition that state and generation are unchanged since the read. Batches may have joined."""
     return _expect(lane, "state", "generation")
 
 
@@ -233,7 +233,7 @@ def _unplanned(lane: Lane) -> Expectation:
 
 
 def _unchanged(lane: Lane) -> Expectation:
-    """Return the condition that the lane was not blocked, extended, claimed or resumed since the read."""
+    """Return the condition that the worker and *appended* are unchanged since the read: no batch joined."""
     return _expect(lane, "state", "generation", "claim", "appended")
 
 

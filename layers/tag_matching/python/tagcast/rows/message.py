@@ -1,7 +1,7 @@
 """The codec between an accepted message and its row, which includes the first rounds of a narrow message.
 
-See docs/tables.md, A message's rows. `tagcast.rows.log` writes this row, and the separate rows: first rounds of a wide
-message, and later ends of deliveries.
+See docs/tables.md, A message's rows. `tagcast.rows.message_transitions` writes this row, and the separate rows: first
+rounds of a wide message, and later ends of deliveries.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 from tagcast.model import SubscriptionSettings
 from tagcast.rows.codec import Codec, row_format
 from tagcast.rows.keys import exchange_key, secrets_key
-from tagcast.settings import FormerSecret
+from tagcast.subscription_settings import FormerSecret
 from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Write
 
 

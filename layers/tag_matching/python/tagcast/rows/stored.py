@@ -15,9 +15,9 @@ from tagcast.queues import Audience
 from tagcast.rows import keys
 from tagcast.rows.due import DUES, PULLED, FailedPulls, PendingDelivery
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.log import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
 from tagcast.rows.message import MESSAGES, MessageRow, members_of, memberships, parts_of, section_with
+from tagcast.rows.message_transitions import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.shadow import SHADOWS, Shadow
 from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTIONS, FilterVersion

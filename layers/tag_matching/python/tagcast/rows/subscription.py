@@ -12,7 +12,7 @@ from tagcast.rows.codec import Codec, RowPart, json_part, read_part, row_format
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
 from tagcast.rows.lane import Lane
 from tagcast.rows.values import number, optional_text, text
-from tagcast.settings import (
+from tagcast.subscription_settings import (
     Batching,
     ClientCertificate,
     Endpoint,

@@ -18,7 +18,7 @@ from tagcast.rows.sealed import (
     with_plain_text,
     without_secrets,
 )
-from tagcast.settings import Protocol, has_secrets
+from tagcast.subscription_settings import Protocol, has_secrets
 
 KEPT = frozenset(("secret", "headers", "client_certificate"))
 """The write-only fields. An update that leaves one out does not change its value."""

@@ -1,6 +1,7 @@
 """The limits of the HTTP API.
 
-The limits of settings are in `tagcast.topic_settings`, `tagcast.settings` and `tagcast.pushing.retry`.
+The limits of settings are in `tagcast.topic_settings`, `tagcast.subscription_settings` and
+`tagcast.pushing.retry_delay`.
 """
 
 from __future__ import annotations

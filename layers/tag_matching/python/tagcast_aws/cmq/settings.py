@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from tagcast.model import ContentFormat, Endpoint, FilterType, Protocol, RetryPolicy, Strategy, Topic
-from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, DECAY_RETRIES_MAX
+from tagcast.pushing.retry_delay import BACKOFF_RETRIES_DEFAULT, DECAY_RETRIES_MAX
 from tagcast.resource_names import is_queue_name
-from tagcast.settings import DECAY_INTERVAL_S_MAX
+from tagcast.subscription_settings import DECAY_INTERVAL_S_MAX
 
 from tagcast_aws.api.subscriptions.endpoint import writing_fault
 from tagcast_aws.cmq.errors import CmqError, CmqFault

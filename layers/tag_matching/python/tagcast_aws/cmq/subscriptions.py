@@ -13,7 +13,7 @@ from tagcast.registry import subscriptions
 from tagcast.registry.directory import read_topic
 from tagcast.registry.subscribing import NO_VERSION, SubscriptionRequest
 from tagcast.rows import stored
-from tagcast.settings import TIMEOUT_S_DEFAULT
+from tagcast.subscription_settings import TIMEOUT_S_DEFAULT
 
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_PAGE_MAX

@@ -18,7 +18,7 @@ from tagcast.pushing.envelope import HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.registry.directory import NEVER, Look
-from tagcast.settings import SubscriptionSettings
+from tagcast.subscription_settings import SubscriptionSettings
 from yarl import URL
 
 from tagcast_aws.endpoints.adapter import AdapterEnvironment, timeout_outcome

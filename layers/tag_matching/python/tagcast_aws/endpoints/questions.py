@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import aiohttp
 from tagcast.model import SubscriptionSettings
 from tagcast.pushing.webhook_signature import signatures
-from tagcast.settings import Signature
+from tagcast.subscription_settings import Signature
 from tagcast.verification import VerificationResult, confirmation, handshake
 from yarl import URL
 

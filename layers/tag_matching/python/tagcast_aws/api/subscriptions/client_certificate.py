@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.instant import rfc3339
 from tagcast.model import Protocol, SubscriptionSettings
-from tagcast.settings import ClientCertificate
+from tagcast.subscription_settings import ClientCertificate
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits

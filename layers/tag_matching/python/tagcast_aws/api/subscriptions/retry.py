@@ -17,8 +17,8 @@ from pydantic import (
 from pydantic.config import JsonDict, JsonValue
 from tagcast.errors import Fault, FaultCode
 from tagcast.model import RetryPolicy, Strategy
-from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX, DECAY_RETRIES_MAX
-from tagcast.settings import DECAY_INTERVAL_S_MAX, RETRIES_FOR_LIFE
+from tagcast.pushing.retry_delay import BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX, DECAY_RETRIES_MAX
+from tagcast.subscription_settings import DECAY_INTERVAL_S_MAX, RETRIES_FOR_LIFE
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.answer_types import SchemaOf

@@ -15,7 +15,7 @@ from tagcast.errors import UnavailableError
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.registry.subscriptions import GRACE_S_MAX, generated_secret
-from tagcast.settings import Signature
+from tagcast.subscription_settings import Signature
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body

@@ -17,7 +17,7 @@ from tagcast.ports import QueueCounts
 from tagcast.rows.subscription import FilterVersion
 from tagcast.sealing.secrets import KEPT, is_signed_by_secret
 from tagcast.setting import Only, settings_of
-from tagcast.settings import IN_ORDER, Signature
+from tagcast.subscription_settings import IN_ORDER, Signature
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.filters import FilterBody, filter_faults

@@ -1,4 +1,7 @@
-"""The later rows of a message (docs/tables.md), each written once: rounds, ends and late entries."""
+"""All writes of a message's rows, each with its condition: accepted, first rounds, ends, late entries, completion.
+
+Each fact about a delivery is a row or attribute that is written once (docs/protocol.md, Invariants, 3).
+"""
 
 from __future__ import annotations
 

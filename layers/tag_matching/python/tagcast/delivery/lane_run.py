@@ -1,4 +1,4 @@
-"""Retries the front of a backlog, and writes the results (docs/protocol.md, Redelivery, 6 and 7)."""
+"""Attempts the front of a backlog in a run, and writes the results (docs/protocol.md, Redelivery, 6 and 7)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tagcast.pushing.engine import (
     planned_at,
 )
 from tagcast.pushing.rate_limit import RATE
-from tagcast.pushing.retry import probe_delay_s
+from tagcast.pushing.retry_delay import probe_delay_s
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery, due_change, due_delete, due_delete_as_read, due_reschedule
 from tagcast.rows.host import host_of
-from tagcast.rows.log import enqueued_put
 from tagcast.rows.message import MessageRow
+from tagcast.rows.message_transitions import enqueued_put
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Pending:
     row: MessageRow
 
 
-async def retry(
+async def attempt_dues(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], streak: Streak
 ) -> tuple[Drained, Streak]:
     """Attempt *dues* under the current claim, without stale ones. Return the result, and the receiver's behaviour."""
@@ -80,11 +80,11 @@ async def retry(
         if run.circuit.has_news:
             await run.circuit.tell()
         return Drained.WAITING, streak
-    came = await _Outcomes(lease, subscription, pending, result).write()
+    drained = await _Outcomes(lease, subscription, pending, result).write()
     if run.circuit.has_news:
         await run.circuit.tell()
     got_through = result.got_through
-    return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
+    return drained, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
 
 
 def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pending], streak: Streak) -> Run:
@@ -297,10 +297,10 @@ async def write_late(
         pending = await _read_pending(lease, dues)
         result.ended = {each: entry for each, entry in result.ended.items() if each in pending}
         result.failures = {each: failure for each, failure in result.failures.items() if each in pending}
-        came = await _Outcomes(lease, subscription, pending, result).write()
-        if came is Drained.OVERTAKEN:
+        drained = await _Outcomes(lease, subscription, pending, result).write()
+        if drained is Drained.OVERTAKEN:
             await lease.verify()
-        if came is not Drained.WAITING and not lease.lane.state.is_asleep:
+        if drained is not Drained.WAITING and not lease.lane.state.is_asleep:
             await lease.write(_plan_behind(lease, subscription, dues, result))
     except (ConditionLostError, StaleWorkerError):
         return

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tagcast.model import EntryState, RetryPolicy, Strategy
 from tagcast.rows.due import PendingDelivery
-from tagcast.settings import RETRIES_FOR_LIFE
+from tagcast.subscription_settings import RETRIES_FOR_LIFE
 
 BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX = 3, 100
 BACKOFF_INTERVAL_S_RANGE = (10.0, 20.0)
