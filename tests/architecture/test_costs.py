@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast.sealing.secrets import OPENED_S
+from tagcast.sealing import OPENED_S
 from tagcast_aws.store.signing_key import SIGNING_KEY_KEPT_S
 
 from local.rules.costs import MONTH_S, OF_A_MESSAGE, usd_of_a_million_messages, usd_of_search

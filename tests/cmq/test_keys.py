@@ -17,7 +17,7 @@ from tagcast_aws.cmq.keys import (
     KeyRing,
     note_size,
 )
-from tagcast_aws.store.secret import CachedSecret
+from tagcast_aws.store.cached_secret import CachedSecret
 from tagcast_cli.cmq_keys import create_key
 
 from tests.aws.limits import SECRET_BYTES_MAX

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from tagcast_aws.cmq.keys import KeyRing
-from tagcast_aws.store.secret import CachedSecret
+from tagcast_aws.store.cached_secret import CachedSecret
 
 from tests.cmq.asking import HOST, KEY, Asking, event_of, pair_of
 from tests.fakes.log import Log

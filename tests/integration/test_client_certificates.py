@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from tagcast.model import Endpoint, Outcome, Protocol, Push
-from tagcast.sealing.secrets import OPENED_S
+from tagcast.sealing import OPENED_S
 from tagcast.subscription_settings import ClientCertificate
 from tagcast.verification import VerificationResult
 from tagcast_aws.endpoints.adapter import AdapterEnvironment

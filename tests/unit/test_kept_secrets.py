@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing.secrets import OpenedSecrets, open_secrets
+from tagcast.sealing import OpenedSecrets, open_secrets
 from tagcast.subscription_settings import SubscriptionSettings
 
 from tests.fakes.world import FakeWorld

@@ -12,7 +12,7 @@ from tagcast.model import Subscription
 from tagcast.operating.verification import verify
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing.secrets import open_secrets
+from tagcast.sealing import open_secrets
 from tagcast.subscription_settings import Signature, SubscriptionSettings
 from tagcast.verification import VerificationResult
 

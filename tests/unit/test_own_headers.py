@@ -16,7 +16,7 @@ from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX, REDACTED, response_text
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing.secrets import open_secrets
+from tagcast.sealing import open_secrets
 from tagcast.subscription_settings import FormerSecret, Signature, SubscriptionSettings
 from tagcast.trace_context import TraceContext
 from tagcast_aws.api.subscriptions.headers import REFUSED, header_faults

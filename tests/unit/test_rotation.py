@@ -12,7 +12,7 @@ from tagcast.ports import Table
 from tagcast.pushing.envelope import http_request
 from tagcast.registry.subscriptions import FORMERS_MAX, get_subscription
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing.secrets import open_secrets
+from tagcast.sealing import open_secrets
 from tagcast.subscription_settings import SubscriptionSettings
 
 from tests.fakes.handlers import answered

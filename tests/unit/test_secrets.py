@@ -16,7 +16,7 @@ from tagcast.registry import shadows, subscriptions
 from tagcast.rows import stored
 from tagcast.rows.keys import secrets_key, subscription_key
 from tagcast.rows.sealed import SECRETS
-from tagcast.sealing.secrets import OPENED_S, OpenedSecrets, open_secrets
+from tagcast.sealing import OPENED_S, OpenedSecrets, open_secrets
 from tagcast.subscription_settings import Signature
 
 from tests.fakes.stream import FakeStream

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast.errors import ContendedError
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.sealing.secrets import open_secrets
+from tagcast.sealing import open_secrets
 from tagcast.verification import Verification, VerificationResult
 from tagcast_aws.api.routes import description
 from tagcast_aws.api.subscriptions.settings import SubscriptionBody

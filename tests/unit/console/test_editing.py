@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.sealing.secrets import open_secrets
+from tagcast.sealing import open_secrets
 
 from tests.unit.console.visitor import Visitor
 

@@ -15,7 +15,7 @@ from tagcast.pushing.circuit import LANES_MIN
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.registry.waiting import waiting
 from tagcast.rows.waiting import WaitingFor
-from tagcast.sealing.secrets import open_secrets
+from tagcast.sealing import open_secrets
 from tagcast.trace_context import make_trace
 from tagcast.verification import VerificationResult
 from tagcast_client import ConflictError, DisagreementError, Filter, NewMessage, NotFoundError

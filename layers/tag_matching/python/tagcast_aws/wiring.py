@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tagcast_aws.endpoints.adapter import AdapterEnvironment
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
-    from tagcast_aws.store.secret import CachedSecret
+    from tagcast_aws.store.cached_secret import CachedSecret
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class Process:
     @cached_property
     def cmq_keys(self) -> CachedSecret:
         """The secret with the keys of the CMQ endpoint."""
-        from tagcast_aws.store.secret import CachedSecret
+        from tagcast_aws.store.cached_secret import CachedSecret
 
         client = client_factory(self._ground.make_client)
         return CachedSecret(client("secretsmanager"), self._settings.cmq_keys, self._ground.clock, logger())

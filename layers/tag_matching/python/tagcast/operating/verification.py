@@ -35,7 +35,7 @@ from tagcast.registry.subscribing import (
 )
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
-from tagcast.sealing.secrets import keep_secrets, open_secrets
+from tagcast.sealing import keep_secrets, open_secrets
 from tagcast.subscription_settings import UNVERIFIED, Signature
 from tagcast.verification import VERIFIABLE, VerificationResult
 

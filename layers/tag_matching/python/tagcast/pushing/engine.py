@@ -41,7 +41,7 @@ from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry_delay import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.queues import queue_group
 from tagcast.rows import stored
-from tagcast.sealing.secrets import cached_secrets, open_secrets
+from tagcast.sealing import cached_secrets, open_secrets
 from tagcast.subscription_settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature, secrets_told
 
 PUT_OFF_S = 10

@@ -31,15 +31,15 @@ CLOCKS_APART_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadStart:
     """The beginning of a read, on both clocks of the process."""
 
     monotonic_s: float = -math.inf
     at: int = 0
 
     @classmethod
-    def of(cls, clock: Clock) -> Look:
-        """Return a look that begins now. Call it before the read."""
+    def of(cls, clock: Clock) -> ReadStart:
+        """Return the start of a read that begins now. Call it before the read."""
         return cls(clock.monotonic(), clock.now())
 
     def is_recent(self, clock: Clock, seconds: float) -> bool:
@@ -48,7 +48,7 @@ class Look:
         return clock.monotonic() - self.monotonic_s < seconds and 0 <= since_ms < seconds * 1000
 
 
-NEVER = Look()
+NEVER_READ = ReadStart()
 
 
 def wait_for_publishers(world: World) -> None:
@@ -97,7 +97,7 @@ class Directory:
     shadows: tuple[ReadyShadow, ...] = ()
     in_order: frozenset[int] = frozenset()
     """The ordinals of ordered subscriptions."""
-    look: Look = NEVER
+    read_start: ReadStart = NEVER_READ
 
     def match(self, message: Message) -> Matched:
         """Return the subscriptions that match *message*, and the subscriptions whose filters failed."""
@@ -130,7 +130,7 @@ def publishing_directory(world: World, name: str) -> Directory:
     Such a deployment acknowledges a change of the topic only when the old version is no longer in use.
     """
     known = world.memory.of(Directories).get(name)
-    if known is not None and known.look.is_recent(world.clock, world.topic_known_s):
+    if known is not None and known.read_start.is_recent(world.clock, world.topic_known_s):
         return known
     return kept_directory_of(world, name, world.clock.monotonic() + reading.READ_FOR_S / world.time_scale)
 
@@ -170,7 +170,7 @@ def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | No
 
 def _directory_of(world: World, name: str, until_s: float | None = None) -> Directory:
     """Return the topic; with *until_s*, use and update the copy stored beside the table."""
-    look = Look.of(world.clock)
+    read_start = ReadStart.of(world.clock)
     topic = read_topic(world, name)
     directories = world.memory.of(Directories)
     known = directories.get(name)
@@ -186,7 +186,7 @@ def _directory_of(world: World, name: str, until_s: float | None = None) -> Dire
         if not _same_version(topic, after):
             raise ConditionLostError
         fresh = _compile(world, after, subscriptions, shadows)
-    found = replace(fresh, look=look)
+    found = replace(fresh, read_start=read_start)
     if name not in directories and len(directories) >= DIRECTORIES_MAX:
         directories.clear()
     directories[name] = found

@@ -30,7 +30,7 @@ from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import append_after, lane_put
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import change_update
-from tagcast.sealing.secrets import keep_secrets, seal_secrets
+from tagcast.sealing import keep_secrets, seal_secrets
 from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000

@@ -31,7 +31,7 @@ from tagcast.rows.member import registration_deletes
 from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.subscription import SUBSCRIPTIONS, FilterVersion, removal_put, subscription_deletes, version_expiry
 from tagcast.rows.topic import change_update
-from tagcast.sealing.secrets import open_secrets
+from tagcast.sealing import open_secrets
 from tagcast.subscription_settings import FormerSecret
 
 

@@ -17,7 +17,7 @@ from tagcast.pushing.content_formats import Content
 from tagcast.pushing.envelope import HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.response_text import READ_BYTES_MAX
-from tagcast.registry.directory import NEVER, Look
+from tagcast.registry.directory import NEVER_READ, ReadStart
 from tagcast.subscription_settings import SubscriptionSettings
 from yarl import URL
 
@@ -55,7 +55,7 @@ class HttpPusher:
             "ttl_dns_cache": None,
         }
         kept = KeepingConnector(surroundings.aws_connections, keepalive_timeout=KEPT_S, **both)
-        self._connectors, self._look = (kept, BoundedConnector(force_close=True, **both)), NEVER
+        self._connectors, self._read_start = (kept, BoundedConnector(force_close=True, **both)), NEVER_READ
         self._kept, self._fresh = map(plain_session, self._connectors)
 
     async def deliver(self, push: Push) -> Outcome:
@@ -124,8 +124,8 @@ class HttpPusher:
 
     def _forget_names(self) -> None:
         """Resolve names again after :data:`RESOLVED_S` on either clock. One may stop while the process is frozen."""
-        if not self._look.is_recent(self._clock, RESOLVED_S):
-            self._look = Look.of(self._clock)
+        if not self._read_start.is_recent(self._clock, RESOLVED_S):
+            self._read_start = ReadStart.of(self._clock)
             for connector in self._connectors:
                 connector.clear_dns_cache()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
 from tagcast.ports import Clock
-from tagcast.registry.directory import NEVER, Look
+from tagcast.registry.directory import NEVER_READ, ReadStart
 
 if TYPE_CHECKING:
     from nacl.signing import SigningKey
@@ -35,21 +35,21 @@ class Ed25519Signer:
         self._client, self._name, self._clock = cache(make_client), name, clock
         self._texts: tuple[str, ...] = ()
         self._keys = SubscriptionKeys(())
-        self._look = NEVER
+        self._read_start = NEVER_READ
 
     @property
     def is_ready(self) -> bool:
         """Whether the cached seeds are recent enough."""
-        return self._look.is_recent(self._clock, SIGNING_KEY_KEPT_S)
+        return self._read_start.is_recent(self._clock, SIGNING_KEY_KEPT_S)
 
     def prepare(self) -> None:
         """Read the seeds unless they are cached."""
         if self.is_ready:
             return
-        look, texts = Look.of(self._clock), self._read()
+        start, texts = ReadStart.of(self._clock), self._read()
         if texts != self._texts:
             self._texts, self._keys = texts, SubscriptionKeys(texts)
-        self._look = look
+        self._read_start = start
 
     def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
         """Return the signatures of *content* by the keys of a subscription, from the cached seeds."""
@@ -61,7 +61,7 @@ class Ed25519Signer:
         return tuple(bytes(key.verify_key) for key in self._known(subscription_id))
 
     def _known(self, subscription_id: str) -> tuple[SigningKey, ...]:
-        if self._look is NEVER:
+        if self._read_start is NEVER_READ:
             raise UnavailableError("the signing key is not read yet")
         return self._keys.of(subscription_id)
 

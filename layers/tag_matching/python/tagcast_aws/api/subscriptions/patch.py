@@ -12,7 +12,7 @@ from tagcast.errors import InvalidRequestError
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.verification import change_verified
 from tagcast.ports import World
-from tagcast.sealing.secrets import KEPT, open_secrets
+from tagcast.sealing import KEPT, open_secrets
 
 from tagcast_aws.api.http.body import Body, read
 from tagcast_aws.api.http.declared import patch_base

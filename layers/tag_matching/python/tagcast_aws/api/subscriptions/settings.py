@@ -15,7 +15,7 @@ from tagcast.model import Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
 from tagcast.ports import QueueCounts
 from tagcast.rows.subscription import FilterVersion
-from tagcast.sealing.secrets import KEPT, is_signed_by_secret
+from tagcast.sealing import KEPT, is_signed_by_secret
 from tagcast.setting import Only, settings_of
 from tagcast.subscription_settings import IN_ORDER, Signature
 from typing_extensions import TypedDict

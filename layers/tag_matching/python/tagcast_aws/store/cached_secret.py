@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
 from tagcast.ports import Clock
-from tagcast.registry.directory import NEVER, Look
+from tagcast.registry.directory import NEVER_READ, ReadStart
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
@@ -28,17 +28,17 @@ class CachedSecret:
         self._clock = clock
         self._logger = logger
         self._text: str | None = None
-        self._look = NEVER
+        self._read_start = NEVER_READ
 
     def text(self, age_s_max: float) -> str | None:
         """Return the secret, read less than *age_s_max* seconds ago; None if the secret did not exist."""
-        return self._text if self._look.is_recent(self._clock, age_s_max) else self.read_now()
+        return self._text if self._read_start.is_recent(self._clock, age_s_max) else self.read_now()
 
     def read_now(self) -> str | None:
         """Return the current secret, or None if it does not exist."""
-        look = Look.of(self._clock)
+        start = ReadStart.of(self._clock)
         self._text = self._read()
-        self._look = look
+        self._read_start = start
         return self._text
 
     def _read(self) -> str | None:
