@@ -26,9 +26,9 @@ from glue_jobs.auditing.subject import Subject
 from glue_jobs.erasing.contents import key_of
 from glue_jobs.erasing.places import name_of_subject
 from glue_jobs.io import arguments
+from glue_jobs.io.materialised import materialise
 from glue_jobs.io.objects import json_of
 from glue_jobs.io.session import open_session
-from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.pages.certificate import certificate_page
 

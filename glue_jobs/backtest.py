@@ -23,9 +23,9 @@ from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io import arguments
+from glue_jobs.io.materialised import materialise
 from glue_jobs.io.messages_read import BODIES, Seen, batch_of, body_of, filter_keys, message_of
 from glue_jobs.io.session import open_session
-from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.measuring import filter_sets
 from glue_jobs.measuring.filter_sets import READ, Filter, current_filter

@@ -17,8 +17,8 @@ from glue_jobs.auditing import audit_entries, history
 from glue_jobs.auditing.audit_entries import HOUR_MS
 from glue_jobs.auditing.history import LANE
 from glue_jobs.io import arguments
+from glue_jobs.io.materialised import materialise
 from glue_jobs.io.session import open_session
-from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.measuring import measures
 from glue_jobs.measuring.measures import PAIR_HOUR

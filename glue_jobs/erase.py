@@ -47,12 +47,12 @@ from glue_jobs.erasing.places import (
 )
 from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import AT_ONCE, GenerationSummary, Manifest
+from glue_jobs.io.materialised import materialise
 from glue_jobs.io.messages_read import BODIES, filter_keys
 from glue_jobs.io.objects import Objects, RacedError, json_of, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
-from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, finish, has_property, tell
 
 MESSAGES_MAX = 100_000

@@ -18,7 +18,7 @@ from tagcast_cli import OTHERS, bypass_proxies
 
 from local.engine.engine import EngineError
 from local.engine.garbage import look_seldom
-from local.engine.last_words import why_not_written
+from local.engine.last_error import why_not_written
 from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
 from local.stack.stack import Stack, StackOptions

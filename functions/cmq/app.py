@@ -13,7 +13,7 @@ from tagcast_aws import wiring
 from tagcast_aws.api.http.routing import Router
 from tagcast_aws.api.service import ROOT
 from tagcast_aws.cmq.authentication import Secret
-from tagcast_aws.cmq.desk import CmqDesk
+from tagcast_aws.cmq.endpoint import CmqEndpoint
 from tagcast_aws.cmq.form import is_of_cmq
 from tagcast_aws.runtime.home import Home
 
@@ -23,7 +23,7 @@ router = Router(ROOT)
 def handle(event: dict[str, Any], world: World, keys: Secret, home: Home) -> dict[str, Any]:
     """Answer one API Gateway event (payload 2.0)."""
     if is_of_cmq(event):
-        return CmqDesk(world, keys, home).serve(event, wiring.logger())
+        return CmqEndpoint(world, keys, home).serve(event, wiring.logger())
     return router.serve(event, world, wiring.logger())
 
 

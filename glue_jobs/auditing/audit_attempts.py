@@ -11,7 +11,7 @@ from tagcast.model import EntryState, LaneState, Strategy
 
 from glue_jobs.auditing.audit_entries import ENTRY, Terms, end_is, violation
 from glue_jobs.auditing.history import LANE
-from glue_jobs.io.settled import materialise
+from glue_jobs.io.materialised import materialise
 
 TIMEOUT_S_MAX = 30
 """The longest timeout that the API allows, for subscriptions whose timeout is unknown."""

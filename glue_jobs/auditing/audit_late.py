@@ -17,8 +17,8 @@ from tagcast.filters.kinds import compile_filter
 from glue_jobs.auditing.audit_entries import ENTRY, violation
 from glue_jobs.auditing.history import LANE
 from glue_jobs.erasing.contents import parts_read
+from glue_jobs.io.materialised import materialise
 from glue_jobs.io.messages_read import BODIES, Known, filter_keys, message_of
-from glue_jobs.io.settled import materialise
 
 
 def _matches(filter: str | None, known: Known) -> bool | None:

@@ -14,7 +14,7 @@ from tagcast.model import RETENTION_S_MAX, LaneState, Protocol, RetryPolicy, Str
 from tagcast.pushing.retry_delay import BACKOFF_INTERVAL_S_RANGE, delay_s
 
 from glue_jobs.io import arguments
-from glue_jobs.io.settled import materialise
+from glue_jobs.io.materialised import materialise
 from glue_jobs.io.storage import Archive
 
 FOREVER, LIFE_MS = 2**62, RETENTION_S_MAX * 1000

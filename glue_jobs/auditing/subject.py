@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 
 from glue_jobs.auditing import audit_entries
 from glue_jobs.auditing.audit_entries import ENDS, Terms
-from glue_jobs.io.settled import materialise
+from glue_jobs.io.materialised import materialise
 from glue_jobs.io.storage import has_property
 
 LISTED_MAX = 1_000

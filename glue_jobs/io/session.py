@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from glue_jobs.io.materialised import IN_DRIVER
 from glue_jobs.io.objects import UnreachableArchiveError, bucket_settings, check_folder, is_bucket
-from glue_jobs.io.settled import IN_DRIVER
 
 JAVA_MAJOR = 17
 PROGRESS = "progress: "
@@ -114,7 +114,7 @@ SMALL = {
 }
 """Settings for archives that fit one task: code generation, task starts and replanning would take most of the time.
 
-For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.settled`).
+For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.materialised`).
 """
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from tagcast_client import AsyncClient, TagcastError
 from tagcast_client.models import UrgentLane
 
-from local.console.kept import together
+from local.console.cached_list import together
 from local.console.rendering import expires_soon
 
 COUNTED_MAX = 100

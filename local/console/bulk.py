@@ -19,8 +19,8 @@ from tagcast_client.models import UrgentLane
 from tagcast_client.settings import NamedLane
 
 from local.console.attention import NO_ATTEMPT, NO_HOST, Choice, Name, need_words, place
+from local.console.cached_list import PAGE, together
 from local.console.desk import Desk, desk_of
-from local.console.kept import PAGE, together
 from local.console.lanes import ACTS, ASLEEP
 
 LANES_MAX = 1_000

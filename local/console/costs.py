@@ -7,8 +7,8 @@ from functools import partial
 
 from aiohttp import web
 
+from local.console.cached_list import together, unless_gone
 from local.console.desk import Desk, desk_of
-from local.console.kept import together, unless_gone
 from local.console.tail import Rates, rates_of
 from local.rules.costs import usd_a_month, usd_of_a_million_messages
 

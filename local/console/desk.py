@@ -16,7 +16,7 @@ from tagcast_client.models import Topic, UrgentLane
 
 from local.console.archive_jobs import JobBoard
 from local.console.attention import BacklogCounts
-from local.console.kept import FRESH_S, PAGE, CachedList
+from local.console.cached_list import FRESH_S, PAGE, CachedList
 from local.console.minutes import MinuteFile
 from local.console.rendering import environment
 from local.console.samples import Charted, Samples

@@ -16,11 +16,11 @@ from tagcast_client import AnyFilter, InvalidError, NewMessage, PreconditionFail
 from tagcast_client.models import Message, Subscription
 
 from local.console.acts import Preview
+from local.console.cached_list import together
 from local.console.commands import filter_options
 from local.console.desk import Desk, desk_of, form_fields
 from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of, form_of
 from local.console.forms import UnreadableFieldError, read_field, whole_number
-from local.console.kept import together
 from local.console.lanes import lane_page
 from local.console.rendering import as_json, lane_path
 from local.console.topics import new_message

@@ -11,8 +11,8 @@ from itertools import chain
 from aiohttp import web
 from tagcast_client.models import Lane, Member, Subscription
 
+from local.console.cached_list import together, unless_gone
 from local.console.desk import Desk, desk_of
-from local.console.kept import together, unless_gone
 
 TOPICS_SHOWN, SUBSCRIPTIONS_READ = 25, 100
 

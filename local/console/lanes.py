@@ -17,8 +17,8 @@ from tagcast_cli.push_options import LIFE
 from tagcast_client.decoding import decode
 from tagcast_client.models import Attempt, Delivery, Subscription
 
+from local.console.cached_list import unless_gone
 from local.console.desk import Desk, desk_of
-from local.console.kept import unless_gone
 from local.console.rendering import lane_path
 
 PLANNED_SHOWN = 60

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from aiohttp import web
 from tagcast_client.models import Entry, Message
 
+from local.console.cached_list import part_of, unless_gone
 from local.console.desk import Desk, desk_of
-from local.console.kept import part_of, unless_gone
 from local.console.lanes import history_in
 from local.console.rendering import word
 from local.console.verdicts import lines

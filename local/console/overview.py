@@ -20,8 +20,8 @@ from local.console.attention import (
     place,
 )
 from local.console.bulk import BULKS
+from local.console.cached_list import part_of
 from local.console.desk import desk_of
-from local.console.kept import part_of
 
 LANES_SHOWN = 25
 

@@ -21,7 +21,6 @@ from tagcast_client.signing import is_aws, region_of
 
 from local.console import (
     acts,
-    again,
     archive,
     bulk,
     charts,
@@ -33,6 +32,7 @@ from local.console import (
     lanes,
     messages,
     overview,
+    replay,
     search,
     shadows,
     tail,
@@ -48,7 +48,7 @@ from local.front.front import PortInUseError
 STATIC = Path(__file__).parent / "static"
 FORM_BYTES_MAX = 1_048_576
 ROOMS = (
-    *(overview, topics, lanes, messages, again, filters, shadows, search, tail),
+    *(overview, topics, lanes, messages, replay, filters, shadows, search, tail),
     *(groups, hosts, archive, costs, charts, acts, bulk, editing),
 )
 

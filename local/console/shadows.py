@@ -6,9 +6,9 @@ from aiohttp import web
 from tagcast_client.models import Shadow
 
 from local.console.acts import Preview
+from local.console.cached_list import unless_gone
 from local.console.desk import desk_of, form_fields
 from local.console.forms import read_field, whole_number
-from local.console.kept import unless_gone
 from local.console.lanes import lane_page
 from local.console.rendering import lane_path
 

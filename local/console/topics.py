@@ -16,10 +16,10 @@ from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
 from local.console.attention import causes
+from local.console.cached_list import part_of
 from local.console.desk import desk_of, form_fields
 from local.console.filter_form import words
 from local.console.forms import UnreadableFieldError, faults_of, named_lines, read_field
-from local.console.kept import part_of
 from local.console.rendering import message_path
 
 TOPICS_SHOWN, SUBSCRIPTIONS_SHOWN, MESSAGES_SHOWN = 25, 50, 25

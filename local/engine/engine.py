@@ -21,7 +21,7 @@ from botocore.config import Config
 
 from local.engine.credentials import Credentials, mint
 from local.engine.engine_calls import EngineCalls
-from local.engine.last_words import PIPE, read_last_words
+from local.engine.last_error import PIPE, read_last_error
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH
 from local.functions.frames import call_head
 from local.rules.permissions import Role
@@ -77,7 +77,7 @@ class Engine:
     _frames_port: int = field(default_factory=free_port)
     owner: Credentials = field(default_factory=mint, repr=False)
     _process: "subprocess.Popen[bytes] | None" = None
-    _words: int = -1
+    _error_pipe: int = -1
     _sentence: str = ""
 
     @property
@@ -109,7 +109,7 @@ class Engine:
         """Start the process and wait until it responds."""
         self.positions.mkdir(parents=True, exist_ok=True)
         self._sentence = ""
-        self._words, theirs = os.pipe()
+        self._error_pipe, theirs = os.pipe()
         with (self.folder / "engine.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "local.engine.engine_process"],
@@ -159,8 +159,8 @@ class Engine:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._sentence = read_last_words(self._words)
-        os.close(self._words)
+        self._sentence = read_last_error(self._error_pipe)
+        os.close(self._error_pipe)
         self._process = None
 
     @property
@@ -173,14 +173,14 @@ class Engine:
         """Whether the process runs and has reported no error."""
         if self._process is None or self._sentence:  # A reported error leaves the pipe when it is read.
             return False
-        return not _is_readable(self._words) and self._process.poll() is None
+        return not _is_readable(self._error_pipe) and self._process.poll() is None
 
     @property
     def why_ended(self) -> str:
         """The reason why the process ended unexpectedly; empty while it runs, and after `stop`."""
         if self._process is None or self.alive:
             return ""
-        self._sentence = self._sentence or read_last_words(self._words)
+        self._sentence = self._sentence or read_last_error(self._error_pipe)
         return self._sentence or f"the engine has ended by itself; its log says why: {self.folder / 'engine.log'}"
 
     def _ready(self) -> bool:

@@ -5,8 +5,8 @@ Some private names of ministack are used. `tests/unit/local/test_engine_seam.py`
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
 `firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`.
-The modules also replace `json` of the services and `os` of S3. `quicker`, `statements`, `kept`, `kept_tables`
-and `kept_queues` use further private names of tables and queues.
+The modules also replace `json` of the services and `os` of S3. `speedups`, `statements`,
+`persistent_state`, `persistent_tables` and `persistent_queues` use further private names of tables and queues.
 """
 
 import asyncio
@@ -23,16 +23,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.engine import kept_objects, last_words, queues, quicker, statements
+from local.engine import last_error, persistent_objects, queues, speedups, statements
 from local.engine.asgi import Application
 from local.engine.aws_request import Call
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.checksums import DamageError
+from local.engine.direct_calls import DirectCalls, enter
 from local.engine.http_server import serve
-from local.engine.kept import PersistentState
-from local.engine.kept_services import keeping
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
-from local.engine.short_way import ShortWay, enter
+from local.engine.persistent_state import PersistentState, write_before_answer
 from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
 from local.rules.limits import EXECUTION_EVENTS_MAX
 from local.rules.needs import Account
@@ -169,7 +168,7 @@ def _stop_with_the_parent(parent: int) -> None:
 def _application(
     permissions: Permissions, full: Callable[[], bool], own_paths: Mapping[str, Callable[[Any], None]]
 ) -> Application:
-    """Return the engine behind the guard, with a short way for most calls."""
+    """Return the engine behind the guard; most calls go to its services directly."""
     from ministack import app
     from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
 
@@ -179,8 +178,8 @@ def _application(
         "AmazonSQS": sqs.handle_request,
         "Firehose_20150804": firehose.handle_request,
     }
-    way = ShortWay(app.app, services, enter)
-    return PermissionGuard(way, permissions, os.environ["TAGCAST_OWNER"], full, own_paths)
+    direct = DirectCalls(app.app, services, enter)
+    return PermissionGuard(direct, permissions, os.environ["TAGCAST_OWNER"], full, own_paths)
 
 
 def main() -> None:
@@ -188,18 +187,18 @@ def main() -> None:
 
     After damage or a failed write, it reports the error and does not save the state, which is incomplete.
     """
-    last_words.keep_from_children()
+    last_error.keep_from_children()
     folder = Path(os.environ["STATE_DIR"])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         run(folder)
     except DamageError as damage:
-        last_words.end_process(str(damage))
+        last_error.end_process(str(damage))
     except OSError as fault:
-        sentence = last_words.why_not_written(fault, folder)
+        sentence = last_error.why_not_written(fault, folder)
         if sentence is None:
             raise
-        last_words.end_process(sentence)
+        last_error.end_process(sentence)
 
 
 def run(folder: Path) -> None:
@@ -212,10 +211,10 @@ def run(folder: Path) -> None:
     lambda_svc._execute_function_warm = host_executor(address, lambda_svc._execute_function_warm)
     kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
-    kept_objects.install(s3)
+    persistent_objects.install(s3)
     queues.install(sqs)
-    quicker.install_json(responses, dynamodb, dynamodb_streams, sqs, firehose)
-    quicker.install_tables(dynamodb)
+    speedups.install_json(responses, dynamodb, dynamodb_streams, sqs, firehose)
+    speedups.install_tables(dynamodb)
     statements.install(dynamodb)
 
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
@@ -225,7 +224,7 @@ def run(folder: Path) -> None:
     stepfunctions._call_lambda = guard_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bound_history(stepfunctions._add_event, stepfunctions._ExecutionError)
     firehose._deliver_records_to_s3 = forget_records(firehose._deliver_records_to_s3)
-    firehose._put_s3_object = guard_delivery(permissions, kept_objects.put_object(s3))
+    firehose._put_s3_object = guard_delivery(permissions, persistent_objects.put_object(s3))
 
     threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
     own_paths: dict[str, Callable[[Any], None]] = {
@@ -233,7 +232,8 @@ def run(folder: Path) -> None:
         SHOW_PATH: kept.queues.show,
         EXPIRE_PATH: lambda what: kept.tables.expire(what["table"], what["attribute"], time.time()),
     }
-    application = keeping(_application(permissions, lambda: running.full, own_paths), kept.services, kept.journal)
+    application = _application(permissions, lambda: running.full, own_paths)
+    application = write_before_answer(application, kept.services, kept.journal)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])

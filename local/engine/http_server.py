@@ -23,7 +23,7 @@ from local.engine.asgi import (
     headers_of,
     receive_body,
 )
-from local.engine.kept import PersistentState
+from local.engine.persistent_state import PersistentState
 from local.functions.frames import LENGTHS, FrameError, lengths_of, pack_frame
 from local.functions.plain_server import plain_server
 from local.rules.browsers import why_refused

@@ -23,7 +23,7 @@ from local.engine.checksums import (
     replace_file,
     unframe_line,
 )
-from local.engine.last_words import end_process, why_not_written
+from local.engine.last_error import end_process, why_not_written
 from local.functions.quick_json import decode, encode
 
 GROWN_BYTES = 32 * 1024 * 1024

@@ -29,7 +29,7 @@ from local.engine.asgi import (
     receive_body,
 )
 from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of, unknown_key
-from local.engine.last_words import end_process, why_not_written
+from local.engine.last_error import end_process, why_not_written
 from local.rules import limits
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Grant, Need, Role, decide

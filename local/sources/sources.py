@@ -25,7 +25,7 @@ from tagcast_aws.store.dynamodb import write_request
 from local.engine.callers import Callers, InvocationRights
 from local.engine.deployment import Deployment
 from local.engine.engine import REGION, Engine
-from local.engine.last_words import why_not_written
+from local.engine.last_error import why_not_written
 from local.functions.lambda_api import Invocation
 from local.functions.lambda_host import LambdaHost
 from local.sources.queue_source import QueueSource

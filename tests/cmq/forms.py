@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from hypothesis import strategies as st
-from tagcast_aws.cmq.desk import _ACTIONS
+from tagcast_aws.cmq.endpoint import _ACTIONS
 from tagcast_aws.cmq.request import OF_EVERY_ACTION
 
 from tests.cmq.asking import Asking, event_of, pair_of

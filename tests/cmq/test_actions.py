@@ -13,7 +13,7 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import topic_key
 from tagcast.rows.stored import ROWS_AT_ONCE
 from tagcast.verification import VerificationResult
-from tagcast_aws.cmq.desk import _ACTIONS
+from tagcast_aws.cmq.endpoint import _ACTIONS
 from tagcast_aws.cmq.errors import CmqFault
 
 from tests.benchmarks.wide import topic_with

@@ -246,7 +246,7 @@ class QuietTelemetry:
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
 
-    def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
+    def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         self.counts[state] += 1
         self.ends.append((message.draft.body.decode(errors="replace"), subscription.name, state))
 

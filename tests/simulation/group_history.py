@@ -18,7 +18,7 @@ from tagcast.errors import ConflictError, NotFoundError, UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, Key, QueueEntry, Row, Write
-from tagcast.pulling.answering import HandleResult, Status, acknowledge, extend, give_back
+from tagcast.pulling.acknowledge import HandleResult, Status, acknowledge, extend, release
 from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.registry import subscriptions
 from tagcast.repairing.relay import EndArrival, relay
@@ -272,7 +272,7 @@ class GroupHistory:
         kept = [held for held in chosen if held.until > self.world.clock.now()]
         for held in kept:
             held.until = self.world.clock.now()
-        for held, answer in self._said(give_back, chosen, delay_s):
+        for held, answer in self._said(release, chosen, delay_s):
             if answer.status is Status.RETURNED:  # What was given back before may come as it is asked for now.
                 is_sure = held in kept and self._copies(held.group, held.message_id) == 1
                 held.back_at = self.world.clock.now() + delay_s * 1000 if is_sure else 0

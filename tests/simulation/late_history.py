@@ -18,7 +18,7 @@ from tagcast.filters.kinds import canonical
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import Draft, Keep, Subscription, SubscriptionSettings
 from tagcast.operating import lanes
-from tagcast.pulling.answering import acknowledge, give_back
+from tagcast.pulling.acknowledge import acknowledge, release
 from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.registry import subscriptions
 from tagcast.registry.groups import PUBLISHED_S
@@ -213,7 +213,7 @@ class LateHistory(GroupHistory):
         chosen = self.dice.sample(self.held_late, min(len(self.held_late), self.dice.randint(1, 6)))
         handles = [each.receipt_handle for each in chosen]
         if self.dice.random() < 0.3:
-            give_back(self.world.world, "test1", "late", handles, 0)
+            release(self.world.world, "test1", "late", handles, 0)
         else:
             acknowledge(self.world.world, "test1", "late", handles)
 

@@ -13,7 +13,7 @@ from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
 from tagcast.ports import Put, SearchPage, Update, Write
-from tagcast.pulling.answering import acknowledge
+from tagcast.pulling.acknowledge import acknowledge
 from tagcast.pulling.pull import PullRequest, pull
 from tagcast.registry import topics
 from tagcast.registry.groups import PUBLISHED_S

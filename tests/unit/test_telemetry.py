@@ -81,7 +81,7 @@ def test_what_was_delivered_at_once_is_no_line_at_the_level_of_a_deployment(
 def test_what_was_acknowledged_is_counted_without_a_line(
     log: Log, telemetry: PowertoolsTelemetry, metrics: Metrics, push: Push, state: EntryState, lines: int
 ) -> None:
-    telemetry.settled(push.message, push.subscription, state)
+    telemetry.ended(push.message, push.subscription, state)
 
     assert len(log.lines()) == lines
     assert counted(metrics) == {state.value.capitalize(): [1.0]}
@@ -106,11 +106,11 @@ def test_each_attempt_is_counted_by_what_it_led_to(
 
 
 def test_an_end_without_a_push_is_one_line(log: Log, telemetry: PowertoolsTelemetry, push: Push) -> None:
-    telemetry.settled(push.message, push.subscription, EntryState.EXPIRED)
+    telemetry.ended(push.message, push.subscription, EntryState.EXPIRED)
 
     [line] = log.lines()
     about = {"topic": "test1", "subscription": "A", "message_id": push.message.message_id}
-    assert (about | {"message": "settled", "state": "expired"}).items() <= line.items()
+    assert (about | {"message": "ended", "state": "expired"}).items() <= line.items()
 
 
 def test_a_metric_counts_one_unless_told_otherwise_and_an_invocation_tells_the_sum(
@@ -148,7 +148,7 @@ def test_no_line_of_the_log_has_a_key_an_address_or_a_body(
     for state in (EntryState.DELIVERED, EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED):
         telemetry.attempted(planted, Outcome(False, "x"), state, 1)
     for state in EntryState:
-        telemetry.settled(message, subscription, state)
+        telemetry.ended(message, subscription, state)
     telemetry.filter_failed(message.topic, [subscription.name])
 
     assert len(log.lines()) > len(EntryState)

@@ -14,7 +14,7 @@ from tagcast_client import AsyncClient, AsyncPages, Page, UnreachableError
 from tagcast_client.models import PendingHead, UrgentLane
 
 from local.console.attention import BacklogCounts, Choice, LaneNeed, by_need, causes, host_of, place
-from local.console.kept import CachedList, ListReading
+from local.console.cached_list import CachedList, ListReading
 from tests.unit.console.visitor import Visitor
 
 NOW = datetime.now(UTC)

@@ -19,9 +19,9 @@ from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc,
 
 from local.engine import queues
 from local.engine.engine_process import forget_records
-from local.engine.kept_queues import HELD, KEPT
-from local.engine.kept_tables import BESIDE_TABLES
-from local.engine.quicker import OF_A_TEXT, RANGE, dumps, install_json, install_tables, loads
+from local.engine.persistent_queues import HELD, KEPT
+from local.engine.persistent_tables import BESIDE_TABLES
+from local.engine.speedups import OF_A_TEXT, RANGE, dumps, install_json, install_tables, loads
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Need
 

@@ -12,9 +12,9 @@ from aiohttp import web
 from yarl import URL
 
 from local.engine.asgi import Application, Receive, Scope, Send, answer, read_body
+from local.engine.direct_calls import DirectCalls
 from local.engine.http_server import asgi_server
 from local.engine.queues import LongPoll
-from local.engine.short_way import ShortWay
 
 PATIENCE_S = 60
 
@@ -99,7 +99,7 @@ def test_a_call_that_names_its_service_goes_there_in_the_name_of_its_caller_and_
     async def tables(method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]) -> Any:
         return 400, {"x-amz-crc32": "7"}, headers["x-amz-target"]
 
-    way = ShortWay(echo, {"DynamoDB_20120810": tables}, lambda headers: entered.append(headers["authorization"]))
+    way = DirectCalls(echo, {"DynamoDB_20120810": tables}, lambda headers: entered.append(headers["authorization"]))
     status, headers, body = through(way, "DynamoDB_20120810.GetItem", authorization="me")
     assert (status, body) == (400, b"DynamoDB_20120810.GetItem")
     assert (headers["x-amz-crc32"], headers["content-length"]) == ("7", "25")

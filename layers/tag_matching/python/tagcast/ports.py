@@ -201,7 +201,7 @@ class Telemetry(Protocol):
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         """Record one attempt and its outcome."""
 
-    def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
+    def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         """Record a delivery that ended without a push, e.g. an expired or an acknowledged delivery."""
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:

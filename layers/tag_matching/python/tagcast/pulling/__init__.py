@@ -1,5 +1,5 @@
 """Pull groups (docs/protocol.md, Consumer groups): members `pull` messages from their group's queue.
 
-`answering` acknowledges or releases them. `group` ends the deliveries of pulled messages. `handles` has the receipt
+`acknowledge` acknowledges or releases them. `group` ends the deliveries of pulled messages. `handles` has the receipt
 handles.
 """

@@ -126,7 +126,7 @@ def drop_expired(
 def add_end(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
     """Record in *result* that a delivery ended without a push."""
     result.ended[message.message_id] = entry
-    world.telemetry.settled(message, subscription, entry.state)
+    world.telemetry.ended(message, subscription, entry.state)
 
 
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NotRequired, cast
 
 from pydantic import Field, StringConstraints
 from tagcast.ports import World
-from tagcast.pulling.answering import HandleResult, acknowledge, extend, give_back
+from tagcast.pulling.acknowledge import HandleResult, acknowledge, extend, release
 from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.pushing.content_formats import envelope
 from typing_extensions import TypedDict
@@ -105,7 +105,7 @@ def ack(world: World, request: Request[AckBody]) -> Answer:
 def nack(world: World, request: Request[NackBody]) -> Answer:
     """Make messages visible again."""
     asked = request.body
-    return _results(give_back(world, request.topic, request.subscription, asked.receipt_handles, asked.delay_seconds))
+    return _results(release(world, request.topic, request.subscription, asked.receipt_handles, asked.delay_seconds))
 
 
 def extend_pulls(world: World, request: Request[ExtendBody]) -> Answer:

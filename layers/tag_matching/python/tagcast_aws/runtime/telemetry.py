@@ -63,11 +63,11 @@ class PowertoolsTelemetry:
             )
         self._came_to(push.message, push.subscription, state, push.attempt)
 
-    def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
+    def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         """Log and count an entry that ended without a push; an acknowledgement is logged at DEBUG only."""
         log = self._logger.debug if state is EntryState.DELIVERED else self._logger.info
         log(
-            "settled",
+            "ended",
             extra={
                 "topic": message.topic,
                 "subscription": subscription.name,

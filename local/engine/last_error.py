@@ -7,15 +7,15 @@ import shutil
 from pathlib import Path
 from typing import NoReturn
 
-PIPE = "TAGCAST_LAST_WORDS"
+PIPE = "TAGCAST_LAST_ERROR"
 """The environment variable with the write end of the pipe."""
-WORDS_BYTES_MAX = 4096
+ERROR_BYTES_MAX = 4096
 MIB = 1024 * 1024
 
 
 def end_process(sentence: str) -> NoReturn:
     """End this process at once, and report an error to the process that started it."""
-    told = f"{sentence}\n".encode()[:WORDS_BYTES_MAX]
+    told = f"{sentence}\n".encode()[:ERROR_BYTES_MAX]
     for end_of_pipe in (int(os.environ.get(PIPE, -1)), 2):
         with contextlib.suppress(OSError):
             os.write(end_of_pipe, told)
@@ -28,10 +28,10 @@ def keep_from_children() -> None:
         os.set_inheritable(int(os.environ[PIPE]), False)
 
 
-def read_last_words(pipe: int) -> str:
+def read_last_error(pipe: int) -> str:
     """Return the error that an ended process reported, or an empty text."""
     with contextlib.suppress(OSError):
-        return os.read(pipe, WORDS_BYTES_MAX).decode(errors="replace").strip()
+        return os.read(pipe, ERROR_BYTES_MAX).decode(errors="replace").strip()
     return ""
 
 

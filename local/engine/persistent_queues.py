@@ -20,7 +20,7 @@ Queue = dict[str, Any]
 Action = Callable[[dict[str, Any], str], Any]
 
 
-class KeptQueues:
+class PersistentQueues:
     """The queues of the engine's service *queues*, by ARN."""
 
     def __init__(self, queues: ModuleType, journal: Journal) -> None:

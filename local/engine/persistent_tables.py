@@ -20,7 +20,7 @@ BESIDE_TABLES = (
 """Stores of the service with further data of tables."""
 
 
-class KeptTables:
+class PersistentTables:
     """The tables of the engine's service *tables*. *positions* is the folder of the readers' files READER.TABLE."""
 
     def __init__(self, tables: ModuleType, journal: Journal, positions: Path) -> None:

@@ -32,7 +32,7 @@ _ACTIONS: Mapping[str, Action] = {
 
 
 @dataclass(frozen=True)
-class CmqDesk:
+class CmqEndpoint:
     """Answers requests with the *keys* of a deployment in its *home* account."""
 
     world: World

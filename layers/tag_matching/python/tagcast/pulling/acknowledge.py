@@ -57,7 +57,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
             handle = looked.handle
             entry = Entry(EntryState.DELIVERED, handle.number, handle.pulled_at, Status.ACKNOWLEDGED.value)
             if end_pulled(world, group, looked.row, entry):
-                world.telemetry.settled(looked.row.message, group, EntryState.DELIVERED)
+                world.telemetry.ended(looked.row.message, group, EntryState.DELIVERED)
                 answers.append(looked.answered(Status.ACKNOWLEDGED))
                 continue
             [looked] = _check_handles(world, group, (looked.text,))
@@ -70,7 +70,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
     return tuple(answers)
 
 
-def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay_s: int) -> tuple[HandleResult, ...]:
+def release(world: World, topic: str, name: str, handles: Sequence[str], delay_s: int) -> tuple[HandleResult, ...]:
     """Make the messages of these handles visible again *delay_s* from now, at most 12 h after their pull."""
     group = group_of(world, topic, name)
     looked_at = _check_handles(world, group, handles)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from local.engine.last_words import end_process, why_not_written
+from local.engine.last_error import end_process, why_not_written
 
 OK = 200
 HEADERS = {"content-type": "application/octet-stream", "host": "s3.localhost"}

@@ -17,7 +17,7 @@ Service = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[
 
 
 @dataclass
-class ShortWay:
+class DirectCalls:
     """An ASGI application in front of the engine. The keys of *services* are prefixes of `x-amz-target`.
 
     *enter* sets the engine's context of a request: account and region, from the request's headers.

@@ -1,4 +1,4 @@
-"""Stores the state of the engine's other services in files, and acknowledges no change before it is stored."""
+"""Stores the state of the engine's other services in files, one for each service."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -7,29 +7,9 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from local.engine.asgi import Application, Message, Receive, Scope, Send
-from local.engine.aws_request import signer_of
 from local.engine.checksums import CHANGED, DamageError, frame_line, replace_file, unframe_line
-from local.engine.journal import Journal
-from local.engine.last_words import end_process, why_not_written
+from local.engine.last_error import end_process, why_not_written
 from local.functions.quick_json import decode, encode
-
-READS = ("Get", "BatchGet", "TransactGet", "Query", "Scan", "Describe", "List", "Head", "AssumeRole")
-"""Prefixes of operations that only read."""
-KEPT_OTHERWISE = (
-    *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems", "BatchExecute", "Execute"),
-    *("SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessage", "PurgeQueue"),
-    *("PutRecord", "PutEvents", "PutMetricData", "StartExecution", "StopExecution", "SendTask"),
-    *("Encrypt", "Decrypt", "GenerateDataKey"),
-)
-"""Prefixes of operations that the journal stores, or that need no storage: executions end with the process."""
-OF_ONE = {
-    "AmazonSQS": "sqs",
-    "DynamoDB_20120810": "dynamodb",
-    "secretsmanager": "secretsmanager",
-    "TrentService": "kms",
-}
-"""Services that change only their own state."""
 
 INDEX = "services"
 """The file with the names of all stored services."""
@@ -40,31 +20,8 @@ States = Mapping[str, Callable[[], Any]]
 """The state of each service."""
 
 
-def changed_by(scope: Scope) -> Collection[str] | None:
-    """Return the services that a request may change, or None if it may change any service.
-
-    >>> def of(target, method="POST", path="/"):
-    ...     return changed_by({"method": method, "path": path, "headers": [(b"x-amz-target", target)]})
-    >>> of(b"DynamoDB_20120810.GetItem"), of(b"AmazonSQS.SendMessage"), of(b"AmazonSQS.CreateQueue"), of(b"")
-    ((), (), ('sqs',), None)
-    >>> of(b"", "GET"), of(b"", "PUT", "/bucket/key"), of(b"", "PUT", "/bucket")
-    ((), (), None)
-    """
-    headers = dict(scope["headers"])
-    service, _, operation = headers.get(b"x-amz-target", b"").decode("latin-1").partition(".")
-    if operation:
-        if operation.startswith(READS) or operation.startswith(KEPT_OTHERWISE):
-            return ()
-        return (OF_ONE[service],) if service in OF_ONE else None
-    if scope["method"] in ("GET", "HEAD") or scope["path"].endswith("/invocations"):
-        return ()
-    signed_for = signer_of(headers.get(b"authorization", b"").decode("latin-1"))[1]
-    is_object = signed_for in ("s3", "") and bool(scope["path"].lstrip("/").partition("/")[2])
-    return () if is_object else None
-
-
 @dataclass
-class KeptServices:
+class PersistentServices:
     """Stores the *states* of services in a folder. `written` returns the JSON for a service's name and its state."""
 
     states: Callable[[], States]
@@ -116,27 +73,6 @@ class KeptServices:
         except OSError as fault:
             end_process(why_not_written(fault, self.folder) or f"the state of {name} cannot be written: {fault}")
         self._known[name] = text
-
-
-def keeping(application: Application, services: KeptServices, journal: Journal) -> Application:
-    """Wrap the application: each response waits until its changes are stored."""
-
-    async def kept(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await application(scope, receive, send)
-            return
-        names = changed_by(scope)
-
-        async def told(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                journal.write()
-                if names != ():
-                    services.keep(names)
-            await send(message)
-
-        await application(scope, receive, told)
-
-    return kept
 
 
 def as_persisted(version: int, state: Any, default: Callable[[Any], Any]) -> str:

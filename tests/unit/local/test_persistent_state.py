@@ -18,9 +18,9 @@ from ministack.services import dynamodb, sqs
 from local.engine.asgi import Receive, Scope, Send, answer
 from local.engine.checksums import DamageError, store_position
 from local.engine.journal import Journal
-from local.engine.kept import PersistentState
-from local.engine.kept_services import KeptServices, as_persisted, keeping
 from local.engine.packed_rows import PackedRows, Packing
+from local.engine.persistent_services import PersistentServices, as_persisted
+from local.engine.persistent_state import PersistentState, write_before_answer
 
 CHANGED = ("_set_item", "_remove_item", "_emit_stream_event", "_items_replaced")
 CHANGED_OF_QUEUES = ("_act_send_message", "_collect_msgs", "_dlq_sweep", "_HANDLERS")
@@ -315,8 +315,10 @@ def test_an_answer_goes_when_what_it_answers_for_is_kept(tmp_path: Path) -> None
             kept = tmp_path / "secretsmanager.json"
             told.append((len(list(Journal(tmp_path / "journal").read()[1])), kept.exists() and kept.read_text()))
 
-    services = KeptServices(lambda: {"secretsmanager": lambda: dict(secrets)}, tmp_path, lambda name, state: str(state))
-    application = keeping(engine, services, journal)
+    services = PersistentServices(
+        lambda: {"secretsmanager": lambda: dict(secrets)}, tmp_path, lambda name, state: str(state)
+    )
+    application = write_before_answer(engine, services, journal)
 
     async def ask(target: bytes) -> None:
         scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"x-amz-target", target)]}
@@ -335,14 +337,16 @@ def test_one_service_that_cannot_be_kept_does_not_cost_the_others_theirs(tmp_pat
     def broken() -> Any:
         raise RuntimeError("broken")
 
-    services = KeptServices(lambda: {"a": broken, "b": lambda: None, "c": lambda: 1}, tmp_path, lambda name, state: "1")
+    services = PersistentServices(
+        lambda: {"a": broken, "b": lambda: None, "c": lambda: 1}, tmp_path, lambda name, state: "1"
+    )
     services.keep()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.json", "services"]
 
 
 @pytest.mark.parametrize("missing", ["a.json", "b.json", "services"])
 def test_a_file_of_a_service_that_is_missing_is_named(tmp_path: Path, missing: str) -> None:
-    services = KeptServices(lambda: {"a": lambda: 1, "b": lambda: 2}, tmp_path, written_plainly)
+    services = PersistentServices(lambda: {"a": lambda: 1, "b": lambda: 2}, tmp_path, written_plainly)
     services.keep()
     assert [(name, text[-2:]) for name, _, text in kept_in(tmp_path)] == [("a", "1}"), ("b", "2}")]
     (tmp_path / missing).unlink()
@@ -351,7 +355,7 @@ def test_a_file_of_a_service_that_is_missing_is_named(tmp_path: Path, missing: s
 
 
 def test_every_bit_of_a_file_of_a_service_is_looked_at(tmp_path: Path) -> None:
-    KeptServices(lambda: {"a": lambda: "secret"}, tmp_path, written_plainly).keep()
+    PersistentServices(lambda: {"a": lambda: "secret"}, tmp_path, written_plainly).keep()
     path = tmp_path / "a.json"
     whole = path.read_bytes()
     for place in range(8 * len(whole)):
@@ -367,4 +371,4 @@ def written_plainly(name: str, state: Any) -> str:
 
 
 def kept_in(folder: Path) -> list[tuple[str, Path, str]]:
-    return list(KeptServices(dict, folder, written_plainly).read())
+    return list(PersistentServices(dict, folder, written_plainly).read())

@@ -17,14 +17,14 @@ from local.engine.engine import Engine
 def engine(tmp_path: Path) -> Iterator[tuple[Engine, int]]:
     """An engine whose process lives, and the end of the pipe to which that says its last words."""
     made = Engine(tmp_path, "127.0.0.1:1")
-    made._words, theirs = os.pipe()
+    made._error_pipe, theirs = os.pipe()
     made._process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     yield made, theirs
     os.close(theirs)
     made.stop()
 
 
-def test_last_words_are_told_as_often_as_they_are_asked_for(engine: tuple[Engine, int]) -> None:
+def test_the_last_error_is_told_as_often_as_they_are_asked_for(engine: tuple[Engine, int]) -> None:
     made, theirs = engine
     before = made.why_ended
 

@@ -1,0 +1,161 @@
+"""The engine's persistent state. It survives a kill of all processes, but not a power failure.
+
+No response leaves the engine before its changes are written (:func:`write_before_answer`): tables and queues to the
+journal, other services to their files.
+"""
+
+import asyncio
+import gc
+import json
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from local.engine.asgi import Application, Message, Receive, Scope, Send
+from local.engine.aws_request import signer_of
+from local.engine.checksums import DamageError
+from local.engine.garbage import look_seldom
+from local.engine.journal import LOOK_S, Journal
+from local.engine.persistent_queues import OF_QUEUES, PersistentQueues
+from local.engine.persistent_services import PersistentServices, as_persisted
+from local.engine.persistent_tables import PersistentTables
+
+READS = ("Get", "BatchGet", "TransactGet", "Query", "Scan", "Describe", "List", "Head", "AssumeRole")
+"""Prefixes of operations that only read."""
+KEPT_OTHERWISE = (
+    *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems", "BatchExecute", "Execute"),
+    *("SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessage", "PurgeQueue"),
+    *("PutRecord", "PutEvents", "PutMetricData", "StartExecution", "StopExecution", "SendTask"),
+    *("Encrypt", "Decrypt", "GenerateDataKey"),
+)
+"""Prefixes of operations that the journal stores, or that need no storage: executions end with the process."""
+OF_ONE = {
+    "AmazonSQS": "sqs",
+    "DynamoDB_20120810": "dynamodb",
+    "secretsmanager": "secretsmanager",
+    "TrentService": "kms",
+}
+"""Services that change only their own state."""
+
+
+class PersistentState:
+    """The persistent state: tables and queues in the journal, other services in their files."""
+
+    def __init__(self, folder: Path, positions: Path) -> None:
+        from ministack.services import dynamodb, sqs
+
+        self.journal = Journal(folder.parent / "journal")
+        self.tables = PersistentTables(dynamodb, self.journal, positions)
+        self.queues = PersistentQueues(sqs, self.journal)
+        self.services = PersistentServices(self._states, folder, self._written)
+        self.tables.install()
+        self.queues.install()
+
+    def load_services(self) -> None:
+        """Load the state of the other services. Raises DamageError for a missing, damaged or newer file."""
+        from ministack import app
+        from ministack.core import persistence
+
+        for name, path, text in self.services.read():
+            found = json.loads(text, object_hook=persistence._json_object_hook)
+            if found["__ministack_format__"] > persistence._state_format_version(name):
+                raise DamageError(path, "a later version of the engine wrote it")
+            if found["payload"]:
+                app._get_module(app._state_map[name]).load_persisted_state(found["payload"])
+
+    def restore(self) -> None:
+        """Restore the saved state after the engine has read its files."""
+        gc.disable()  # Everything created here stays.
+        state, changes = self.journal.read()
+        if state is not None:
+            self.tables.restore(state["tables"])
+            self.queues.restore(state["queues"])
+        for kind, *change in changes:
+            (self.queues if kind in OF_QUEUES else self.tables).make_again(kind, *change)
+        self.queues.end()
+        self.tables.end()
+        gc.enable()
+
+    async def keep_short(self) -> None:
+        """Repeatedly rewrite the grown journal, and compact the tables. Restored objects are not garbage-collected."""
+        look_seldom()
+        await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
+
+    async def _keep_small(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.tables.keep_small()
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of tables and queues, which the journal stores as a whole."""
+        return {"tables": self.tables.state(), "queues": self.queues.state()}
+
+    def end(self) -> None:
+        """Save the state after everything has stopped."""
+        self.journal.write()
+        self.services.keep()
+
+    def _states(self) -> Mapping[str, Callable[[], Any]]:
+        from ministack import app
+
+        states = app._build_persistence_save_dict()
+        own = {"dynamodb": self.tables.structure, "sqs": self.queues.structure}
+        return {**states, **own, "stepfunctions": lambda: without_executions(states["stepfunctions"]())}
+
+    def _written(self, name: str, state: Any) -> str:
+        from ministack.core import persistence
+
+        return as_persisted(persistence._state_format_version(name), state, persistence._json_default)
+
+
+def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of Step Functions without executions, which end with the process: lanes start new ones.
+
+    >>> without_executions({"state_machines": 1, "executions": 2, "map_runs": 3})
+    {'state_machines': 1}
+    """
+    return {name: value for name, value in state.items() if name not in ("executions", "map_runs")}
+
+
+def changed_by(scope: Scope) -> Collection[str] | None:
+    """Return the services that a request may change, or None if it may change any service.
+
+    >>> def of(target, method="POST", path="/"):
+    ...     return changed_by({"method": method, "path": path, "headers": [(b"x-amz-target", target)]})
+    >>> of(b"DynamoDB_20120810.GetItem"), of(b"AmazonSQS.SendMessage"), of(b"AmazonSQS.CreateQueue"), of(b"")
+    ((), (), ('sqs',), None)
+    >>> of(b"", "GET"), of(b"", "PUT", "/bucket/key"), of(b"", "PUT", "/bucket")
+    ((), (), None)
+    """
+    headers = dict(scope["headers"])
+    service, _, operation = headers.get(b"x-amz-target", b"").decode("latin-1").partition(".")
+    if operation:
+        if operation.startswith(READS) or operation.startswith(KEPT_OTHERWISE):
+            return ()
+        return (OF_ONE[service],) if service in OF_ONE else None
+    if scope["method"] in ("GET", "HEAD") or scope["path"].endswith("/invocations"):
+        return ()
+    signed_for = signer_of(headers.get(b"authorization", b"").decode("latin-1"))[1]
+    is_object = signed_for in ("s3", "") and bool(scope["path"].lstrip("/").partition("/")[2])
+    return () if is_object else None
+
+
+def write_before_answer(application: Application, services: PersistentServices, journal: Journal) -> Application:
+    """Wrap the application: each response waits until its changes are stored."""
+
+    async def writing(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await application(scope, receive, send)
+            return
+        names = changed_by(scope)
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                journal.write()
+                if names != ():
+                    services.keep(names)
+            await send(message)
+
+        await application(scope, receive, answer)
+
+    return writing
