@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import Record
-from tagcast.archive.records import records_of
 from tagcast.errors import UNREADABLE
 from tagcast_aws import wiring
 from tagcast_aws.store.stream import change_of

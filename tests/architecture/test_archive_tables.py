@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import RecordKind, RowChange
-from tagcast.archive.records import records_of
 from tagcast.instant import DAY_MS
 from tagcast.model import RETENTION_S_MAX, Draft, Message
 from tagcast.rows.message import MESSAGES, MessageRow

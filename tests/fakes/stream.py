@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import Record, RowChange
-from tagcast.archive.records import records_of
 from tagcast.archive.tail import TailWriter
 from tagcast.ports import Key, Row
 

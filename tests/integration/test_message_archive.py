@@ -13,8 +13,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import RecordKind, RowChange
-from tagcast.archive.records import records_of
 from tagcast.errors import UnavailableError
 from tagcast.operating.history import HistoryFilter, read_history
 from tagcast_aws.store.message_archive import S3MessageArchive

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import Record, RecordKind, RowChange
-from tagcast.archive.records import records_of
 from tagcast.rows.keys import late_key
 from tagcast.rows.message_transitions import LATE, Late, Origin
 from tagcast.rows.state_map import AddedLater

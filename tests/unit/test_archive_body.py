@@ -4,8 +4,8 @@ import base64
 import json
 
 import pytest
+from tagcast.archive.change_records import archived_body, records_of
 from tagcast.archive.record import RowChange
-from tagcast.archive.records import archived_body, records_of
 from tagcast.model import Draft, Message
 from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.state_map import StateMap

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ConnectTimeoutError
+from tagcast.archive.change_records import records_of
 from tagcast.archive.events import EventPublisher
 from tagcast.archive.record import Record, RecordKind, RowChange
-from tagcast.archive.records import records_of
 from tagcast.archive.tail import TailWriter
 from tagcast.model import (
     Draft,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import RowChange
-from tagcast.archive.records import records_of
 from tagcast.operating import messages
 from tagcast.ports import Key, Row, Table
 from tagcast.registry import filter_history, subscriptions, topics

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import RecordKind, RowChange
-from tagcast.archive.records import records_of
 from tagcast.delivery import publishing
 from tagcast.errors import InvalidRequestError, UnavailableError
 from tagcast.model import Draft, EntryState, Keep, Subscription

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import RecordKind, RowChange
-from tagcast.archive.records import records_of
 from tagcast.model import Entry, EntryState, Keep, Push, Strategy
 from tagcast.operating import messages
 from tagcast.operating.explaining import explain

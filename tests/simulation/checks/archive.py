@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import Record, RowChange
-from tagcast.archive.records import records_of
 
 from tests.simulation.ledger import TERMINAL, Ledger
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from tagcast.archive.change_records import records_of
 from tagcast.archive.record import Record, RowChange
-from tagcast.archive.records import records_of
 from tagcast.ports import Write
 
 from tests.simulation.exported import archive_of

@@ -1,4 +1,4 @@
-"""Derives archive records from a row change: flat records, each with an id by which duplicates are dropped.
+"""Derives archive records (`record`) from a row change: flat records with an id by which duplicates are dropped.
 
 The schema, field by field, is in ``docs/archive.md``. A record depends only on the two images of one change, so a
 change read twice gives identical records, byte for byte.
