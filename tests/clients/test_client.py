@@ -565,6 +565,7 @@ def test_a_process_that_was_forked_has_connections_of_its_own() -> None:
 def test_proxy_settings_that_httpx_does_not_know_are_an_error_only_for_other_machines(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)  # It would hide NO_PROXY. `bypass_proxies` of another test sets it.
     monkeypatch.setenv(name, value)
 
     class Serving(Handler):
