@@ -11,7 +11,7 @@ from tagcast_client import ConflictError
 from tagcast_client.models import Subscription
 
 from local.console.desk import Desk, desk_of
-from local.console.lanes import PENDING, acts_of, command_of, lane_page
+from local.console.lanes import UNVERIFIED, acts_of, command_of, lane_page
 from local.console.rendering import lane_path, word
 
 
@@ -86,7 +86,7 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
 
 def _refusal(subscription: Subscription, act: str) -> str:
     assert subscription.lane is not None
-    if act == "retry" and subscription.lane.state == PENDING:
+    if act == "retry" and subscription.lane.state == UNVERIFIED:
         return "Unverified: the endpoint has not confirmed yet. A retry has no effect. Verify the endpoint instead."
     return f"The lane is {word(subscription.lane.state)}: nothing to {act}."
 
@@ -111,7 +111,7 @@ async def change(request: web.Request) -> web.Response:
             return desk.page("confirm.html", 409, preview=told, changed="The head has changed. Review it again:")
     elif act == "verify":
         subscription = await desk.api.verify_endpoint(topic, name)
-        if subscription.state == PENDING:
+        if subscription.state == UNVERIFIED:
             changed = f"The endpoint did not confirm: {subscription.state_reason}. Update it, then verify again:"
             return desk.page("confirm.html", 409, preview=lane_preview(subscription, act), changed=changed)
     else:

@@ -127,13 +127,13 @@ DONE = {
     "made": "The subscription is created.",
     "changed": "The subscription is updated.",
 }
-PENDING = "unverified"
+UNVERIFIED = "unverified"
 ACTS = {
     "blocked": ("retry", "skip", "pause"),
     "lost_contact": ("retry", "skip", "pause"),
     "retrying": ("retry", "skip", "pause"),
     "active": ("pause",),
-    PENDING: ("verify", "skip", "pause"),
+    UNVERIFIED: ("verify", "skip", "pause"),
 }
 ASLEEP = ("resume", "skip")
 
@@ -190,7 +190,7 @@ def acts_of(subscription: Subscription) -> tuple[str, ...]:
     if lane is None:
         return ()
     acts = ACTS.get(lane.state, ASLEEP)
-    if subscription.state == PENDING and "verify" not in acts:
+    if subscription.state == UNVERIFIED and "verify" not in acts:
         acts = ("verify", *acts)
     return acts if lane.backlog else tuple(act for act in acts if act not in ("skip", "retry"))
 
@@ -210,7 +210,7 @@ def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: li
     accepted_at = datetime.fromtimestamp(accepted_at_of(head.message_id) / 1000, UTC)
     line = Timeline(accepted_at, head.expires_at)
     plan = NextAttempts((), spent=False)
-    if head.next_attempt_at is not None and subscription.state != PENDING:
+    if head.next_attempt_at is not None and subscription.state != UNVERIFIED:
         policy = policy_of(subscription.retry)
         plan = plan_attempts(policy, head.attempts, head.next_attempt_at, head.expires_at, desk.time_scale)
     tried = [each.ended_at for each in history] or [each for each in (head.last_attempt_at,) if each is not None]

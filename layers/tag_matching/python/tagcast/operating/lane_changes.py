@@ -10,7 +10,7 @@ from tagcast.errors import CURSOR_FAULT, ConflictError, InvalidRequestError, Not
 from tagcast.ids import accepted_at_of
 from tagcast.model import LaneState
 from tagcast.operating.lanes import CHANGED_WITHIN_S, VERIFY_FIRST, LaneView, pause, resume, retry_now, skip_head
-from tagcast.operating.urgency import UrgentLane, find_lane, urgent_lanes, without_names
+from tagcast.operating.urgent_lanes import UrgentLane, find_lane, urgent_lanes, without_names
 from tagcast.ports import World
 from tagcast.registry.subscribing import check_time
 

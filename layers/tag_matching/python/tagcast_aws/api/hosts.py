@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tagcast.instant import rfc3339_or_none
-from tagcast.operating.urgency import list_hosts
+from tagcast.operating.urgent_lanes import list_hosts
 from tagcast.ports import World
 from tagcast.rows.host import Host
 from typing_extensions import TypedDict

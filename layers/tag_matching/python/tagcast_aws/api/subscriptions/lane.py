@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import LaneState
 from tagcast.operating.lanes import DueDelivery, LaneView
-from tagcast.operating.urgency import UrgentLane
+from tagcast.operating.urgent_lanes import UrgentLane
 from tagcast.ports import QueueCounts
 from tagcast.rows.values import dense
 from typing_extensions import TypedDict

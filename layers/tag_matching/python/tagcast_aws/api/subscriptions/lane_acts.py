@@ -19,7 +19,7 @@ from tagcast.operating.lane_changes import (
     change_listed,
     change_named,
 )
-from tagcast.operating.urgency import UrgentLane
+from tagcast.operating.urgent_lanes import UrgentLane
 from tagcast.ports import World
 from typing_extensions import TypedDict
 

@@ -12,7 +12,7 @@ from tagcast.instant import rfc3339
 from tagcast.model import Subscription
 from tagcast.operating.lane_changes import LaneChange, change_lane
 from tagcast.operating.lanes import LaneView, backlog, lane_view, lane_views, retry_topic
-from tagcast.operating.urgency import urgent_lanes
+from tagcast.operating.urgent_lanes import urgent_lanes
 from tagcast.operating.verification import put_verified, verify
 from tagcast.ports import World
 from tagcast.pulling.group import queue_counts

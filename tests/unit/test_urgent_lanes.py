@@ -8,7 +8,7 @@ import pytest
 from tagcast.errors import InvalidRequestError
 from tagcast.model import LaneState
 from tagcast.operating import lanes
-from tagcast.operating.urgency import UrgentLane, urgent_lanes
+from tagcast.operating.urgent_lanes import UrgentLane, urgent_lanes
 from tagcast.registry import subscriptions
 from tagcast.rows.lane import WAKE_SHARDS
 

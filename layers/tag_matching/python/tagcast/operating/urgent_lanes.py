@@ -1,4 +1,4 @@
-"""Lists the lanes of all topics that are not active, in the order of their next check."""
+"""Lists the inactive lanes of all topics, in the order of their next check, and the hosts that did not respond."""
 
 from __future__ import annotations
 
