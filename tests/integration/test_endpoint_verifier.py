@@ -15,7 +15,7 @@ from tagcast.model import SubscriptionSettings
 from tagcast.pushing.webhook_signature import signature
 from tagcast.subscription_settings import Signature
 from tagcast.verification import VerificationResult
-from tagcast_aws.endpoints import questions
+from tagcast_aws.endpoints import verification_requests
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.verifier import HttpVerifier
 from tagcast_aws.runtime.settings import Reach
@@ -158,7 +158,7 @@ def test_who_is_silent_is_a_refusal_when_the_time_for_an_answer_is_over(monkeypa
         await reader.read()
         writer.close()
 
-    monkeypatch.setattr(questions, "QUESTION_S", 0.1)
+    monkeypatch.setattr(verification_requests, "QUESTION_S", 0.1)
     around = AdapterEnvironment(StoppedClock(NOW), "1", reach=Reach.ANY)
     with serving_elsewhere(silent) as port:
         consent = HttpVerifier(around, ORIGIN).ask(settings_for(f"http://127.0.0.1:{port}/"), TOKEN, None)

@@ -26,7 +26,7 @@ class HttpVerifier:
     def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
         """Ask by ``OPTIONS``. If the response does not allow pushes, ask by ``POST``. Redirects are refused."""
         # Imported on first use: aiohttp is most of a cold start.
-        from tagcast_aws.endpoints.questions import VerificationRequests
+        from tagcast_aws.endpoints.verification_requests import VerificationRequests
 
         endpoint, around = settings.endpoint, self._surroundings
         refusal = url_refusal(endpoint.target, endpoint.protocol, around.reach)
