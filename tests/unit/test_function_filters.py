@@ -21,7 +21,7 @@ from tagcast.operating import explaining, lanes, messages
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.queues import PACK_MAX
 from tagcast.registry import subscriptions
-from tagcast.settings import DECAY_WINDOW
+from tagcast.subscription_settings import DECAY_WINDOW
 from tagcast_aws.api.limits import BATCHED_MAX
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterFunctions

@@ -50,7 +50,7 @@ from tagcast.registry.subscribing import NO_VERSION
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
 from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_delete, member_gone, registration_put, renewal
-from tagcast.settings import IN_ORDER
+from tagcast.subscription_settings import IN_ORDER
 
 NOT_ORDERED = "ordered: the group is not ordered, and this cannot change. Create another group"
 """The difference between an unordered group and a member that relies on order."""
