@@ -115,8 +115,8 @@ def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> l
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
     """Compact the new raw files of the window. Raises RacedError if another run wins at each attempt.
 
-    With *rebuild*, write the curated days from the first day on, from raw files alone. Raw files are read from the day
-    before on.
+    With *rebuild*, write all curated days from the window's first day on, from raw files alone. Reading starts one day
+    of arrival earlier (:func:`first_arrival`).
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
     return until_won(run.made, ATTEMPTS, lambda fault: tell(f"{kind}: {fault}"))

@@ -49,7 +49,7 @@ def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
 
 
 def done_key(day: str) -> str:
-    """Return the key of the progress of one day of arrival: the finished files, the last erased day of each part."""
+    """Return the key of one arrival day's progress: its finished files, and the last erased day of each part."""
     return f"curated/{MESSAGES}/forgotten/dt={day}.json"
 
 

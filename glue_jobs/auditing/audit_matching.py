@@ -119,7 +119,7 @@ class TopicFilters:
         return found | of_matched if of_matched else found
 
     def names_of(self, known: Known, gone: Collection[str], going: Collection[str], asked: frozenset[int]) -> list[str]:
-        """Return the names of the filters to record when the parts *going* of a message are erased.
+        """Return the names of the filters to record when *going*, some parts of a message, are erased.
 
         These filters of *asked* read one of the parts and match the message. A name has the prefix ``?`` if the filter
         cannot be evaluated. Filters that read a part in *gone* are left out: they were recorded when that part was

@@ -34,7 +34,7 @@ class Subject:
     def told(
         self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
     ) -> dict[str, object]:
-        """Return the subject's part of the certificate: counts by end, and at most ``LISTED_MAX`` of its messages."""
+        """Return the certificate's part about the subject's messages: counts by end, and at most ``LISTED_MAX``."""
         mine = materialise(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")
         entries = materialise(audit_entries.entries(mine, happened))

@@ -44,7 +44,7 @@ class Share:
 
 @dataclass(slots=True)
 class TailWriter:
-    """One process's writer of tail events, with its cache of watches."""
+    """Writes one process's tail events. Caches which topics clients watch."""
 
     store: Store
     clock: Clock

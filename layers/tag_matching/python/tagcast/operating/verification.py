@@ -101,7 +101,7 @@ def change_verified(
 
 
 def put_all_verified(world: World, topic: str, wanted: Sequence[SubscriptionRequest], came_s: float) -> list[Result]:
-    """Store subscriptions like :func:`put_subscriptions`, with verified endpoints (:func:`needs_verification`).
+    """Verify the endpoints that need it, then store the subscriptions like :func:`put_subscriptions`.
 
     The request arrived at *came_s* (monotonic). Raises NotFoundError (topic).
     """

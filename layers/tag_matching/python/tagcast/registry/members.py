@@ -66,7 +66,7 @@ class Membership:
     is_ordered: bool = True
 
     def agrees(self, member: Member) -> bool:
-        """Return whether the group has the member's filter, and the order if the member relies on it."""
+        """Return whether the member has the group's filter, and the group is ordered if the member needs order."""
         return self.shared is None or (self.shared == member.digest and (self.is_ordered or not member.is_ordered))
 
 

@@ -105,7 +105,7 @@ def _with_members(row: MessageRow, section: int, members: frozenset[int]) -> Mes
 
 
 def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> MessageRow:
-    """Return a section with its rounds among *found*."""
+    """Return a section with its rounds, taken from *found*."""
     rounds = {each: found[each].round if each in found else None for each in row.audiences}
     return replace(row, rounds=rounds, partial={each: one.partial for each, one in found.items()})
 
@@ -380,7 +380,7 @@ def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
 
 
 def shadows(store: Store, topic: str) -> list[Shadow]:
-    """Return all shadows of a topic."""
+    """Return all shadows (candidate filters) of a topic."""
     return [SHADOWS.value_of(row) for row in _between(store, *keys.all_shadows(topic))]
 
 

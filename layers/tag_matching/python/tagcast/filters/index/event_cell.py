@@ -236,7 +236,7 @@ def _used_bits(column: Column, count: int) -> int:
 
 
 class _Bounds:
-    """Ranges of numbers: sorted bounds, and cumulative bits at every ``STEP``-th bound."""
+    """Ranges of numbers: sorted bounds and, at every ``STEP``-th bound, the bits of all bounds before it."""
 
     __slots__ = ("_highs", "_lows")
 
