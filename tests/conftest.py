@@ -1,15 +1,13 @@
 """What all tests share: no keys to AWS, one stack, and an order in which several workers are done soon."""
 
-import gc
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from local.engine.garbage import look_seldom
 from tests.running_stack import TIME_SCALE, RunningStack, start_stack
 
 # No test may reach AWS: every session of boto3 gets keys that open nothing.
@@ -61,22 +59,6 @@ def group_of(nodeid: str) -> str:
     if file.startswith("tests/spark/"):
         return "spark"
     return "stack" if file.startswith(STACK) else file
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while modules and tests are loaded: they stay. It would take as long again as the loading."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        look_seldom()
-        gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    """Let the end of the process see everything again: pytest's search for garbage, and destructors."""
-    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

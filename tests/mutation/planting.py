@@ -24,7 +24,6 @@ def live_functions() -> Mapping[tuple[str, str], list[FunctionType]]:
     for module in MODULES:
         import_module(module)
     found: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
-    gc.unfreeze()  # What is frozen is not among the objects.
     for known in gc.get_objects():
         if isinstance(known, FunctionType):
             found[known.__code__.co_filename, known.__code__.co_qualname].append(known)
