@@ -84,6 +84,12 @@ FORMS = {
     "python -m tests.e2e.killing": Form("python -m tests.e2e.killing --seconds 5", True),
     "python -m tests.e2e.killing_members": Form("python -m tests.e2e.killing_members --messages 100", True),
     "python -m tests.event_patterns": Form("python -m tests.event_patterns make 10 7"),
+    "python -m tests.mutation": Form(
+        "python -m tests.mutation --sample 2 --only tagcast.filters.routing_key --suite tests/unit/test_routing_key.py",
+        True,
+        result="2 of 2",
+    ),
+    "python -m tests.simulation.digests": Form("python -m tests.simulation.digests --jobs 2", True),
     "python -m tests.simulation": Form("python -m tests.simulation --seed 7"),
     "python -m tests.unit.api.example_story": Form("python -m tests.unit.api.example_story"),
     **benchmark("batched_pushes"),
