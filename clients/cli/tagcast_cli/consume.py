@@ -45,8 +45,7 @@ def pulled_line(message: Pulled, verdict: str) -> Text:
 
 
 def _pulled_json(message: Pulled) -> dict[str, object]:
-    said = {**{name: value for name, value in asdict(message).items() if name != "body"}, **message_of(message.body)}
-    return {name: instant(value) if isinstance(value, datetime) else value for name, value in said.items()}
+    return {**{name: value for name, value in asdict(message).items() if name != "body"}, **message_of(message.body)}
 
 
 def _listener(

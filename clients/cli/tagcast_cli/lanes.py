@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -33,7 +32,6 @@ from tagcast_cli.session import (
     session_of,
 )
 from tagcast_cli.subscriptions import pending_note, subscription_fields
-from tagcast_cli.visible import visible_json
 from tagcast_cli.waiting import next_attempt, next_step
 
 
@@ -80,7 +78,7 @@ def lane(
     described = session.api.request("GET", path).json
     backlog = session.api.request("GET", path + "/backlog", query={"limit": limit, "cursor": cursor}).json
     if session.as_json:
-        typer.echo(visible_json(json.dumps({"subscription": described, "backlog": backlog}, ensure_ascii=False)))
+        session.print_json({"subscription": described, "backlog": backlog})
         return
     session.out.print(subscription_fields(described))
     session.out.print(Text("lane", style="bold underline"))
@@ -247,8 +245,7 @@ def list_lanes(
     found = list(filter(selection.takes, found))
     groups = None if by is None else group_lanes(found, by)
     if session.as_json:
-        shown = {"lanes": found} if groups is None else {"groups": groups}
-        typer.echo(visible_json(json.dumps(shown, ensure_ascii=False)))
+        session.print_json({"lanes": found} if groups is None else {"groups": groups})
     elif not found:
         session.out.print("No lanes match." if selection.asked else LISTING.empty)
     elif groups is None:

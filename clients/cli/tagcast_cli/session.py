@@ -15,6 +15,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 from tagcast_client import Client, ProblemError, SigningError, TagcastError, UnexpectedAnswerError, UnreachableError
+from tagcast_client.instants import json_default
 from tagcast_client.operation import Answer, Json
 from typer.core import TyperGroup
 
@@ -110,8 +111,8 @@ class Session:
             self.out.print(line, soft_wrap=True)
 
     def print_json(self, value: Json) -> None:
-        """Print one object as a line of JSON."""
-        typer.echo(visible_json(json.dumps(value, ensure_ascii=False)))
+        """Print one object as a line of JSON, with instants in the API's form."""
+        typer.echo(visible_json(json.dumps(value, ensure_ascii=False, default=json_default)))
 
     def warn(self, sentence: str) -> None:
         """Print a warning on standard error, and continue."""

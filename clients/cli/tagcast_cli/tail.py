@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import UTC
 from enum import StrEnum
@@ -11,12 +10,11 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
-from tagcast_client.instants import json_default
 from tagcast_client.models import TailEvent
 
 from tagcast_cli.screen import state_text
 from tagcast_cli.session import TopicName, session_of
-from tagcast_cli.visible import visible_json, visible_line
+from tagcast_cli.visible import visible_line
 
 
 class Kind(StrEnum):
@@ -48,17 +46,6 @@ def event_line(event: TailEvent) -> Text:
     return line
 
 
-def event_json(event: TailEvent) -> str:
-    """Return an event in the API's form.
-
-    >>> from datetime import datetime
-    >>> event_json(TailEvent(datetime(2026, 5, 1, tzinfo=UTC), "lane", "active", subscription="A"))
-    '{"happened_at": "2026-05-01T00:00:00.000Z", "kind": "lane", "state": "active", "subscription": "A"}'
-    """
-    said = {name: value for name, value in asdict(event).items() if value is not None}
-    return visible_json(json.dumps(said, ensure_ascii=False, default=json_default))
-
-
 def tail(
     ctx: typer.Context,
     topic: TopicName,
@@ -79,7 +66,7 @@ def tail(
                 session.warn(f"{told.left_out} more events are not shown")
             for event in islice(told.events, left):
                 if session.as_json:
-                    typer.echo(event_json(event))
+                    session.print_json({name: value for name, value in asdict(event).items() if value is not None})
                 else:
                     session.out.print(event_line(event), soft_wrap=True)
             left = None if left is None else left - len(told.events)

@@ -149,6 +149,9 @@ def test_what_happens_is_printed_a_line_each_until_there_were_enough(api: FakeAp
     line = f"12:00:00.000 {ID} A\\x1b blocked attempt 2 http 500"
     assert result.stdout.splitlines() == [line, line]
     assert "7 more events are not shown" in result.stderr
+    [printed] = run("--json", "tail", "test1", "--stop-after", "1").stdout.splitlines()
+    assert json.loads(printed) == event
+    assert printed.startswith('{"happened_at": "2026-05-01T12:00:00.000Z", "kind": "delivery", "state": "blocked", ')
     assert json.loads(run("tail", "test1", "--stop-after", "1", "--json").stdout)["attempts"] == 2
 
 
