@@ -186,12 +186,12 @@ def update_counts(owner: Topic, after: SubscriptionSettings | None, known: Subsc
     Raises ConflictError if the topic then has too many subscriptions, or too long filters.
     """
     added = int(known is None) - int(after is None)
-    before = 0 if known is None else unindexed_characters(known.settings.filter)
-    characters = 0 if after is None else unindexed_characters(after.filter)
-    total = owner.unindexed_characters + characters - before
+    new, old = None if after is None else after.filter, None if known is None else known.settings.filter
+    grown = 0 if new == old else unindexed_characters(new) - unindexed_characters(old)
+    total = owner.unindexed_characters + grown
     if added > 0 and owner.subscription_count >= SUBSCRIPTIONS_MAX:
         raise ConflictError(f"a topic has at most {SUBSCRIPTIONS_MAX} subscriptions")
-    if characters > before and total > UNINDEXED_MAX:
+    if grown > 0 and total > UNINDEXED_MAX:
         raise ConflictError(
             f"the SQL92 filters of a topic that no index decides have at most {UNINDEXED_MAX} characters in all, "
             f"and would have {total}. Comparisons of properties with values, joined by AND, do not count"
