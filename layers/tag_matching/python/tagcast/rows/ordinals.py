@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import compress, count
 
+from tagcast.bits import flags_of
+
 _DELTAS, _BITMAP = b"\x00", b"\x01"
-_BITS = bytes.maketrans(b"01", b"\x00\x01")
 
 
 def pack(ordinals: Iterable[int]) -> bytes:
@@ -41,8 +42,7 @@ def unpack(packed: bytes) -> frozenset[int]:
     """
     content = packed[1:]
     if packed[:1] == _BITMAP:
-        digits = f"{int.from_bytes(content, 'little'):b}"[::-1]
-        return frozenset(compress(count(), digits.encode().translate(_BITS)))
+        return frozenset(compress(count(), flags_of(int.from_bytes(content, "little"))))
     members = set()
     member, gap, shift = -1, 0, 0
     for byte in content:

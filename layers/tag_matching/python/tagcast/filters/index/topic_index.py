@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, compress
 from typing import TYPE_CHECKING, NamedTuple
 
+from tagcast.bits import flags_of
 from tagcast.errors import FilterEvaluationError, TagcastError
 from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
 from tagcast.filters.function_filter import FunctionFilter
@@ -29,7 +30,6 @@ SNAPSHOT_FORMAT = "tagcast-topic-index-7"
 Increase the number with each change of the layout, or of any filter's result, e.g. the order of evaluation. The name of
 a stored index has the topic's version or the filters' digest, but nothing of the code that built it.
 """
-_ONES = bytes.maketrans(b"01", b"\x00\x01")
 
 
 class SnapshotError(TagcastError):
@@ -164,7 +164,7 @@ class TopicIndex:
     def _marked(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:
         """Return the sorted ordinals of the set bits, together with *others*."""
         ordinals = self._ordinals
-        marks = bytearray(bin(bits)[:1:-1].encode().translate(_ONES))
+        marks = bytearray(flags_of(bits))
         marks.extend(bytes(len(ordinals) - len(marks)))
         for ordinal in others:
             marks[bisect_left(ordinals, ordinal)] = 1

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
+from tagcast.bits import flags_of
 from tagcast.filters.sql92.entry import FullExpression, SqlEntry
 from tagcast.filters.sql92.readings import TEXT, Dimension, PropertyReadings, Reading, as_row, float_of, from_row
 from tagcast.filters.sql92.terms import (
@@ -357,7 +358,6 @@ _TESTS: Mapping[str, Callable[[Dimension, Any, Any, int], Bits]] = {
 CELL_MAX = 4_096
 ONE_BY_ONE_MAX = 3
 _FEW_BITS = 8
-_ONES = bytes.maketrans(b"01", b"\x00\x01")
 _CELL, _HANDFUL = 1, 0
 
 
@@ -427,7 +427,7 @@ class SqlCell:
                     bits ^= 1 << place
         firsts = self._firsts
         if bits.bit_count() > _FEW_BITS:
-            found.extend(compress(firsts, bin(bits)[:1:-1].encode().translate(_ONES)))
+            found.extend(compress(firsts, flags_of(bits)))
         else:
             for place in places_of(bits):
                 found.append(firsts[place])
