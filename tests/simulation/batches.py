@@ -11,7 +11,7 @@ from tagcast.model import Outcome, PushBatch, Strategy
 from tagcast.pushing import batch_form
 
 from tests.simulation.endpoints import Play
-from tests.simulation.ledger import Reply
+from tests.simulation.ledger import NAMED, Reply
 from tests.simulation.plan import Subscriber
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def reply_to(play: Play, subscriber: Subscriber, ids: Sequence[str], reply: Repl
     named = [each for each in ids if dice.random() < 0.4] or [dice.choice(ids)]
     answer = json.dumps({"batchItemFailures": [{"itemIdentifier": each} for each in dice.sample(named, len(named))]})
     behind = ids[ids.index(named[0]) + 1 :] if keeps_order else []
-    failed = Reply(None, "named as failed, or behind one that is", reply.took_ms)
+    failed = Reply(None, NAMED, reply.took_ms)
     of = {each: failed if each in named or each in behind else reply for each in ids}
     return BatchReply(reply, answer.encode(), of, frozenset(behind))
 

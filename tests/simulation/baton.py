@@ -65,6 +65,8 @@ class Worker:
     """At which step of the history it last read the row of a message."""
     read_first_at: int | None = None
     """At which step it read the first of them."""
+    in_contact: bool = False
+    """A receiver took one of its messages, or refused one that was at fault."""
     lost: int = 0
     """How many conditions of its writes were lost to others."""
     parked_until: int | None = None

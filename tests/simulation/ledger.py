@@ -209,6 +209,10 @@ class Reply:
         return self.status is not None and self.status >= 400 and self.status not in (408, 410, 429, 502, 503, 504)
 
 
+NAMED = "named as failed, or behind one that is"
+"""What the reply to a batch says of such a message."""
+
+
 @dataclass(eq=False)
 class Attempt:
     """One push as the receiver saw it."""

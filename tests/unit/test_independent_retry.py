@@ -96,6 +96,57 @@ def test_a_retrying_lane_loses_contact_by_a_failure_that_is_not_of_one_message(
     assert lane(fake).state is state
 
 
+def lose_contact(fake: FakeWorld) -> None:
+    """Let a message be refused for 20 minutes, and once get 503: it is due in 512 s, and no other delivery waits."""
+    fake.pusher.behaviours["A"] = poison("bad")
+    fake.first_round("bad")
+    later(fake, 1_200)
+    fake.pusher.behaviours["A"] = lambda push: UNAVAILABLE
+    later(fake, 500)
+    assert lane(fake).state is LaneState.LOST_CONTACT
+
+
+def test_contact_stays_lost_until_the_receiver_answers_although_no_delivery_is_due(fake: FakeWorld) -> None:
+    lose_contact(fake)
+    states = list[LaneState]()
+    for _ in range(20):
+        later(fake, 60)
+        states.append(lane(fake).state)
+    assert set(states) == {LaneState.LOST_CONTACT}
+    (bad,) = pending(fake)
+    assert (bad.next_attempt_at or 0) - (bad.last_attempt_at or 0) == 512_000
+
+    made = len(fake.pusher.pushes)
+    fake.first_round("new")
+    assert attempts(fake, "new") == [1], "nothing else was due, so it is the next probe"
+    fake.first_round("late")
+    assert attempts(fake, "late") == [], "one delivery at a time is tried"
+    later(fake, 60)
+    assert 4 <= len(fake.pusher.pushes) - made <= 7
+    assert lane(fake).state is LaneState.LOST_CONTACT
+
+
+@pytest.mark.parametrize("also_bad", [False, True])
+def test_a_new_message_that_gets_through_ends_the_loss_of_contact(fake: FakeWorld, also_bad: bool) -> None:
+    lose_contact(fake)
+    fake.pusher.behaviours["A"] = poison("bad", UNAVAILABLE)
+    made = len(fake.pusher.pushes)
+
+    fake.first_round("new", *(["bad"] if also_bad else []), "newer")
+
+    assert fake.pusher.received["A"] == ["new", "newer"]
+    assert len(fake.pusher.pushes) == made + 2 + also_bad
+    assert lane(fake).state is LaneState.RETRYING
+
+
+def test_a_refusal_of_one_message_ends_the_loss_of_contact(fake: FakeWorld) -> None:
+    lose_contact(fake)
+    fake.pusher.behaviours["A"] = poison("bad")
+    later(fake, 600)
+
+    assert lane(fake).state is LaneState.RETRYING
+
+
 def test_each_delivery_keeps_to_its_own_schedule(fake: FakeWorld) -> None:
     began = fake.clock.instant
     instants = list[tuple[str, int]]()

@@ -10,7 +10,7 @@ from tagcast.model import ContentFormat, Push, PushBatch, Strategy
 from tagcast.pushing.batch_form import batch_request, shared_item
 
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Attempt, Ledger, Reply, Row, body_in, delays_ms, is_independent
+from tests.simulation.ledger import NAMED, Attempt, Ledger, Reply, Row, body_in, delays_ms, is_independent
 
 ANSWERED = ("http 400", "http 404", "http 422", "http 500")
 """Outcomes of answers that concern one message alone."""
@@ -118,6 +118,7 @@ class AttemptChecks:
     def ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:
         attempt.ended_at = self.ledger.now + worker.skew_ms
         attempt.reply = reply
+        worker.in_contact |= reply.success or reply.refused or reply.detail == NAMED
         if reply.success:
             self.ledger.answered_at[attempt.ordinal] = self.ledger.now
 

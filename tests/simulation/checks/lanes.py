@@ -56,7 +56,7 @@ class LaneChecks:
             ledger.retrying_since.pop(sid, None)
         else:
             ledger.retrying_since.setdefault(sid, ledger.now)
-        if new is None or new["state"] == "retrying":
+        if new is None or new["state"] == "retrying" or self._has_no_probe(sid, new):
             ledger.closed_at.pop(sid, None)
         else:
             ledger.closed_at.setdefault(sid, ledger.stage.steps)
@@ -74,6 +74,9 @@ class LaneChecks:
             ledger.manual_due[sid] = new.get("next_attempt_at") or 0
         if old is None:
             return False
+        is_regained = (old["state"], new["state"]) == ("lost_contact", "retrying")
+        if is_regained and worker is not None and worker.kind in ("fan_out", "retry") and not worker.in_contact:
+            ledger.fail("independent", f"{sid} is retrying, although its receiver answered nothing")
         if old["state"] == "removed" and new["state"] != "removed":
             ledger.fail("6 fencing", f"removed lane {sid} became {new['state']}")
         planned_at = old.get("next_attempt_at") or 0
@@ -94,6 +97,10 @@ class LaneChecks:
             worker.by_hand = worker.by_hand or old.get("next_attempt_at") == ledger.manual_due.get(sid, -1)
             worker.claim = new["claim"]
         return True
+
+    def _has_no_probe(self, sid: str, lane: Row) -> bool:
+        is_lost = lane["state"] == "lost_contact" and "lost_since" not in lane
+        return is_lost and is_independent(self.ledger.owner(ordinal_in(sid)))
 
     def _transition(self, sid: str, old: Row | None, new: Row | None) -> None:
         """Check that a lane changes in one of the ways that `tagcast.rows.lane_transitions` lists."""

@@ -23,6 +23,7 @@ from tagcast.rows.lane_transitions import (
     plan,
     postpone,
     reassign,
+    recover,
     remove,
     restart,
     resume,
@@ -58,20 +59,22 @@ _ACTIVE, _PAUSED = frozenset({LaneState.ACTIVE}), frozenset({LaneState.PAUSED})
 _SUSPENDED, _REMOVED = frozenset({LaneState.SUSPENDED}), frozenset({LaneState.REMOVED})
 _BLOCKED, _LOST = frozenset({LaneState.BLOCKED}), frozenset({LaneState.LOST_CONTACT})
 _RETRYING, _SAME = frozenset({LaneState.RETRYING}), frozenset[LaneState]()
+_PUSHES_NEW = _RETRYING | _LOST
 _AWAKE, _ASLEEP = _BLOCKED | _LOST | _RETRYING, _PAUSED | _SUSPENDED
 
 TRANSITIONS = (
     Transition("a first round failed", "fan_out", _ACTIVE, _AWAKE | _SUSPENDED, lane_put),
     Transition("a batch joins", "fan_out", _AWAKE, _SAME, lambda lane: join(lane, ["1"], 1)),
     Transition("a batch joins", "fan_out", _ASLEEP, _SAME, lambda lane: join(lane, ["1"], 1)),
-    Transition("a batch joins, due later", "fan_out", _RETRYING, _SAME, lambda lane: join_retrying(lane, ["1"])),
+    Transition("a batch joins, due later", "fan_out", _PUSHES_NEW, _SAME, lambda lane: join_retrying(lane, ["1"])),
     Transition(
         "a batch joins, due sooner",
         "fan_out",
-        _RETRYING,
+        _PUSHES_NEW,
         _AWAKE | _SUSPENDED,
         lambda lane: join_before(lane, ["1"], "2", LaneState.BLOCKED, 1, 1)[1],
     ),
+    Transition("contact is back", "fan_out", _LOST, _RETRYING, recover),
     Transition(
         "a late answer",
         "fan_out",
@@ -80,15 +83,23 @@ TRANSITIONS = (
         lambda lane: join_before(lane, (), "2", lane.state, 1, 1)[1],
     ),
     Transition(
+        "a late success",
+        "fan_out",
+        _LOST,
+        _RETRYING,
+        lambda lane: join_before(lane, (), "2", LaneState.RETRYING, 1, 1)[1],
+    ),
+    Transition(
         "no answer came",
         "fan_out",
-        _BLOCKED | _RETRYING,
+        _BLOCKED | _PUSHES_NEW,
         _LOST,
         lambda lane: join_before(lane, (), "2", LaneState.LOST_CONTACT, 1, 1)[1],
     ),
     Transition("claim", "retry", _AWAKE | _REMOVED, _SAME, lambda lane: claim(lane, 1)[1]),
     Transition("plan the next attempt", "retry", _AWAKE, _AWAKE, lambda lane: plan(lane, 1, "1", lane.state)),
-    Transition("each waits for itself", "retry", _AWAKE, _RETRYING, lambda lane: wait(lane, 1)),
+    Transition("each waits for itself", "retry", _AWAKE, _RETRYING, lambda lane: wait(lane, 1, LaneState.RETRYING)),
+    Transition("each waits, unanswered", "retry", _LOST, _SAME, lambda lane: wait(lane, 1, lane.state)),
     Transition("contact is lost", "retry", _AWAKE, _LOST, lambda lane: wait_for_contact(lane, 1, 1)),
     Transition("give the claim back", "retry", _REMOVED, _SAME, lambda lane: plan(lane, 1, None, lane.state)),
     Transition("answer 410", "retry", _AWAKE, _SUSPENDED, lambda lane: suspend(lane, "2", 1, "1", 1)),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, takewhile
 
@@ -502,9 +503,16 @@ class SubscriptionRound:
         """Whether a push succeeded in this round."""
         return any(entry.state is EntryState.DELIVERED for entry in self.ended.values())
 
+    @property
+    def lane_to_recover(self) -> Lane | None:
+        """The lane that had lost contact, if a push of this round succeeded and no worker has claimed the lane."""
+        lane = self.lane
+        is_lost = lane is not None and lane.state is LaneState.LOST_CONTACT and not lane.is_claimed
+        return lane if is_lost and self.got_through else None
+
     def may_be_pushed(self, now_s: float) -> bool:
         """Return whether a push may start: the lane allows it, no push failed, and time is left."""
-        lets = self.lane is None or (self.lane.state is LaneState.RETRYING and self.is_independent)
+        lets = self.lane is None or (self.lane.pushes_new and self.is_independent)
         return lets and not self.failures and now_s < self.until
 
     def pushable(self) -> list[Message]:
@@ -599,6 +607,9 @@ class LateRun:
 async def _append(world: World, subscription: Subscription, this: SubscriptionRound, now: int) -> bool:
     """Append the remainder to the backlog. Return False if the lane changed since the read."""
     if not (messages := this.remainder()):
+        if (lost := this.lane_to_recover) is not None:
+            with suppress(ConditionLostError):  # The lane's worker decides, or the next success.
+                await world.executor.run(world.store.write, lane_transitions.recover(lost))
         return True
     writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
     try:
@@ -680,10 +691,10 @@ def _plan_independent_join(
             lost_since=now if state is LaneState.LOST_CONTACT else None,
         )
         return lane_transitions.lane_put(fresh), fresh
-    if lane.state is not LaneState.RETRYING:
+    if not lane.pushes_new:
         return lane_transitions.join(lane, names, earliest), None
     next_at = lane.next_attempt_at or 0
-    if lane.is_claimed or (state is LaneState.RETRYING and next_at <= due_at):
+    if lane.is_claimed or (lane.state is state is LaneState.RETRYING and next_at <= due_at):
         return lane_transitions.join_retrying(lane, names), None
     if state in (LaneState.RETRYING, LaneState.BLOCKED):
         due_at = min(due_at, next_at)
@@ -695,7 +706,8 @@ def _dues(
     subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int
 ) -> list[PendingDelivery]:
     lane, dues = this.lane, []
-    waits = not this.failures and (lane is None or lane.state in (LaneState.BLOCKED, LaneState.RETRYING))
+    pushes_new = lane is not None and lane.pushes_new and this.is_independent
+    waits = not this.failures and (lane is None or lane.state is LaneState.BLOCKED or pushes_new)
     reason = this.reason if waits else None
     if waits and reason is None and subscription.settings.rate is not None:
         reason = RATE

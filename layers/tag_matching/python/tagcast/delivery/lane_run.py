@@ -45,11 +45,13 @@ class Streak:
       planned for another message.
     - *answered*: True after a push succeeded. Until then, only the head is attempted.
     - *got_through*: the number of successes in the last run.
+    - *in_contact*: True after the receiver accepted a message, or refused one and may accept others.
     """
 
     answering: bool = True
     answered: bool = False
     got_through: int = 0
+    in_contact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,10 @@ async def attempt_dues(
     if run.circuit.has_news:
         await run.circuit.tell()
     got_through = result.got_through
-    return drained, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
+    answered = streak.answered or bool(got_through)
+    refused = any(failure.outcome.refused for failure in result.failures.values())
+    in_contact = streak.in_contact or answered or refused
+    return drained, Streak(bool(got_through) or not result.ended, answered, got_through, in_contact)
 
 
 def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pending], streak: Streak) -> Run:

@@ -41,7 +41,7 @@ async def write_late_result(
     for due in freed:
         await _free(world, subscription, due, is_judged=due.message_id in result.judged)
     if freed or not failed:
-        await _go_on(world, subscription)
+        await _go_on(world, subscription, got_through=got_through)
 
 
 async def _until_written(world: World, write: Callable[[], object]) -> None:
@@ -79,11 +79,12 @@ def _keep_plan(due: PendingDelivery, lane: Lane) -> tuple[Write, None]:
     return lane_transitions.join(lane, (), due.expires_at), None
 
 
-async def _go_on(world: World, subscription: Subscription) -> None:
+async def _go_on(world: World, subscription: Subscription, *, got_through: bool) -> None:
     """Let a lane that waited for responses continue."""
-    now = world.clock.now()
+    now, after = world.clock.now(), LaneState.RETRYING if got_through else None
     await _until_written(
-        world, partial(_write_beside, world, subscription, (), partial(_plan_lane, world, None, None, now))
+        world,
+        partial(_write_beside, world, subscription, (), partial(_plan_lane, world, None, after, now)),
     )
 
 
@@ -109,7 +110,9 @@ def _plan_lane(
     """Return the lane's write, and the lane if it continues earlier. A lane claimed by a worker keeps its plan."""
     now, names = world.clock.now(), () if due is None else (due.message_id,)
     state = after if after in (LaneState.LOST_CONTACT, LaneState.SUSPENDED) else lane.state
-    if lane.is_claimed or lane.state not in (LaneState.BLOCKED, LaneState.RETRYING):
+    if after is LaneState.RETRYING and lane.state is LaneState.LOST_CONTACT:
+        state = after
+    if lane.is_claimed or not (lane.state is LaneState.BLOCKED or lane.pushes_new):
         expires_at = now if due is None else due.expires_at
         return lane_transitions.join(lane, names, expires_at), None
     if state is LaneState.BLOCKED:

@@ -135,7 +135,8 @@ async def _independent_step(
     """Attempt the deliveries in *dues* that are due now. If none is due, plan the next attempt.
 
     If the schedule changed, some deliveries are due later than planned. These first move behind deliveries due earlier.
-    The plan's write fails if messages joined since the read, because they may be due earlier.
+    The plan's write fails if messages joined since the read, because they may be due earlier. Contact stays lost until
+    the receiver accepts or refuses a message.
     """
     world, lane = lease.world, lease.lane
     at = [retry_at(subscription.settings.retry, due, lane.retry_all_at or 0, world.time_scale) for due in dues]
@@ -148,7 +149,9 @@ async def _independent_step(
         for due, moved in late:
             await lease.write(*due_reschedule(due, moved), lease.check())
         return Drained.GOING_ON, streak
-    await lease.write(lane_transitions.wait(replace(lane, appended=appended), min(at)))
+    is_lost = lane.state is LaneState.LOST_CONTACT and not streak.in_contact
+    state = LaneState.LOST_CONTACT if is_lost else LaneState.RETRYING
+    await lease.write(lane_transitions.wait(replace(lane, appended=appended), min(at), state))
     return Drained.WAITING, streak
 
 

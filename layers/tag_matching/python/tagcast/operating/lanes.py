@@ -74,7 +74,7 @@ def due_delivery(
     """Return a delivery of a backlog for display, with the time of its next attempt if an attempt is planned."""
     now, next_attempt_at = world.clock.now(), lane.next_attempt_at if is_head else None
     waits = subscription is not None and subscription.settings.unverified is not None
-    if subscription is not None and subscription.settings.is_independent and lane.state is LaneState.RETRYING:
+    if subscription is not None and subscription.settings.is_independent and lane.pushes_new:
         retry, retry_all_at = subscription.settings.retry, lane.retry_all_at or 0
         next_attempt_at = max(now, retry_at(retry, due, retry_all_at, world.time_scale))
     return DueDelivery(

@@ -47,7 +47,8 @@ class Lane:
     - *wake_at*: the latest time of the next check (None: never).
     - *queue*: the queue of a removed group, which the worker empties. *filling*: set while a new group gets older
       messages.
-    - *lost_since* (INDEPENDENT_RETRY): when contact was lost. *retry_all_at*: the last retry that a person requested.
+    - *lost_since* (INDEPENDENT_RETRY): when contact was lost; None if the last probe found no delivery due.
+      *retry_all_at*: the last retry that a person requested.
     """
 
     topic: str
@@ -71,6 +72,12 @@ class Lane:
     def is_filling(self) -> bool:
         """Whether messages older than the group may still join the backlog."""
         return self.filling is not None and not self.filling.is_over
+
+    @property
+    def pushes_new(self) -> bool:
+        """Whether new messages are pushed under INDEPENDENT_RETRY. While contact is lost, the first is a probe."""
+        has_no_probe = self.state is LaneState.LOST_CONTACT and self.lost_since is None
+        return self.state is LaneState.RETRYING or has_no_probe
 
     @property
     def key(self) -> Key:

@@ -53,7 +53,7 @@ def join_before(
     Use this write if the messages are due before the lane's next attempt, or if they change the lane's state. Without
     messages, only the next attempt moves to *due_at*.
     """
-    lost_since = now if state is LaneState.LOST_CONTACT and lane.state is not state else lane.lost_since
+    lost_since = now if state is LaneState.LOST_CONTACT else lane.lost_since
     planned = replace(
         _set_next_attempt(_append_messages(lane, message_ids), due_at), state=state, generation=generation
     )
@@ -83,13 +83,15 @@ def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> U
     return _update(planned, _same_claim(lane), "state", "next_attempt_at", "wake_at", "planned_for", "filling")
 
 
-def wait(lane: Lane, due_at: int) -> Update:
+def wait(lane: Lane, due_at: int, state: LaneState) -> Update:
     """Return the write of a lane whose deliveries each wait for their own next attempt, the first at *due_at*.
 
-    The write fails if a batch joined after the backlog was read, because it may be due earlier.
+    *state* is RETRYING, or LOST_CONTACT until the receiver accepts or refuses a message. The write fails if a batch
+    joined after the backlog was read, because it may be due earlier.
     """
-    waiting = replace(_set_next_attempt(lane, due_at), state=LaneState.RETRYING)
-    return _update(waiting, _unchanged(lane), "state", "next_attempt_at", "wake_at", "filling", "retry_all_at")
+    waiting = replace(_set_next_attempt(lane, due_at), state=state, lost_since=None)
+    sets = ("state", "next_attempt_at", "wake_at", "filling", "retry_all_at", "lost_since")
+    return _update(waiting, _unchanged(lane), *sets)
 
 
 def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
@@ -97,6 +99,11 @@ def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
     since = lane.lost_since if lane.state is LaneState.LOST_CONTACT else None
     lost = replace(_set_next_attempt(lane, due_at), state=LaneState.LOST_CONTACT, lost_since=since or now)
     return _update(lost, _same_claim(lane), "state", "next_attempt_at", "wake_at", "filling", "lost_since")
+
+
+def recover(lane: Lane) -> Update:
+    """Return the write of a lane whose receiver accepted a new message after contact was lost."""
+    return _update(replace(lane, state=LaneState.RETRYING), _same_claim(lane), "state")
 
 
 def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int) -> Update:
