@@ -77,7 +77,7 @@ class ArrivalDay:
 
     @property
     def compacted(self) -> dict[str, list[str]]:
-        """The keys in the ledger, with the days of each file's records."""
+        """The keys of the compacted files, each with the days of its records."""
         return json_of(self.ledger)
 
     @property

@@ -75,7 +75,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 
 
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
-    """Return the recorded attempts of entries that waited: (entry, attempt, at, place, waited_first).
+    """Return the recorded attempts of entries that were in a backlog: (entry, attempt, at, place, waited_first).
 
     *place* is the position in the backlog, and *waited_first* is true if the entry was there before its first attempt.
     """

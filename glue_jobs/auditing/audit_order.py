@@ -106,7 +106,7 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFr
 
 
 def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
-    """Count the direct deliveries of ordered lanes that came before the delivery of an earlier message.
+    """Count deliveries of ordered lanes that did not wait in a backlog, and those that overtook an earlier message.
 
     The queue decides the order, and no record shows it. Messages of two producers may be queued in another order than
     the order of their acceptance. So the count is an observation, not a violation.

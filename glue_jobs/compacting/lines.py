@@ -1,7 +1,7 @@
-"""Parses raw lines into Arrow tables, a whole file at once, if no line is unusual.
+"""Parses raw lines into Arrow tables, a whole file at once, if each line is one valid record in the usual form.
 
 :func:`glue_jobs.io.raw.parse_lines` is the reference and handles damaged lines, but takes some fifteen times as long.
-So this reader tries each file first. If a line is unusual, the reference reads the file instead.
+So this reader tries each file first. If it cannot parse a line, the reference reads the file instead.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Read:
 
 
 def read_file(content: bytes, kind: RecordKind, *, zipped: bool) -> Read | None:
-    """Return the records of a raw file. Return None if a line is unusual, or if the file is truncated or no gzip."""
+    """Return the records of a raw file; None if this reader cannot parse it, or it is truncated or no gzip."""
     try:
         found = [_read(block, kind) for block in _blocks(content, zipped)]
     except OSError:
@@ -87,7 +87,7 @@ def _blocks(content: bytes, zipped: bool) -> Iterator[bytes]:
 
 
 def _read(text: bytes, kind: RecordKind) -> Read | None:
-    """Return the records of whole lines, or None if any line is unusual."""
+    """Return the records of whole lines, or None if this reader cannot parse a line."""
     breaks = text.count(b"\n") - 1
     if not text.startswith(b"{") or not text.endswith(b"}\n") or text.count(b"}\n{") != breaks or b"\r" in text:
         return None

@@ -96,7 +96,7 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderObjects:
-    """A folder as archive. Writers exclude each other by a lock that a dying process releases."""
+    """A folder as archive. Writers take turns by a lock, which ends with its process."""
 
     root: Path
 
@@ -144,7 +144,7 @@ class FolderObjects:
                 folder.rmdir()
 
     def purge(self, prefix: str) -> int:
-        """Delete drafts below the folder *prefix* whose writers died; return their number. A folder has no versions."""
+        """Delete the drafts of dead writers below the folder *prefix*; return their number. Files have no versions."""
         number = 0
         for path in (self.root / prefix).rglob(".*") if prefix.endswith("/") else ():
             if (found := _DRAFT.fullmatch(path.name)) and not _is_running(int(found[1])):

@@ -119,7 +119,7 @@ For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.materialise
 
 
 def suit(session: SparkSession, size_bytes: int) -> None:
-    """Tune a session for *size_bytes* of records; a number of partitions given to spark-submit stays.
+    """Tune a session for *size_bytes* of records. Keep the number of partitions if spark-submit was given one.
 
     Cached plans keep their partitions (see open_session). So Spark's default of 200 partitions would make 200 × 200
     files of each shuffle.

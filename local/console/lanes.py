@@ -30,7 +30,7 @@ TICKS_MAX = 5
 
 @dataclass(frozen=True)
 class NextAttempts:
-    """The next attempts if each attempt fails. *spent*: retries end before the expiry. *more*: further ones follow."""
+    """The next attempts if each fails. *spent*: the retries end before the expiry. *more*: the list is incomplete."""
 
     attempts: tuple[datetime, ...]
     spent: bool
@@ -205,7 +205,7 @@ def command_of(act: str, topic: str, name: str, message_id: str = "") -> str:
 
 
 def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: list[Attempt]) -> dict[str, Any]:
-    """Return the head's timeline: acceptance, remembered attempts, planned attempts, and expiry."""
+    """Return the head's timeline: acceptance, stored attempts, planned attempts, and expiry."""
     now = _now()
     accepted_at = datetime.fromtimestamp(accepted_at_of(head.message_id) / 1000, UTC)
     line = Timeline(accepted_at, head.expires_at)

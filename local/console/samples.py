@@ -1,4 +1,4 @@
-"""A topic's metrics by minute: sampled from its tail locally, or read from CloudWatch for a deployment."""
+"""A topic's metrics by minute: sampled locally from its live events, or read from CloudWatch for a deployment."""
 
 from __future__ import annotations
 

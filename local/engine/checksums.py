@@ -1,4 +1,4 @@
-"""Files with checksums, which tell a damaged file from a file whose last write a kill interrupted.
+"""Files with checksums, to distinguish damage from a last write that a kill interrupted.
 
 Each reader of a stream stores its position in such a file. The engine reads the positions before it drops a record.
 """
@@ -30,7 +30,7 @@ def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
 
 
 def frame_parts(text: bytes, checksum: int) -> tuple[bytes, bytes, bytes]:
-    """Return the parts of a line, without a copy of *text*, which may have many megabytes."""
+    """Return a line in parts (checksum and length, *text*, line end), so that a large *text* is not copied."""
     return b"%08x %d " % (checksum, len(text)), text, b"\n"
 
 

@@ -6,6 +6,6 @@ THRESHOLDS = 20_000, 20, 50
 
 
 def look_seldom() -> None:
-    """Freeze the current objects and collect rarely: requests leave hardly any cycles."""
+    """Collect garbage rarely, and never the current objects, because requests leave few reference cycles."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

@@ -77,7 +77,7 @@ class PersistentState:
         gc.enable()
 
     async def keep_short(self) -> None:
-        """Repeatedly rewrite the grown journal, and compact the tables. Restored objects are not garbage-collected."""
+        """Until cancelled, rewrite the journal whenever it has grown, and pack unchanged rows of the tables."""
         look_seldom()
         await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
 

@@ -36,7 +36,7 @@ def install_tables(tables: ModuleType) -> None:
 
 
 class Narrowing:
-    """Gives a query of the form `RANGE` only the rows of its partition that its page may contain."""
+    """Speeds up queries of the form `RANGE`: the engine gets only the rows that the page may contain."""
 
     def __init__(self, tables: ModuleType) -> None:
         self._tables = tables

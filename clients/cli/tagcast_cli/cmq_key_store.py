@@ -97,7 +97,7 @@ def _faults_in_words() -> Iterator[None]:
 
 
 def secret_name(stack: str) -> str:
-    """Return the name of the secret, as the template passes it to the function.
+    """Return the name of the secret that holds a stack's CMQ keys, as template.yaml defines it.
 
     >>> secret_name("tagcast")
     'tagcast/cmq-keys'

@@ -344,7 +344,7 @@ def skip(
 
 
 def next_probe(probe_at: str | None, now: datetime) -> str:
-    """Return when a host is probed next. After that instant, the next attempt is the probe.
+    """Return when a host is probed next, as text. If that time is over, the next attempt is the probe.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)

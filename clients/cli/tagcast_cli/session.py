@@ -106,7 +106,7 @@ class Session:
         self.show(self.api.request(method, path, body, headers=headers), render)
 
     def print_lines(self, lines: Iterable[Text]) -> None:
-        """Print each line without line breaks, so that you can copy its commands: half of one may be another."""
+        """Print each line unbroken, so that you can copy its commands: half of a command may be another command."""
         for line in lines:
             self.out.print(line, soft_wrap=True)
 

@@ -113,7 +113,7 @@ class OnAws:
         return f"{self.prefix}{secrets.token_hex(4)}"
 
     def earlier_runs(self) -> Sequence[str]:
-        """Return the runs with a log queue. The log queue is created first and deleted last."""
+        """Return the runs that left resources: their log queues, created first and deleted last, still exist."""
         found = self._call("sqs", "list_queues", QueueNamePrefix=self.prefix).get("QueueUrls", [])
         names = [url.rpartition("/")[2] for url in found]
         return sorted(name.removesuffix("_log.fifo") for name in names if name.endswith("_log.fifo"))

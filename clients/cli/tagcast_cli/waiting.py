@@ -54,7 +54,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
 
 
 def is_awake(state: str | None) -> bool:
-    """Return whether a lane in *state* attempts its head. Without a planned attempt, one is in progress.
+    """Return whether a lane in *state* makes attempts. If none is planned, one is running.
 
     >>> is_awake("blocked"), is_awake("paused")
     (True, False)

@@ -1,4 +1,4 @@
-"""Tasks and slots of the asynchronous half. `threads` has the tasks and slots of the synchronous half."""
+"""Tasks and slots of the asynchronous consumer; `threads` is the same for the synchronous consumer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
 
 
 def is_abandoned() -> bool:
-    """Return False: an abandoned task is cancelled. A thread continues instead."""
+    """Return False: an abandoned task is cancelled, whereas an abandoned thread continues."""
     return False
 
 

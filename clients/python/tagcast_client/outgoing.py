@@ -18,7 +18,7 @@ JSON_TYPE = "application/json"
 
 
 class MessageAttributes(TypedDict, total=False):
-    """The attributes of a message besides its body."""
+    """The attributes of a message, without its body."""
 
     tags: Tags
     routing_key: str | None

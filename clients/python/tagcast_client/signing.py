@@ -52,7 +52,7 @@ def service_of(url: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Return whether a header can have this token. Otherwise the error of the connection would quote it.
+    """Return whether a header can contain this token. If not, the connection's error would quote the token.
 
     >>> is_token("eyJ.eyJ.c2ln"), is_token("eyJ.eyJ.c2ln\\n"), is_token("")
     (True, False, False)

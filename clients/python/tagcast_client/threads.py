@@ -1,4 +1,4 @@
-"""Threads and slots of the synchronous half. `asyncio_tasks` has the tasks and slots of the asynchronous half."""
+"""Threads and slots of the synchronous consumer; `asyncio_tasks` is the same for the asynchronous consumer."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class AsyncSeenStore(Protocol):
         """
 
     async def confirm(self, name: str, life_s: float) -> None:
-        """Record for *life_s* seconds that *name* is done, for every holder."""
+        """Record for *life_s* seconds that *name* is done: every later claim returns DONE."""
 
     async def release(self, name: str, token: str) -> None:
         """Release the claim of *token*'s holder, so that *name* is new again. Claims of other holders stay."""

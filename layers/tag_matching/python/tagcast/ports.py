@@ -108,7 +108,7 @@ class Pusher(Protocol):
 
 
 class EventBus(Protocol):
-    """The port for changes and events to listeners in the account."""
+    """Publishes changes of memberships, and events of topics, to listeners in the AWS account."""
 
     def announce(self, change: MembershipChange) -> None:
         """Publish one change. A failure is logged, never raised: the API lists the members anyway."""
@@ -220,7 +220,7 @@ class Telemetry(Protocol):
         """Return whether *topic* has metrics per subscription."""
 
     def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
-        """Record the backlog metrics of a subscription's lane, if its topic is watched."""
+        """Record the backlog metrics of a subscription, if its topic has metrics per subscription."""
 
 
 @dataclass(frozen=True, slots=True)

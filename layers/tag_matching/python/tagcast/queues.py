@@ -74,7 +74,7 @@ class QueueEntry:
 
     @property
     def rest(self) -> str:
-        """A digest of all ids but the first; empty without *others*. It tells apart packs with the same first id."""
+        """A digest of all ids but the first; empty without *others*. It distinguishes packs with the same first id."""
         return _digest(" ".join(self.others)) if self.others else ""
 
 

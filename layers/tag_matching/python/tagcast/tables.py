@@ -92,7 +92,7 @@ class SearchPage:
 
 
 class Store(Protocol):
-    """A table with conditional and transactional writes: the truth of the service.
+    """The port to the two tables, with conditional and transactional writes.
 
     Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Returned rows have ``pk`` and
     ``sk``. A write with a failed condition raises ``ConditionLostError`` and writes nothing. Its subclass
@@ -153,7 +153,7 @@ class Store(Protocol):
 
 
 def fitting(items: Sequence[T], most: int, bytes_max: int, bytes_of: Callable[[T], int]) -> Iterator[Sequence[T]]:
-    """Split *items* into parts of at most *most* items and *bytes_max* bytes; a larger item goes alone.
+    """Split *items* into parts of at most *most* items and *bytes_max* bytes; a larger item is a part alone.
 
     >>> list(fitting(["a", "b", "cccc", "d", "e", "f"], 2, 3, len))
     [['a', 'b'], ['cccc'], ['d', 'e'], ['f']]

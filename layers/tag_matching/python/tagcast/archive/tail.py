@@ -44,7 +44,7 @@ class Share:
 
 @dataclass(slots=True)
 class TailWriter:
-    """Writes one process's tail events. Caches which topics clients watch."""
+    """Writes the events of watched topics to their tails. Caches which topics clients watch."""
 
     store: Store
     clock: Clock

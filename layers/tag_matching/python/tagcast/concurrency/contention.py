@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def window_s(lost: int) -> float:
-    """Return the seconds within which to retry after *lost* tries. The window grows quickly, to spread many writers.
+    """Return the seconds within which to retry after *lost* failed tries. It grows quickly, to spread many writers.
 
     >>> [window_s(lost) for lost in (1, 2, 3, 4, 5)]
     [0.02, 0.08, 0.32, 1.0, 1.0]
@@ -27,7 +27,7 @@ def window_s(lost: int) -> float:
 
 
 def pause_s(world: World, lost: int) -> float:
-    """Return the random pause after *lost* tries, within the window."""
+    """Return a random pause of at most ``window_s(lost)`` seconds, after *lost* failed tries."""
     return world.dice.uniform(0.0, window_s(lost))
 
 

@@ -38,7 +38,7 @@ from tagcast.rows.message_transitions import enqueued_put
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """The receiver's behaviour under the current claim.
+    """The successes and failures of the pushes since the worker claimed the lane.
 
     - *answering*: False if the last run ended deliveries but none succeeded, or if it found only stale deliveries. Then
       a head that failed before waits for its own next attempt. Such a head also waits if the lane's next attempt was
@@ -65,7 +65,7 @@ class _Pending:
 async def attempt_dues(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], streak: Streak
 ) -> tuple[Drained, Streak]:
-    """Attempt *dues* under the current claim, without stale ones. Return the result, and the receiver's behaviour."""
+    """Attempt *dues* under the current claim, without stale ones. Return the result, and the new *streak*."""
     world = lease.world
     if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)
@@ -293,7 +293,7 @@ class _Outcomes:
 async def write_late(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> None:
-    """Write the results of late attempts at *dues*, and hand the lane to an execution.
+    """Write the results of pushes of *dues* for which the batch did not wait, and start an execution for the lane.
 
     If another worker has claimed the lane meanwhile, that worker decides, and this function writes no more.
     """

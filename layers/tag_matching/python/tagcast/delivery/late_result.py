@@ -24,7 +24,7 @@ from tagcast.rows.lane import Lane
 async def write_late_result(
     world: World, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult, *, got_through: bool
 ) -> None:
-    """Write the results of late attempts at *dues*, and let the lane continue.
+    """Write the results of pushes of *dues* for which the batch did not wait, and let the lane continue.
 
     Deliveries that another worker attempted or ended since are skipped. *got_through*: a push of this run succeeded.
     """

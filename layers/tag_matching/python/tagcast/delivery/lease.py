@@ -132,7 +132,7 @@ class LaneLease:
         return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
 
     async def wait(self, lost: int) -> bool:
-        """Pause after *lost* tries (:func:`pause_s`); return False if the budget is over."""
+        """Pause after *lost* failed tries (:func:`pause_s`); return False if the budget would end before."""
         seconds = pause_s(self.world, lost)
         if lost >= TRIES_MIN and self.left_s() <= seconds:
             return False

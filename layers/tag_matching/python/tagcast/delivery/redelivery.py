@@ -104,7 +104,7 @@ async def _drain(lease: LaneLease) -> Drained:
 
 
 async def _step(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> tuple[Drained, Streak]:
-    """Serve the first deliveries of the backlog. Return the result, and the receiver's behaviour."""
+    """Serve the first deliveries of the backlog. Return the result, and the new *streak*."""
     if lease.lane.is_filling and lease.lane.state is not LaneState.REMOVED:
         return await fill(lease), streak
     appended = await lease.verify()

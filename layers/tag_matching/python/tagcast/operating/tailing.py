@@ -32,7 +32,7 @@ ID_MAX = 10**20
 
 @dataclass(frozen=True, slots=True)
 class TailRequest:
-    """A watcher's request: a filter of events, their maximum, and the time to wait for the first event."""
+    """A client's request for events of a topic: a filter, the maximum, and how long to wait for the first event."""
 
     events_max: int = EVENTS_MAX
     wait_s: int = 0
@@ -49,7 +49,7 @@ class TailRequest:
 
 @dataclass(frozen=True, slots=True)
 class TailPage:
-    """Events with the names of their subscriptions, oldest first; *left_out* is the known number of further events.
+    """Events with the names of their subscriptions, oldest first; *left_out* is the number of omitted events.
 
     *counts* cover all events from *since* to *counted_at*, regardless of the filter.
     """

@@ -44,7 +44,7 @@ ASKED_WITHIN_S = 8.0
 
 
 def needs_verification(world: World, wanted: SubscriptionRequest, known: Subscription | None) -> bool:
-    """Return whether the endpoint of *wanted* needs a verification: a new one, or the earlier one of *known*.
+    """Return whether the endpoint of *wanted* must be verified: now, or earlier as the same endpoint of *known*.
 
     Raises InvalidRequestError for ``none`` if this deployment verifies all endpoints.
     """

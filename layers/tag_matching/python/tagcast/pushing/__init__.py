@@ -1,4 +1,4 @@
-"""Turns a run of deliveries into requests, and each outcome into its consequence.
+"""Turns a run of deliveries into requests, and each outcome into an end or a next attempt.
 
 `engine` passes every run through the gates and pushes the deliveries that pass. It uses `circuit`, `rate_limit` and
 `push_slots`. `retry_delay` computes the delay after a failure. `envelope` builds the request of one message, and

@@ -51,7 +51,7 @@ class HostNews(dict[str, _News]):
 
 @dataclass(slots=True)
 class CircuitCheck:
-    """Whether a subscription may attempt its host in one invocation: freely, as the *probe* of an open circuit, or not.
+    """Decides whether an invocation may push to a host: freely, as the *probe* of an open circuit, or not at all.
 
     If *until* is set, no attempt is made before *until*. *reached*: the host responded to an attempt. *is_news*: the
     host responded after an attempt without a response. *has_news*: `tell` has something to record.

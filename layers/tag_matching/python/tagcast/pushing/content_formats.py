@@ -52,7 +52,7 @@ class QueueMessage:
 
 
 class Format(ABC):
-    """One content format. *batch_type* is the media type of a batch; empty if messages carry no id of their own."""
+    """One content format. *batch_type* is the media type of a batch; empty if messages contain no id."""
 
     batch_type = ""
 

@@ -41,7 +41,7 @@ class Load:
 
 
 class BytesInFlight:
-    """Counts the loads in flight. A load larger than the bound goes alone."""
+    """Counts the loads in flight. A load larger than the bound is sent while no other is in flight."""
 
     def __init__(self, total: int = BYTES_MAX) -> None:
         self._total = total
@@ -79,14 +79,14 @@ class BytesInFlight:
         return not added or self._used == 0 or self._used + added <= self._total
 
     def add(self, loads: Sequence[Load]) -> None:
-        """Add one holder to each of *loads*."""
+        """Count one push more for each of *loads*."""
         for load in loads:
             holders = self._holders.get(load.key, 0)
             self._holders[load.key] = holders + 1
             self._used += 0 if holders else load.size
 
     def remove(self, loads: Sequence[Load]) -> bool:
-        """Remove one holder from each of *loads*. Return whether a load has no holder any more."""
+        """Count one push less for each of *loads*. Return whether a load has no more pushes."""
         was_last = False
         for load in loads:
             holders = self._holders.pop(load.key)

@@ -169,7 +169,7 @@ def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | No
 
 
 def _directory_of(world: World, name: str, until_s: float | None = None) -> Directory:
-    """Return the topic; with *until_s*, use and update the copy stored beside the table."""
+    """Return the topic; with *until_s*, use and update the copy in the index bucket."""
     read_start = ReadStart.of(world.clock)
     topic = read_topic(world, name)
     directories = world.memory.of(Directories)

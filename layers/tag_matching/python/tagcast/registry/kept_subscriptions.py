@@ -1,4 +1,4 @@
-"""The subscriptions of a large topic in one object beside the table, decoded piece by piece on demand.
+"""A copy of a large topic's subscriptions in one object of the index bucket, each decoded on demand.
 
 A process without the topic in its cache loads the object and reads only later changes. Reading the rows of 100,000
 subscriptions takes seconds, and some ten thousand read units of one key. All processes together get 3,000 read units of

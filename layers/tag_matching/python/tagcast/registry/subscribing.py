@@ -116,7 +116,7 @@ def _put(
 
 
 def validate(world: World, topic: str, wanted: SubscriptionRequest, known: Subscription | None) -> SubscriptionRequest:
-    """Return *wanted*, now stored as *known*, in its canonical form. Raises InvalidFilterError or InvalidRequestError.
+    """Return *wanted*, which replaces *known*, in its canonical form. Raises InvalidFilterError, InvalidRequestError.
 
     Only a new endpoint is checked here, because the look-up of its name may take seconds. A stored endpoint is checked
     at every push.

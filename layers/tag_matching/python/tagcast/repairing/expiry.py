@@ -58,7 +58,7 @@ class _Backlog:
 
 
 async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) -> int:
-    """Expire deliveries on sleeping lanes, a page per lane at a time; return the number. Unfinished lanes go last."""
+    """Expire deliveries on sleeping lanes, one page of each lane in turn; return the number of deliveries."""
     waiting = deque(_Backlog(lane) for lane in lanes)
     expired = 0
 

@@ -175,7 +175,7 @@ def position_at(due_at: int) -> str:
 
 
 def appended_after(now: int) -> int:
-    """Return the least ``appended`` with positions after all possible due times of the deliveries pending at *now*.
+    """Return the least ``appended`` whose positions sort after every due time of the deliveries pending at *now*.
 
     The positions are also after the due times of messages accepted in the next minute. So if the subscription becomes
     ordered, later messages come after the older messages.

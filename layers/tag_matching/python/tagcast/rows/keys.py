@@ -138,7 +138,7 @@ def signed_key(secret_id: str, signature: str) -> Key:
 
 
 def watch_key(topic: str) -> Key:
-    """Return the key of the row that marks a topic's tail as watched."""
+    """Return the key of the row that says until when clients watch a topic's tail."""
     return Key(Table.MESSAGES, "WATCHED", topic)
 
 
@@ -178,7 +178,7 @@ def unsent_list(shard: int) -> str:
 
 
 def tail_key(topic_id: str, place: str) -> Key:
-    """Return the key of a batch of events for the watchers of a topic; the newest *place* comes first."""
+    """Return the key of a batch of events in a topic's tail; the newest *place* comes first."""
     return Key(Table.MESSAGES, f"TAIL#{topic_id}", f"{_PLACES - int(place):020d}")
 
 

@@ -32,12 +32,12 @@ def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
 
 
 def append_after(lane: Lane, appended: int) -> Update:
-    """Return the write that makes later batches join at *appended* or behind it."""
+    """Return the write that raises the lane's ``appended`` to *appended* or more, for batches that join later."""
     return _update(replace(lane, appended=max(lane.appended + 1, appended)), _same_length(lane), "appended")
 
 
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
-    """Return the write that adds messages to a lane that is claimed, or that is due no later than the messages.
+    """Return the write that adds messages to a lane that is claimed, or whose next attempt is early enough.
 
     The write fails if a worker planned the next attempt without these messages.
     """

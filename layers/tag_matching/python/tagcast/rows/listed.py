@@ -83,7 +83,7 @@ class FoundMessage:
 
 
 def found_message(row: Row) -> FoundMessage:
-    """Return the message in a row of the search."""
+    """Return the message in a row that the sweep's search returned."""
     return FoundMessage(
         topic=text(row, "topic"),
         message_id=text(row, "message_id"),

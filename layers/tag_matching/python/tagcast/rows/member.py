@@ -53,7 +53,7 @@ def member_delete(topic: str, group: str, member: Member) -> Delete:
 
 
 def renewal(known: Registration, now: int) -> Update:
-    """Return the write that records a new member. It fails if another joined or the group was deleted since *known*."""
+    """Return the write that records a new member, unless another joined or the group was deleted since the read."""
     return Update(_key(known), {"renewed_at": max(now, known.renewed_at + 1)}, expect={"renewed_at": known.renewed_at})
 
 

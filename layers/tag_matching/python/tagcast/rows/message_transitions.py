@@ -116,7 +116,7 @@ ENDS = RowFormat(end_key, _end_row, _end_in)
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """The first round of an audience in a section of a wide message. *round* is None while the row only counts ends."""
+    """The first round of an audience in a section of a wide message. *round* is None while it is open."""
 
     origin: Origin
     section: int
@@ -230,7 +230,7 @@ def round_writes(
 
 
 def _with_history(entries: Mapping[int, Entry]) -> dict[int, Entry]:
-    """Return the failed entries with remembered attempts; these need a row of their own."""
+    """Return the failed entries with stored attempts; these need a separate row."""
     told = [o for o, entry in entries.items() if _keeps_history(entry)]
     return {ordinal: entries[ordinal] for ordinal in told[:ENDS_MAX]}
 

@@ -91,7 +91,7 @@ def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: 
 
 
 def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
-    """Return the write of one difference into one of 50 slots for its direction, to bound the samples.
+    """Return the write of a message on which the two filters differ, into one of the 50 slots for *comparison*.
 
     The sample expires with the message's receipt, because it is useless without the receipt.
     """

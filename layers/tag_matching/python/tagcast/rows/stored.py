@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 1_000
 
 
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its whole state map. Return None without a receipt, or if it is wide and surely pending."""
+    """Return a message with its whole state map; None if it is gone, or if it is wide and certainly pending."""
     pk = keys.message_key(topic, message_id).pk
     rounds = store.query(Table.MESSAGES, pk, sk_from="MSG")
     if not rounds or rounds[0]["sk"] != "MSG":

@@ -58,7 +58,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class TailBatch:
-    """The events of one batch for watchers, oldest first. *left_out* further events are only counted.
+    """The events of one batch for clients, oldest first. *left_out* more events were omitted, but counted.
 
     *place* is an id drawn when the batch was written.
     """
@@ -76,7 +76,7 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True)
 class TopicWatch:
-    """A topic watched without a break since *since*. The watch ends at *until* unless a request extends it."""
+    """A topic that clients watch since *since*, without a break. It ends at *until* unless a request extends it."""
 
     topic: str
     topic_id: str
@@ -127,7 +127,7 @@ def batch_put(topic_id: str, batch: TailBatch) -> Put:
 
 
 def watches(store: Store) -> list[TopicWatch]:
-    """Return the topics that are or recently were watched."""
+    """Return the topics that clients watch now or watched recently."""
     return [WATCHES.value_of(row) for row in store.query(Table.MESSAGES, watch_key("").pk)]
 
 

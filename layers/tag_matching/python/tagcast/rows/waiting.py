@@ -1,4 +1,4 @@
-"""Rows of waiting requests: the places of a topic, and until when each is taken."""
+"""Rows that limit the waiting requests of a topic: each waiting request takes one of the topic's places."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WaitingFor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaitingPlace:
-    """One place of a topic. The place is free after *until*, or if *until* is None."""
+    """A place for one waiting request of a topic. It is free after *until*, or if *until* is None."""
 
     topic: str
     kind: WaitingFor

@@ -32,7 +32,7 @@ class PromoteBody(Body):
 
 
 class ShadowCounts(TypedDict):
-    """The numbers of messages that both filters, one filter or neither filter matched. They cover this pair only."""
+    """The numbers of messages that both filters, one filter or neither filter matched, for these two filters."""
 
     evaluated: int
     both: int

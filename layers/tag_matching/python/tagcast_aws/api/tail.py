@@ -33,7 +33,7 @@ class TailEventAnswer(TypedDict):
 
 
 class CountsAnswer(TypedDict):
-    """The numbers of accepted messages, deliveries and failed attempts from ``since`` on. Only watched time counts."""
+    """The numbers of accepted messages, deliveries and failed attempts since ``since``, while a client watched."""
 
     since: Instant
     counted_at: Instant

@@ -15,7 +15,7 @@ from tagcast_aws.api.http.problems import problem_of
 
 
 class CmqFault(Enum):
-    """A code, a module code, and a text; a pair of braces stands for the subject."""
+    """An error of CMQ: code, module code and text. The error's subject replaces the braces in the text."""
 
     INVALID = (4000, 10000, "invalid request parameters: {}")
     NOTHING_GIVEN = (4000, 10010, "lacked of required parameters")

@@ -32,7 +32,7 @@ class CmqRequest:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """The function of an action, and its parameters besides :data:`OF_EVERY_ACTION`; ``.n`` is an array."""
+    """The function of an action, and its parameters in addition to :data:`OF_EVERY_ACTION`; ``.n`` is an array."""
 
     serve: Callable[[CmqRequest], dict[str, object]]
     parameters: tuple[str, ...]

@@ -129,7 +129,7 @@ def _has_tags(settings: SubscriptionSettings) -> bool:
 
 
 def get_attributes(request: CmqRequest) -> dict[str, object]:
-    """Return one subscription, with its tags under each name that clients use."""
+    """Return one subscription, with its tags under both names that CMQ's clients use."""
     found = subscriptions.get_subscription(request.world, request.given.topic(), request.given.subscription())
     chosen = found.settings
     return {

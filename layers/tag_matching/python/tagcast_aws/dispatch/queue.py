@@ -22,7 +22,7 @@ BATCH_MAX = 10
 
 
 class SqsQueue:
-    """The port ``Queue``. It returns entries that the queue did not accept, and sends no later entry of their groups.
+    """The port ``Queue``. Returns entries that SQS did not accept, and sends no later entries of their message groups.
 
     A queue that *is_fifo* gets message groups and drops repetitions. With *strict*, no request contains two entries of
     a message group.

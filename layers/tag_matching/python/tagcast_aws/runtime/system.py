@@ -69,7 +69,7 @@ class ThreadExecutor:
         self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of *call* in a thread. If cancelled, wait first for a call that has begun."""
+        """Run *call* in a thread; return its result. If cancelled, wait until a call that has begun ends."""
         import asyncio  # Only pushing functions need it; others start faster without.
 
         submitted = self._threads.submit(call, *args, **kwargs)

@@ -205,7 +205,7 @@ def branches_of(pattern: Pattern) -> int:
 
 
 def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
-    """Return whether conditions that are each met on their own are also met with array consistency.
+    """Return whether conditions that are met one by one are met together, by the same element of each array.
 
     Return None if the check needs more than :data:`STEPS_MAX` steps.
     """

@@ -104,7 +104,7 @@ class Pattern:
 
 
 class WrittenPath(NamedTuple):
-    """A path, and the number of objects around its list of values."""
+    """A path in a pattern, and its depth: the number of objects around its list of values."""
 
     path: str
     level: int

@@ -24,7 +24,7 @@ class PatternScope(StrEnum):
 
 
 def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool = False) -> Event | str:
-    """Return the event that a pattern of *scope* sees, or a reason why there is none.
+    """Return the event that a pattern of *scope* reads, or a reason why there is none.
 
     *are_attributes*: properties are read like SNS message attributes (:func:`attributes`).
     """

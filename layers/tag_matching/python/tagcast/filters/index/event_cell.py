@@ -49,7 +49,7 @@ class EventMatches:
         self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
-        """Add the owners of an alternative whose conditions are each met on their own, if array consistency allows it.
+        """Add the owners of an alternative with met conditions, if they are met together, by the same array elements.
 
         Owners whose check exceeds the bound are added as failed.
         """
@@ -71,7 +71,7 @@ class EventList:
         self._asked = [(entry, [each for each in entry.conditions if each.path != key]) for entry in entries]
 
     def match(self, event: Event, found: EventMatches) -> None:
-        """Add the owners of the alternatives that match."""
+        """Add to *found* the owners of the alternatives that *event* matches."""
         for entry, conditions in self._asked:
             if found.skipped and found.skipped.issuperset(entry.owners):
                 continue
@@ -124,7 +124,7 @@ class EventCell:
         return cls([entry.owners for entry in entries], columns, entries)
 
     def match(self, event: Event, found: EventMatches) -> None:
-        """Add the owners of the alternatives that match."""
+        """Add to *found* the owners of the alternatives that *event* matches."""
         bits, values = self._all, event.values
         skipped = found.skipped
         if skipped:

@@ -1,4 +1,4 @@
-"""The leaves of many patterns on one path, by lookup key, with their places.
+"""The leaves (comparisons) of many patterns for one path, found by the path's value.
 
 A place is an owner (a subscription), or the position of a bit. A leaf that needs evaluation is found by its fixed part
 if it has one.
@@ -58,7 +58,7 @@ class Column:
         self.absent: Places = []
 
     def add(self, leaf: Leaf, place: int) -> None:
-        """Add a leaf; a place may have several."""
+        """Add a leaf with its *place*; several leaves may have one place."""
         match leaf:
             case Equals(token):
                 self.tokens.setdefault(token, []).append(place)
@@ -103,7 +103,7 @@ class Column:
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
     def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
-        """Return the places of the leaves that a value meets.
+        """Return the places (owners or bits) of the leaves that a value meets.
 
         Not included are numeric and anything-but leaves, and :attr:`others`. With *skips*, leaves that need evaluation
         are left out if *skips* is true for their place.

@@ -1,4 +1,4 @@
-"""Many event patterns at once: one path of an alternative is its key; the other conditions are evaluated together.
+"""Many event patterns at once: one path of an alternative is its lookup key; then its other paths are compared.
 
 Tests compare the result with each filter's ``evaluate``. A pattern with a single path that lists values or parts of
 texts needs only a lookup. The key of a longer alternative is a path with few possible values, else a path that must be
@@ -49,7 +49,7 @@ class HeavyPattern(NamedTuple):
 
 
 class Posting:
-    """The alternatives whose key is one path.
+    """The alternatives of patterns that are looked up by one path.
 
     A value of the path finds some alternatives, as owners or as cells. The other alternatives are in cells that only
     need the path to be present.
@@ -68,7 +68,7 @@ class Posting:
         self._cells, self._present = cells, present
 
     def match(self, values: Sequence[Value], event: Event, found: EventMatches) -> None:
-        """Add the owners of the alternatives that match."""
+        """Add to *found* the owners of the alternatives that *event* matches."""
         looked_up = self._looked_up
         if looked_up is None:
             looked_up = self._looked_up = LookupTables.from_row(*json.loads(self._line))
@@ -98,7 +98,7 @@ class Posting:
             yield cell if isinstance(cell, bytes) else _write_cell(cell)
 
     def as_row(self) -> list[int]:
-        """Return the numbers of cells by value and by presence, in the order of :meth:`lines`."""
+        """Return the number of cells looked up by value, and by presence, in the order of :meth:`lines`."""
         return [len(self._cells), len(self._present)]
 
     @classmethod
@@ -109,7 +109,7 @@ class Posting:
 
 
 class LookupTables(NamedTuple):
-    """The lookup tables of one path.
+    """The lookup tables of one path, from its values to patterns.
 
     *exact* and *alone* find the owners of patterns with this path only: *exact* by an equal value, *alone* by other
     leaves. *keys* finds the cells of longer alternatives.

@@ -1,4 +1,4 @@
-"""Many SQL92 filters at once: equal expressions are indexed once, and evaluated together below a lookup key.
+"""Many SQL92 filters at once: equal ones are stored once, and a property's value finds those to evaluate together.
 
 In the rocketmq dialect an expression may also fail, usually because a property cannot be parsed as a literal's type.
 The index looks for such failures only among expressions that parse the property as this type. It evaluates expressions
@@ -96,7 +96,7 @@ class Sql92Index:
         return sum(map(len, self._postings.values())) + len(self._suspects)
 
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
-        """Return the owners of TRUE and of failed expressions. Only an ``overlapping`` index returns an owner twice."""
+        """Return the owners of TRUE and of failed expressions, without repetitions unless ``overlapping``."""
         view = PropertyReadings(texts)
         found: list[int] = []
         for always in self._always:

@@ -1,4 +1,4 @@
-"""The lookup keys of an index over many expressions: the values that an alternative needs to be TRUE."""
+"""Chooses lookup keys: property values without which an alternative of an expression cannot be TRUE."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -26,7 +26,7 @@ class LookupKey(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The lookup keys of a node: if the node has the wanted value, one of the keys holds.
+    """The lookup keys of a node: it has its wanted value only if one of the keys holds.
 
     If ``whole`` is true, a node with one of the keys also has the wanted value. ``place`` is the node's index.
     """
@@ -54,7 +54,7 @@ class Popularity:
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """Return the rough share of messages with one of the keys, and the first key's dimension.
+        """Return the rough share of messages with one of the keys, and the first key's property.
 
         The share is only an order of magnitude, so that similar alternatives choose the same keys.
         """
@@ -70,7 +70,7 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], popularity: Popularity, needs: Callable[[], list[Needs]]
 ) -> Access | None:
-    """Return the access of the cheapest part of an alternative, or ``None`` if no part has lookup keys.
+    """Return the rarest lookup keys of an alternative (those of one of its parts), or ``None`` if it has none.
 
     *needs* returns the needs of every node.
     """
@@ -178,7 +178,7 @@ class AccessPlan(NamedTuple):
 def plans_of(
     expression: CompiledExpression, alternatives: Sequence[Alternative], owners: int, popularity: Popularity
 ) -> list[AccessPlan]:
-    """Choose the keys of each alternative. All alternatives share one computation of the nodes' needs."""
+    """Choose the lookup keys of each alternative of an expression."""
     nodes = expression.nodes
     needs = cache(partial(_needs_of, nodes, expression.dialect, popularity))
     return [_plan(each, access_of(each, nodes, popularity, needs), owners) for each in alternatives]

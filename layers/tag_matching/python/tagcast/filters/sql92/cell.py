@@ -37,7 +37,7 @@ _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
 
 
 class Columns(NamedTuple):
-    """The entries of a cell as plain lists. A place is the position of a bit.
+    """The entries of a cell as plain lists. A place is the number of an entry's bit.
 
     - ``always``: the owners of entries that always match.
     - ``below``: property → text → owners.
@@ -84,7 +84,7 @@ def columns_of(entries: Iterable[SqlEntry]) -> Columns:
 
 
 def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
-    """Merge terms with the same property and test where one term can express several.
+    """Merge terms that test one property alike, if one term can replace them: ``a > 5`` and ``a > 7``.
 
     >>> a = Dimension("number", "a")
     >>> merge_terms([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
@@ -178,7 +178,7 @@ def bits_of(places: Sequence[int], count: int) -> int:
 
 
 class Hits:
-    """The values of one column, with the bits that remain for each value, and for any other value."""
+    """The tested values of one property, each with the bits of the entries that still match."""
 
     __slots__ = ("_count", "_places", "free", "ready")
 
@@ -189,7 +189,7 @@ class Hits:
         self.ready: dict[Reading | None, int] = {}
 
     def bits(self, value: Reading | None) -> int:
-        """Return the bits that remain for a value, or for a missing property (None)."""
+        """Return the bits of the entries that still match, given the property's value (None: it is missing)."""
         found = self.ready.get(value)
         if found is None:
             places = self._places.get(value)
@@ -205,7 +205,7 @@ def free_of(places: Sequence[int], count: int) -> int:
 
 
 def test_of(kind: str, name: str, test: str, values: Any, places: Any, count: int) -> Bits:
-    """Return the test of one column of a cell of ``count`` entries."""
+    """Return a function that tests one property for all ``count`` entries of a cell at once."""
     return _TESTS[test](Dimension(kind, name), values, places, count)
 
 
@@ -278,7 +278,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 
 
 def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
-    """Return cumulative bits at every ``STEP``-th bound, from *bits* on. Each place changes its bit."""
+    """Flip the bit at each of *places* in turn; return *bits* as given, and after every ``STEP`` flips."""
     steps = [bits]
     for first in range(0, len(places), STEP):
         for place in places[first : first + STEP]:

@@ -1,4 +1,4 @@
-"""An index entry: its terms, the full expression if they are not exact, and the expressions that may fail."""
+"""Entries of the SQL92 index: expressions as terms, whole if terms do not decide them, and those that may fail."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -65,7 +65,7 @@ _dimension = lru_cache(maxsize=4_096)(Dimension)
 
 
 class SqlEntry(NamedTuple):
-    """The owners, the remaining terms, and the index of the full expression if the terms are not exact."""
+    """An expression: its owners, its terms, and the number of its full text if the terms do not decide it."""
 
     owners: list[int]
     terms: tuple[Term, ...]
@@ -107,7 +107,7 @@ class Suspect:
 
     @classmethod
     def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: FullExpression) -> "Suspect":
-        """Return the suspect with terms, or with *whole* for several alternatives or a part without terms."""
+        """Return the expression as terms; as *whole* if it has several alternatives, or a part without terms."""
         if len(alternatives) > 1:
             return cls(owners, (), whole)
         terms: list[Term] = []

@@ -29,7 +29,7 @@ class _Values(list[bool | None]):
 
 
 def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]) -> Explanation:
-    """Return the explanation of the root. Parts that an earlier part made needless are ``"skipped"``."""
+    """Return the explanation of the root. Parts that need no evaluation after an earlier part are ``"skipped"``."""
     values = _Values(len(nodes))
     steps = build_steps(nodes, dialect)
     reason, failed = "", -1

@@ -11,7 +11,7 @@ _ORDERINGS = frozenset({"less", "at_most", "greater", "at_least", "between", "no
 
 
 def failing_dimensions(nodes: Sequence[Node]) -> frozenset[Dimension] | None:
-    """Return the dimensions whose unreadable text may make the expression fail.
+    """Return the properties, with their types, whose unreadable text may make the expression fail.
 
     Return ``None`` if the expression may also fail for another reason.
 

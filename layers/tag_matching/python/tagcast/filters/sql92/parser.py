@@ -181,7 +181,7 @@ class Parser:
         self.lexer.advance()
 
     def _read_test(self) -> bool:
-        """Read [NOT] BETWEEN, IN, CONTAINS, …; return ``True`` if an operand must follow (the bounds of BETWEEN)."""
+        """Read ``IN (…)``, ``LIKE …`` or another test. Return ``True`` after ``BETWEEN``: its bounds follow."""
         token = self.lexer.token
         negated = token.kind == "NOT"
         if negated:

@@ -67,7 +67,7 @@ def answer_base(kind: type, wires: Wires = NO_WIRES) -> Any:
 
 
 def settings_in(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[str, Any]:
-    """Return the settings of *kind* in a *body*, by their names in the core."""
+    """Return the settings of *kind* that a *body* contains, under the core's names."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         value, wire = getattr(body, each.wire), wires.get(each.name)

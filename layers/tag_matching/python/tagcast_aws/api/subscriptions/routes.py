@@ -295,7 +295,7 @@ ROUTES = (
         "POST",
         "/topics/{topic}/retry",
         retry_blocked,
-        "Retry the blocked subscriptions of a topic now, within ten seconds; repeat it for the others",
+        "Retry the blocked subscriptions of a topic now, for at most ten seconds; repeat the request for more",
         {202: LanesAnswer},
         body=EmptyBody,
     ),
