@@ -1,4 +1,4 @@
-"""Consumes the streams of both tables: writes archive records, writes the tails of watched topics, and publishes events."""
+"""Consumes the streams of both tables: writes archive records and the tails of watched topics, and publishes events."""
 
 from __future__ import annotations
 

@@ -362,7 +362,7 @@ def backtest_arguments(
 
 
 def compacting(place: Archive, first: date) -> Link:
-    """Return the job that compacts a local archive from the day *first* until today, because deliveries end later.
+    """Return the job that compacts a local archive from *first* until today: later days have ends of deliveries.
 
     For a deployment, which compacts on a schedule, return an empty link.
     """

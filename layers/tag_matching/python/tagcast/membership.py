@@ -121,7 +121,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class MembershipChange:
-    """An announced change; *members* is the number of live members after the change."""
+    """An announced change of a group's members; *members* is the number of live members after the change."""
 
     topic: str
     group: str

@@ -27,7 +27,7 @@ def signed_headers(
     parts: Sequence[bytes],
     sign: Sign | None = None,
 ) -> dict[str, str]:
-    """Return the headers that identify and sign a request, and the static headers. Raises SecretError."""
+    """Return the headers that identify and sign a request, and the subscription's own headers. Raises SecretError."""
     timestamp = sent_at // 1000
     headers = {
         **(subscription.settings.headers or {}),

@@ -98,10 +98,7 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 def delete_subscription(
     world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
 ) -> None:
-    """Delete the subscription, and execute the writes *also* (default: delete its registrations).
-
-    Its pending deliveries are cancelled later.
-    """
+    """Delete the subscription, with *also* (default: deletes of its registrations). Deliveries are cancelled later."""
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)

@@ -63,7 +63,7 @@ def registration_delete(registration: Registration) -> Delete:
 
 
 def registration_put(registration: Registration) -> Put:
-    """Return the write of the first *registration* of an existing subscription."""
+    """Return the write that records the first heartbeat for an existing subscription."""
     named = (registration.topic, registration.group, registration.subscription)
     return REGISTRATIONS.put(registration, *named, expect={"pk": ABSENT})
 

@@ -96,7 +96,7 @@ class StateMap:
         enqueued: Set[int] = frozenset(),
         late: Mapping[int, AddedLater] | None = None,
     ) -> StateMap:
-        """Return the map as the fold of round *parts*, *ends*, later *enqueued* entries and *late* entries.
+        """Return the map that follows from round *parts*, *ends*, later *enqueued* entries and *late* entries.
 
         >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
         >>> one = StateMap.folded([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
@@ -140,5 +140,5 @@ class StateMap:
         )
 
     def entry(self, ordinal: int) -> Entry:
-        """Return one entry as far as the message's rows know it. A pending entry has no details here."""
+        """Return one entry. A pending entry has only its state here: other rows have its attempts."""
         return Entry(EntryState.PENDING) if ordinal in self.pending else self.ended[ordinal]

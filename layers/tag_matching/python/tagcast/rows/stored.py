@@ -232,7 +232,7 @@ def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[R
 
 
 def lanes(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str, Lane]:
-    """Return the lanes of these and perhaps other subscriptions, by subscription id; active ones are left out.
+    """Return the lanes of these subscriptions, possibly also of others, by subscription id, without active lanes.
 
     A query costs less than a read for each, unless many lanes of the topic are not active.
     """
@@ -243,7 +243,7 @@ def lanes(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str
 
 
 def lanes_of(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str, Lane]:
-    """Return the lanes of these subscriptions, by subscription id; active ones are left out."""
+    """Return the lanes of these subscriptions, by subscription id, without active lanes."""
     found = map(LANES.value_of, _all(store, [keys.lane_key(topic, each) for each in subscription_ids]).values())
     return {each.subscription_id: each for each in found}
 

@@ -18,7 +18,7 @@ HANDFUL_MAX = 12
 
 
 class EventEntry(NamedTuple):
-    """An alternative: its owners and all of its conditions."""
+    """An alternative of patterns: its owners (subscriptions) and all of its conditions."""
 
     owners: list[int]
     conditions: tuple[Condition, ...]
@@ -82,7 +82,7 @@ class EventList:
                 found.take(entry, event)
 
     def is_skipped(self, skipped: frozenset[int]) -> bool:
-        """Return whether all alternatives belong to *skipped* owners."""
+        """Return whether all owners of the alternatives are in *skipped*."""
         return all(skipped.issuperset(entry.owners) for entry, _ in self._asked)
 
     def as_row(self) -> list[Any]:
@@ -146,7 +146,7 @@ class EventCell:
             found.take(self._entries[place], event)
 
     def is_skipped(self, skipped: frozenset[int]) -> bool:
-        """Return whether all alternatives belong to *skipped* owners."""
+        """Return whether all owners of the alternatives are in *skipped*."""
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:

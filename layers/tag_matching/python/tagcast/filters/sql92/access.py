@@ -26,7 +26,7 @@ class LookupKey(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The lookup keys of a node: it has its wanted value only if one of the keys holds.
+    """The lookup keys of a node: a message needs one of them for the node to have its wanted value.
 
     If ``whole`` is true, a node with one of the keys also has the wanted value. ``place`` is the node's index.
     """
