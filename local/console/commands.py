@@ -26,7 +26,7 @@ _ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line; empty if no part of the body has an option.
+    """The equivalent command. *line* is empty if no option expresses any part of the body.
 
     *hints* are the parts without an option, each with its JSON pointer and the reason.
     """

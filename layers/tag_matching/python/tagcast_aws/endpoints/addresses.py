@@ -80,7 +80,7 @@ def are_reachable(addresses: Iterable[str], reach: Reach) -> bool:
 
 
 def literal(host: str) -> Address | None:
-    """Return the address in *host*, in any notation of C libraries; None for a name.
+    """Return the address in *host*, in any notation that C libraries accept; None for a name.
 
     >>> literal("0x7f.1"), literal("2130706433"), literal("example.com")
     (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'), None)

@@ -180,7 +180,7 @@ class Wildcard:
 
 
 def wildcard_parts(text: str) -> tuple[str, ...] | str:
-    """Return the parts of a wildcard, or an error text that begins with "character".
+    """Return the parts of a wildcard, or an error with its position: ``character 2: …``.
 
     >>> wildcard_parts("a*.jpg"), wildcard_parts("a\\\\*b"), wildcard_parts("a**")
     (('a', '.jpg'), ('a*b',), 'character 2: two * must not follow each other')

@@ -70,7 +70,7 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], popularity: Popularity, needs: Callable[[], list[Needs]]
 ) -> Access | None:
-    """Return the rarest lookup keys of an alternative (those of one of its parts), or ``None`` if it has none.
+    """Return the rarest lookup keys that an alternative needs (those of one part), or ``None`` if it needs none.
 
     *needs* returns the needs of every node.
     """
