@@ -89,7 +89,7 @@ def entry_text(entry: QueueEntry) -> str:
 
 
 def entry_in(text: str, group: str) -> QueueEntry | None:
-    """Return the entry of *text* in *group*; None if :func:`entry_text` does not produce it.
+    """Return the entry that *text* describes, in *group*; None if it is no text of :func:`entry_text`.
 
     >>> entry_in('{"topic": "t", "message_ids": ["1", "2"], "audience": "apart"}', "1").message_ids
     ('1', '2')
