@@ -104,6 +104,11 @@ class Asking:
         """All rows but those that remember requests."""
         return {key: row for key, row in self.fake.store.rows.items() if not key.pk.startswith("SIGNED#")}
 
+    def forget_requests(self) -> None:
+        """Delete the rows that remember requests, so that a signature may be used again."""
+        for key in [each for each in self.fake.store.rows if each.pk.startswith("SIGNED#")]:
+            del self.fake.store.rows[key]
+
 
 def pair_of(answer: Mapping[str, Any]) -> tuple[int, int]:
     """Code and module code; (0, 0) is success."""

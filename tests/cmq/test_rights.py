@@ -69,11 +69,12 @@ def readings(signed: str) -> Iterator[dict[str, str]]:
 def test_no_reading_of_a_signed_request_publishes_to_another_topic(injected: str, spelled: tuple[str, str]) -> None:
     body, topic = spelled
     signed = Asking(nonces=count(1_000)).signed({"Action": "PublishMessage", body: f"hi{injected}", topic: "orders"})
+    asking = with_topics("orders", "payments")
+    before = {key: row for key, row in asking.stored().items() if "payments" in key.pk}
     tried = 0
     for reading in readings(signed):
-        asking = with_topics("orders", "payments")
-        before = {key: row for key, row in asking.stored().items() if "payments" in key.pk}
-        asking.serve(event_of(urlencode(reading)))
+        assert "taken already" not in asking.serve(event_of(urlencode(reading)))["message"]
+        asking.forget_requests()
         tried += 1
         assert {key: row for key, row in asking.stored().items() if "payments" in key.pk} == before, reading
     assert tried > 0
