@@ -281,11 +281,18 @@ Place = Annotated[
 OptionalId = Annotated[str | None, typer.Argument(metavar="MESSAGE_ID", help="Id of the message: 20 digits.")]
 
 
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) == ID_DIGITS
+
+
 def _located(session: Session, place: str | None, message_id: str | None) -> tuple[str, str]:
     """Return the topic and the id of a message. If only one argument is given, the argument is the id."""
-    if place is not None and message_id is not None:
+    if message_id is not None and place is not None:
+        if _is_id(place) and not _is_id(message_id):
+            hint = f"tagcast explain {place} --subscription {message_id}"
+            raise typer.BadParameter(f"the topic comes before the id; for a subscription: {hint}")
         return place, message_id
-    if place is None or not (place.isascii() and place.isdigit() and len(place) == ID_DIGITS):
+    if place is None or not _is_id(place):
         raise typer.BadParameter("give the id of a message (20 digits), with or without its topic before it")
     found = session.api.request("GET", path_of("messages", place), query={"only": "cancelled"})
     return str(found.json["topic"]), place

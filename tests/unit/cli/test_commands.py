@@ -414,6 +414,9 @@ def test_the_id_of_a_message_is_enough_to_find_it(api: FakeApi, run: Run) -> Non
     assert "received: ✗ false" in run("explain", ID, "-s", "A").output
     for words in (["message", "t"], ["explain", "t", "-s", "A"]):
         assert run(*words).exit_code == 2
+    swapped = run("explain", ID, "A")
+    assert swapped.exit_code == 2
+    assert f"explain {ID} --subscription A" in " ".join(swapped.output.replace("│", " ").split())
 
 
 def test_the_attempts_of_a_message_are_a_table_if_any_failed(api: FakeApi, run: Run) -> None:
