@@ -76,7 +76,7 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True)
 class TopicWatch:
-    """A topic that clients have watched since *since*, without a break. It ends at *until* unless a request extends it."""
+    """A topic that clients have watched without a break since *since*. Requests extend it; it ends at *until*."""
 
     topic: str
     topic_id: str
