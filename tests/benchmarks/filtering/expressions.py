@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import rule_engine
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
@@ -54,6 +53,8 @@ def _each_evaluated(filters: Sequence[CompiledFilter], message: Message) -> list
 
 def beside_rule_engine() -> None:
     """1,000 mixed expressions in its language."""
+    import rule_engine  # Its parser takes half a second, and every run of the tests imports this module.
+
     head("SQL92 beside rule-engine, 1,000 mixed expressions")
     texts = loads.mixed(random.Random(1), 1_000)
     properties = loads.property_sets(random.Random(3), 200)
