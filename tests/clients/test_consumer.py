@@ -26,6 +26,7 @@ from tagcast_client import (
     MessageModel,
     NotFoundError,
     Pulled,
+    UnreachableError,
 )
 from tagcast_client.threads import Slots, Tasks
 
@@ -408,6 +409,25 @@ def test_a_shutdown_ends_and_acknowledges_what_is_under_way_and_leaves(api: Pull
     assert api.done()[:2] == ["a", "b"]
     assert api.in_flight() == 0
     assert api.client.list_members("TopicTest", "workers") == ()
+
+
+def test_a_shutdown_asks_a_service_that_does_not_answer_once_for_all_topics(
+    api: PullingApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, told = list[str](), list[Exception]()
+
+    def lost(client: Client, topic: str, *rest: Any) -> None:
+        asked.append(topic)
+        raise UnreachableError("http://127.0.0.1:8080", "connection refused", refused=True)
+
+    api.client.create_topic("second")
+    consumer = prepared(Consumer(api.client, "workers", OPTIONS, told.append), ignore)
+    consumer.subscribe("second", "TagA")
+    consumer.start()
+    monkeypatch.setattr(Client, "leave", lost)
+    consumer.shutdown()
+    assert len(asked) == 1
+    assert [type(each) for each in told] == [UnreachableError]
 
 
 def test_an_acknowledgement_after_the_visibility_timeout_is_reported(api: PullingApi, running: type[Running]) -> None:

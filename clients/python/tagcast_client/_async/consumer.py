@@ -12,7 +12,14 @@ from tagcast_client._async.client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict, is_abandoned, tell
 from tagcast_client.consuming import Batch, ConsumerOptions
 from tagcast_client.consuming import member_id as new_member_id
-from tagcast_client.errors import AcknowledgedLateError, DisagreementError, InvalidError, TagcastError
+from tagcast_client.errors import (
+    AcknowledgedLateError,
+    DisagreementError,
+    InvalidError,
+    ServerError,
+    TagcastError,
+    UnreachableError,
+)
 from tagcast_client.filters import Filter
 from tagcast_client.settings import AnyFilter
 
@@ -124,10 +131,13 @@ class AsyncConsumer:
             await self._leave()
 
     async def _leave(self) -> None:
-        """Leave the group in the topics that this consumer has joined."""
+        """Leave the group in the topics that this consumer has joined, unless the service does not work."""
         for topic in self._subscriptions:
             try:
                 await self.client.leave(topic, self.consumer_group, self.member_id)
+            except (ServerError, UnreachableError) as fault:
+                self._report(fault)
+                return  # Other tries would take as long. The memberships end without heartbeats.
             except TagcastError as fault:
                 self._report(fault)
 
