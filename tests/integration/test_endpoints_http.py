@@ -22,7 +22,7 @@ from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast_aws.endpoints.adapter import AdapterEnvironment, AwsConnections
-from tagcast_aws.endpoints.connector import KeepingConnector
+from tagcast_aws.endpoints.connector import RECEIVED_BYTES_MAX, KeepingConnector
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 from tagcast_aws.runtime.settings import Reach
 
@@ -159,6 +159,32 @@ def test_a_malformed_body_fails_the_push_at_once_and_the_host_has_answered(body:
 
     found = outcome_of(talk)
     assert (found, found.unreached) == (Outcome(False, "malformed answer"), False)
+
+
+@pytest.mark.parametrize(
+    ("head", "flood"),
+    [
+        (b"", b"\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;", b"a"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    ],
+)
+def test_bytes_without_an_end_that_are_no_body_fail_the_push_at_once(head: bytes, flood: bytes) -> None:
+    sent = 0
+
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await read_request(reader)
+        writer.write(head)
+        with suppress(ConnectionError):
+            while True:
+                writer.write(flood * 1_000)
+                await writer.drain()
+                sent += len(flood) * 1_000
+
+    found = outcome_of(endless)
+    assert (found, found.unreached) == (Outcome(False, "malformed answer"), False)
+    assert sent < 10 * RECEIVED_BYTES_MAX
 
 
 def test_a_silent_receiver_and_a_dripping_one_run_into_the_timeout() -> None:

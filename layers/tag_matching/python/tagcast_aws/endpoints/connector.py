@@ -30,6 +30,11 @@ WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
 
 INTERIM_MAX = 16
 """The most interim answers (1xx) before an answer. aiohttp would read any number of them, without a pause."""
+RECEIVED_BYTES_MAX = 1_048_576
+"""The most bytes that are parsed for an answer; some 500 KB arrive before reading a large body pauses.
+
+aiohttp would read any number of blank lines before an answer, and of extensions and zeros of a chunk's size.
+"""
 READ_BYTES = 16_384
 _HEAD_END = re.compile(rb"[^\r\n]\r?\n\r?\n")
 _HEAD_END_BYTES = len(b"x\r\n\r\n")
@@ -40,13 +45,14 @@ class MalformedBodyError(aiohttp.ClientPayloadError):
 
 
 class BoundedResponses(ResponseHandler):
-    """The responses of one connection: one for each request, after a bounded number of interim responses (1xx).
+    """The responses of one connection: one for each request, in a bounded number of bytes and interim responses (1xx).
 
     Surplus bytes close the connection (RFC 9112, 6.3). aiohttp would read a surplus response as the response to the
     next request. It would also forget a response without a body (204) if unexpected bytes arrive together with it.
     """
 
     _interim = 0
+    _received = 0
     _is_answered = True
     """Whether no request waits for the head of its response."""
     _head_tail = b""
@@ -55,10 +61,15 @@ class BoundedResponses(ResponseHandler):
     def set_response_params(self, **params: Any) -> None:
         """Expect the response to a new request."""
         super().set_response_params(**params)
-        self._is_answered, self._head_tail = False, b""
+        self._is_answered, self._head_tail, self._received = False, b"", 0
 
     def data_received(self, data: bytes) -> None:
         """Parse the received bytes in parts, because a receiver may send thousands of small answers at once."""
+        self._received += len(data)
+        if self._received > RECEIVED_BYTES_MAX:
+            self._abort("too many bytes")
+            self._fail_body()
+            return
         for start in range(0, max(1, len(data)), READ_BYTES):
             self._parse(data[start : start + READ_BYTES])
 
@@ -106,7 +117,10 @@ class BoundedResponses(ResponseHandler):
         if self._interim <= INTERIM_MAX:
             super().feed_data(data, size)
             return
-        self.set_exception(HttpProcessingError(message="too many interim answers"))
+        self._abort("too many interim answers")
+
+    def _abort(self, reason: str) -> None:
+        self.set_exception(HttpProcessingError(message=reason))
         if self.transport is not None:
             self.transport.abort()
 
