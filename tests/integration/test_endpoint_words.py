@@ -9,6 +9,7 @@ import hashlib
 import socket
 import ssl
 from dataclasses import replace
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -387,6 +388,38 @@ def test_clients_for_any_number_of_regions_do_not_add_up() -> None:
         assert len(made) <= CLIENTS_MAX
 
     asyncio.run(calls())
+
+
+def test_invented_regions_neither_delay_nor_displace_the_clients_of_the_own_region() -> None:
+    may_go_on, made = Event(), list[str | None]()
+
+    def make(service: str, region_name: str | None, **of: Any) -> Answer:
+        if region_name not in (None, "eu-west-1"):
+            assert may_go_on.wait(10)
+        made.append(region_name)
+        return Answer(b"")
+
+    async def calls() -> None:
+        caller = Caller("sqs", AdapterEnvironment(SystemClock(), "1", make_client=make, region="eu-west-1"))
+        for region in ("eu-west-1", None):
+            await caller.call(region, 3, lambda client: None)
+        others = [
+            asyncio.create_task(caller.call(f"xx-{number}", 30, lambda client: None)) for number in range(CLIENTS_MAX)
+        ]
+        late = asyncio.create_task(caller.call("xx-late", 1, lambda client: None))
+        await asyncio.sleep(0.1)
+        for region, timeout_s in (("eu-west-1", 3), ("eu-west-1", 4), (None, 3)):
+            await asyncio.wait_for(caller.call(region, timeout_s, lambda client: None), 5)
+        with pytest.raises(TimeoutError):
+            await late
+        may_go_on.set()
+        await asyncio.gather(*others)
+        await caller.call("xx-new", 3, lambda client: None)
+        await caller.call("eu-west-1", 3, lambda client: None)
+
+    asyncio.run(calls())
+
+    assert [made.count("eu-west-1"), made.count(None), made.count("xx-late")] == [2, 1, 0]
 
 
 def resolved(found: list[str], *, reach: Reach = Reach.PUBLIC) -> Any:

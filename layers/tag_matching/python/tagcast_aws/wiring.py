@@ -207,6 +207,7 @@ def _surroundings(ground: Dependencies, settings: Settings, sign: Sign) -> Adapt
         ground.make_client,
         ground.make_socket,
         account=settings.home.account,
+        region=settings.home.region,
         own_functions=settings.functions,
         own_queues=settings.group_queues,
         sign=sign,

@@ -65,7 +65,7 @@ class AdapterEnvironment:
     - *make_tls* creates TLS contexts, and *lookup* resolves a host name. *make_client* has the signature of
       ``boto3.client``, and *make_socket* that of aiohttp's socket factory.
     - All protocols share *threads*, because a push needs one thread at a time.
-    - *account* owns the topics; *sign* signs with the service's keys.
+    - *account* owns the topics, and *region* is the service's own; *sign* signs with the service's keys.
     - *aws_connections* counts the connections of AWS clients, so that descriptors are left for them.
     - Functions named *own_functions…* are never invoked, and queues named *own_queues…* are never written to.
     """
@@ -80,6 +80,7 @@ class AdapterEnvironment:
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
     aws_connections: AwsConnections = field(default_factory=AwsConnections)
     account: str = NOBODY
+    region: str | None = None
     own_functions: str | None = None
     own_queues: str | None = None
     sign: Sign | None = None

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from botocore.config import Config
@@ -27,11 +27,19 @@ from tagcast_aws.endpoints.time_limit import TimeLimit
 
 CONNECT_S_MAX = 5
 CLIENTS_MAX = 128
-"""The most cached clients. Subscribers choose regions and timeouts, and a client takes 170 KB and up to 20 ms."""
+"""The most clients of other regions that are cached. Subscribers choose both; a client takes 170 KB and up to 20 ms."""
 
 T = TypeVar("T")
 _Key = tuple[str | None, int]
 """The region and the timeout of a client."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Cached clients, one of which is created at a time."""
+
+    clients: dict[_Key, Any] = field(default_factory=dict)
+    creating: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(slots=True)
@@ -47,13 +55,15 @@ class Caller:
 
     If a connection is closed before the answer, the call is made once more, over a new connection, as by the HTTP
     pusher: otherwise the first push after a pause might fail, and a filter function's error would discard a message.
+
+    Clients of the service's own region are apart, so that invented regions cannot delay or displace them.
     """
 
     def __init__(self, service: str, surroundings: AdapterEnvironment) -> None:
         self._service = service
         self._make_client = surroundings.make_client
-        self._clients: dict[_Key, Any] = {}
-        self._lock = threading.Lock()
+        self._own_region = surroundings.region
+        self._own, self._elsewhere = _Kept(), _Kept()
         self._threads = surroundings.threads
         self._connections = surroundings.aws_connections
         self._connections.closers.append(self._close_idle)
@@ -116,30 +126,47 @@ class Caller:
         closed = 0
         with self._counting:
             for key in [each for each in self._open_at_most if not self._running[each]]:
-                if (client := self._clients.get(key)) is not None:
+                if (client := self._kept(key[0]).clients.get(key)) is not None:
                     client.close()
                 closed += self._open_at_most.pop(key)
         return closed
 
+    def _kept(self, region: str | None) -> _Kept:
+        return self._own if region in (None, self._own_region) else self._elsewhere
+
     def _client(self, region: str | None, timeout_s: int, instead_of: Any = None) -> Any:
-        """Return the client of *region*, or a new one if it is the client *instead_of*."""
-        # The client's timeout frees the thread after the push has timed out.
-        with self._lock:
-            known = self._clients.get((region, timeout_s))
+        """Return the client of *region*, or a new one if it is the client *instead_of*. Raises TimeoutError.
+
+        A push waits at most *timeout_s* while clients of other pushes are created.
+        """
+        kept, key = self._kept(region), (region, timeout_s)
+        known = kept.clients.get(key)
+        if known is not None and known is not instead_of:
+            return known
+        if not kept.creating.acquire(timeout=timeout_s):
+            raise TimeoutError
+        try:
+            known = kept.clients.get(key)
             if known is None or known is instead_of:
-                if len(self._clients) >= CLIENTS_MAX:
-                    self._clients.clear()
-                self._clients[region, timeout_s] = self._factory()(
-                    self._service,
-                    region_name=region,
-                    config=Config(
-                        connect_timeout=min(timeout_s, CONNECT_S_MAX),
-                        read_timeout=timeout_s,
-                        retries={"total_max_attempts": 1},
-                        max_pool_connections=SLOTS,
-                    ),
-                )
-            return self._clients[region, timeout_s]
+                if len(kept.clients) >= CLIENTS_MAX:
+                    kept.clients.clear()
+                kept.clients[key] = known = self._make(region, timeout_s)
+            return known
+        finally:
+            kept.creating.release()
+
+    def _make(self, region: str | None, timeout_s: int) -> Any:
+        # The client's timeout frees the thread after the push has timed out.
+        return self._factory()(
+            self._service,
+            region_name=region,
+            config=Config(
+                connect_timeout=min(timeout_s, CONNECT_S_MAX),
+                read_timeout=timeout_s,
+                retries={"total_max_attempts": 1},
+                max_pool_connections=SLOTS,
+            ),
+        )
 
     def _factory(self) -> ClientFactory:
         if self._make_client is None:
