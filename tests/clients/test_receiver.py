@@ -333,6 +333,25 @@ def test_each_message_of_a_batch_says_whether_it_is_a_replay_and_of_what(
         assert told == [(draft.tags, draft.routing_key, draft.properties) for draft in drafts]
 
 
+@pytest.mark.parametrize("name", ["x-tagcast-topic", "x-tagcast-subscription", "x-tagcast-attempt"])
+def test_unsigned_headers_that_differ_from_the_signed_envelope_are_refused(name: str) -> None:
+    headers, body = signed(BODIES["text"])
+
+    with pytest.raises(UnreadableError, match="than the envelope"):
+        Receiver(SECRET).verify({**headers, name: "7"}, body)
+
+
+def test_an_unsigned_header_makes_no_batch_of_a_message_and_no_message_of_a_batch() -> None:
+    forged = f'[{{"topic": "orders", "subscription": "billing", "message_id": "{"0" * 20}"}}]'
+    headers, body = signed(Draft(forged.encode(), True), ContentFormat.SIMPLIFIED)
+    with pytest.raises(UnreadableError, match="without the id of a batch"):
+        Receiver(SECRET).verify_batch({**headers, "x-tagcast-batch": "1"}, body)
+
+    batched, items = signed_batch(ContentFormat.JSON)
+    with pytest.raises(UnreadableError, match="without the header"):
+        Receiver(SECRET).verify({name: each for name, each in batched.items() if name != "x-tagcast-batch"}, items)
+
+
 def test_a_push_of_one_message_is_read_as_a_batch_of_one_and_a_batch_as_no_message() -> None:
     receiver = Receiver(SECRET)
     single = signed(BODIES["text"])

@@ -14,7 +14,8 @@ from tagcast_client.body import WithBody, body_of
 from tagcast_client.errors import TagcastError
 
 BATCH_TYPE = "application/cloudevents-batch+json"
-BATCH_HEADER = "x-tagcast-batch"
+BATCH_HEADER, BATCH_ID = "x-tagcast-batch", "batch_"
+"""A batch has this header, and an id that begins like this. The signature covers only the id."""
 _JSON_TYPE = re.compile(r"[^;\s/]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 """Data of these media types is embedded as JSON (CloudEvents JSON format, 3.1.1)."""
 
@@ -72,6 +73,8 @@ def read(headers: Mapping[str, str], body: bytes) -> Received:
         )
     try:
         base = _of_headers(lowered, body)
+        if base.message_id.startswith(BATCH_ID):
+            raise ValueError(f"the id of a batch without the header {BATCH_HEADER}")
         if lowered.get("ce-specversion"):
             return _binary_event(base, lowered)
         envelope = _envelope(base, body)
@@ -87,6 +90,8 @@ def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
         return (read(lowered, body),)
     try:
         request = replace(_of_headers(lowered, b""), content_type=None, tags=None)
+        if not request.message_id.startswith(BATCH_ID):
+            raise ValueError(f"the header {BATCH_HEADER} without the id of a batch")
         one = _event_of_batch if _media_type(lowered) == BATCH_TYPE else _envelope_of_batch
         return tuple(one(request, item) for item in json.loads(body))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
@@ -144,15 +149,18 @@ def _envelope(base: Received, body: bytes) -> dict[str, Any] | None:
     """Return the envelope in a body, or None if the body is the message itself.
 
     An envelope has the message id of the headers. A producer does not know this id, so it cannot imitate an envelope.
+    Raises ValueError if other headers differ from the envelope, because only the body is signed.
     """
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    said = (base.message_id, base.topic, base.subscription, base.attempt)
-    names = ("message_id", "topic", "subscription", "attempt")
-    is_envelope = isinstance(found, dict) and tuple(found.get(name) for name in names) == said
-    return found if is_envelope else None
+    if not isinstance(found, dict) or found.get("message_id") != base.message_id:
+        return None
+    said = (base.topic, base.subscription, base.attempt)
+    if tuple(found.get(name) for name in ("topic", "subscription", "attempt")) != said:
+        raise ValueError("the headers are of another topic, subscription or attempt than the envelope")
+    return found
 
 
 def _octets(found: Mapping[str, Any], text_name: str, octets_name: str) -> bytes:
