@@ -11,6 +11,7 @@ import ssl
 import stat
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -251,6 +252,25 @@ def test_contexts_are_made_once_for_all_who_wait_and_only_so_many_are_kept() -> 
         assert len(made) == CONTEXTS_MAX + 2
 
     asyncio.run(story())
+
+
+def test_contexts_are_made_one_at_a_time_so_that_they_leave_the_processor_to_other_pushes() -> None:
+    at_once, most = 0, 0
+
+    def make_tls() -> ssl.SSLContext:
+        nonlocal at_once, most
+        at_once, most = at_once + 1, max(most, at_once + 1)
+        time.sleep(0.01)
+        at_once -= 1
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    async def story() -> None:
+        contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
+        await asyncio.gather(*(contexts.presenting(pem + "\n" * number) for number in range(20)))
+
+    asyncio.run(story())
+
+    assert most == 1
 
 
 def test_a_private_key_is_kept_no_longer_than_other_secrets() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from collections import OrderedDict
 from hashlib import sha256
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.client_certificate import present
 
 CONTEXTS_MAX = 64
-"""The most cached contexts. Each has its own trusted issuers: nearly a megabyte, and some 20 ms to create."""
+"""The most cached contexts. Each has its own trusted issuers: nearly a megabyte, and 20-40 ms of CPU time to create."""
 
 
 class _Load(NamedTuple):
@@ -25,12 +26,14 @@ class _Load(NamedTuple):
 class ClientContexts:
     """Creates contexts in threads and caches the recent ones. An object belongs to one event loop.
 
+    It creates one at a time. Otherwise many certificates would take the processor from the loop of all pushes.
     A context holds its private key, so it is dropped when decrypted secrets are (:data:`OPENED_S`).
     """
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._surroundings = surroundings
         self._kept: OrderedDict[bytes, _Load] = OrderedDict()
+        self._creating = threading.Lock()
 
     async def presenting(self, pem: str) -> ssl.SSLContext:
         """Return the context whose connections present the certificate in *pem*.
@@ -42,8 +45,8 @@ class ClientContexts:
         for old in [each for each, load in self._kept.items() if now_s >= load.began_s + OPENED_S]:
             del self._kept[old]
         if key not in self._kept:
-            around, loop = self._surroundings, asyncio.get_running_loop()
-            self._kept[key] = _Load(now_s, loop.run_in_executor(around.threads, presenting, around, pem))
+            load = asyncio.get_running_loop().run_in_executor(self._surroundings.threads, self._create, pem)
+            self._kept[key] = _Load(now_s, load)
             while len(self._kept) > CONTEXTS_MAX:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -54,6 +57,10 @@ class ClientContexts:
             # A failed load may succeed next time.
             self._kept.pop(key, None)
             raise
+
+    def _create(self, pem: str) -> ssl.SSLContext:
+        with self._creating:
+            return presenting(self._surroundings, pem)
 
 
 def presenting(surroundings: AdapterEnvironment, pem: str) -> ssl.SSLContext:
