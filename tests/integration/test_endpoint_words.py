@@ -37,7 +37,7 @@ from tagcast_aws.endpoints.connection_faults import failure, is_unreached, is_un
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
 from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.http import outcome, read_answer, retry_after_s
-from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
+from tagcast_aws.endpoints.resolver import CHECKED_MAX, TRIED_MAX, AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id
 from tagcast_aws.runtime.settings import Reach
 from tagcast_aws.runtime.system import SystemClock
@@ -425,6 +425,14 @@ def test_invented_regions_neither_delay_nor_displace_the_clients_of_the_own_regi
 def resolved(found: list[str], *, reach: Reach = Reach.PUBLIC) -> Any:
     resolver = CheckedResolver(reach, threads_for_pushes(), lambda host: found)
     return asyncio.run(resolver.resolve("a.test", 443))
+
+
+def test_of_a_name_with_thousands_of_addresses_only_the_first_are_checked_and_tried() -> None:
+    public = [f"93.184.{number // 256}.{number % 256}" for number in range(4_000)]
+
+    assert [each["host"] for each in resolved([*public, "10.0.0.1"])] == public[:TRIED_MAX]
+    with pytest.raises(AddressRefusedError):
+        resolved([*public[: CHECKED_MAX - 1], "10.0.0.1"])
 
 
 def test_a_resolved_name_is_connected_to_by_the_addresses_that_were_checked() -> None:

@@ -12,13 +12,19 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, Lookup, are_reachable, look_up, refused_address
 from tagcast_aws.runtime.settings import Reach
 
+CHECKED_MAX, TRIED_MAX = 64, 8
+"""The most addresses of a name that are checked, and tried. A receiver's name server may send thousands.
+
+If all of n addresses refuse connections, aiohttp tries to connect n (n + 1) / 2 times.
+"""
+
 
 class AddressRefusedError(OSError):
     """A name resolves to an address that may not be reached."""
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names in threads and refuses names with any address beyond *reach*.
+    """Resolves names in threads and refuses names with any address beyond *reach*. Further addresses are never used.
 
     Connections use exactly the returned addresses, so a changed DNS answer has no effect (DNS rebinding).
     """
@@ -34,14 +40,14 @@ class CheckedResolver(AbstractResolver):
         """Return the addresses of *host*. Raises AddressRefusedError, or another OSError if there are none."""
         loop = asyncio.get_running_loop()
         try:
-            addresses = await loop.run_in_executor(self._threads, self._lookup, host)
+            addresses = (await loop.run_in_executor(self._threads, self._lookup, host))[:CHECKED_MAX]
         except UnicodeError as error:
             raise OSError(DOES_NOT_RESOLVE) from error
         if not addresses:
             raise OSError(DOES_NOT_RESOLVE)
         if not are_reachable(addresses, self._reach):
             raise AddressRefusedError(refused_address(self._reach))
-        return [_result(host, address, port) for address in addresses]
+        return [_result(host, address, port) for address in addresses[:TRIED_MAX]]
 
     async def close(self) -> None:
         """Do nothing: the threads are shared by all pushes."""
