@@ -436,6 +436,14 @@ def test_a_malformed_secret_is_a_failure_of_that_push_alone() -> None:
     pusher.close()
 
 
+def test_no_receiver_can_choose_an_expensive_handshake() -> None:
+    context = AdapterEnvironment(StoppedClock(NOW), "1").tls()
+
+    exchanges = {each["kea"] for each in context.get_ciphers()}
+    assert exchanges == {"kx-any", "kx-ecdhe"}, "TLS 1.3, and elliptic curves in TLS 1.2"
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
 def test_tls_is_verified_by_name_and_issuer(tmp_path: Path) -> None:
     pem = tmp_path / "server.pem"
     issuer = Issuer("receivers")
