@@ -221,6 +221,7 @@ def test_a_topic_that_was_removed_takes_no_event_and_that_is_counted(world: Fake
     EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1))
 
     assert world.telemetry.counts["EventsLost"] == 1
+    assert world.telemetry.faults == [], "a setting of a topic's owner raises no alarm of the deployment's"
 
 
 def test_an_events_topic_that_is_changed_is_heard_of_soon(world: FakeWorld, stream: FakeStream) -> None:
