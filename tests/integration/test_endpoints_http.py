@@ -21,7 +21,7 @@ from tagcast.model import Draft, Outcome, Protocol
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX
-from tagcast_aws.endpoints.adapter import AdapterEnvironment, AwsConnections
+from tagcast_aws.endpoints.adapter import THREADS_MAX, AdapterEnvironment, AwsConnections, threads_for_pushes
 from tagcast_aws.endpoints.connector import RECEIVED_BYTES_MAX, KeepingConnector
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 from tagcast_aws.runtime.settings import Reach
@@ -504,6 +504,34 @@ def test_a_name_is_looked_up_while_hundreds_of_others_hang() -> None:
 
     assert pusher.run(attempts()).delivered
     pusher.close()
+
+
+def test_look_ups_that_outlast_their_pushes_leave_threads_to_other_names_and_to_queues() -> None:
+    over = Event()
+
+    def lookup(host: str) -> list[str]:
+        if host.endswith("slow.example"):
+            over.wait(2 * PATIENT_S)
+        return ["127.0.0.1"]
+
+    threads = threads_for_pushes()
+    pusher = pusher_with(lookup=lookup, threads=threads)
+
+    async def attempts() -> Outcome:
+        slow = [
+            asyncio.create_task(pusher.push(push_to(f"http://{n}.slow.example/", timeout_s=1)))
+            for n in range(THREADS_MAX + 100)
+        ]
+        assert {each.detail for each in await asyncio.gather(*slow)} == {"timeout after 1 s"}
+        async with serving(saying(OK)) as port:
+            assert threads.submit(lambda: True).result(5), "a call of AWS's clients has a thread"
+            return await pusher.push(push_to(f"http://alive.example:{port}/", timeout_s=5))
+
+    try:
+        assert pusher.run(attempts()).delivered
+    finally:
+        over.set()
+        pusher.close()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import asyncio
 import ipaddress
 import socket
 from concurrent.futures import Executor
+from contextlib import ExitStack
+from weakref import WeakValueDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -16,6 +18,12 @@ CHECKED_MAX, TRIED_MAX = 64, 8
 """The most addresses of a name that are checked, and tried. A receiver's name server may send thousands.
 
 If all of n addresses refuse connections, aiohttp tries to connect n (n + 1) / 2 times.
+"""
+
+LOOKUPS_MAX, OF_DOMAIN_MAX = 700, 50
+"""The most look-ups at once: of all names, and of names with the same last two labels.
+
+A look-up may outlast its push by many seconds, and keeps its thread meanwhile. AWS's clients need the other threads.
 """
 
 
@@ -33,14 +41,15 @@ class CheckedResolver(AbstractResolver):
         self._reach = reach
         self._lookup = lookup or look_up
         self._threads = threads
+        self._places = asyncio.Semaphore(LOOKUPS_MAX)
+        self._of_domain: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Return the addresses of *host*. Raises AddressRefusedError, or another OSError if there are none."""
-        loop = asyncio.get_running_loop()
         try:
-            addresses = (await loop.run_in_executor(self._threads, self._lookup, host))[:CHECKED_MAX]
+            addresses = (await self._look_up(host))[:CHECKED_MAX]
         except UnicodeError as error:
             raise OSError(DOES_NOT_RESOLVE) from error
         if not addresses:
@@ -48,6 +57,19 @@ class CheckedResolver(AbstractResolver):
         if not are_reachable(addresses, self._reach):
             raise AddressRefusedError(refused_address(self._reach))
         return [_result(host, address, port) for address in addresses[:TRIED_MAX]]
+
+    async def _look_up(self, host: str) -> list[str]:
+        """Look a name up in a thread. Its places become free when the thread is, even if its push is over before."""
+        domain = ".".join(host.rstrip(".").split(".")[-2:])
+        own = self._of_domain.setdefault(domain, asyncio.Semaphore(OF_DOMAIN_MAX))
+        with ExitStack() as places:
+            for each in (own, self._places):
+                await each.acquire()
+                places.callback(each.release)
+            found = asyncio.get_running_loop().run_in_executor(self._threads, self._lookup, host)
+            held = places.pop_all()
+        found.add_done_callback(lambda _: held.close())
+        return await asyncio.shield(found)
 
     async def close(self) -> None:
         """Do nothing: the threads are shared by all pushes."""
