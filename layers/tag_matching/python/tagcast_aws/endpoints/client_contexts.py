@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
 from collections import OrderedDict
 from hashlib import sha256
 from typing import NamedTuple
@@ -33,7 +32,7 @@ class ClientContexts:
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._surroundings = surroundings
         self._kept: OrderedDict[bytes, _Load] = OrderedDict()
-        self._creating = threading.Lock()
+        self._creating = asyncio.Semaphore(1)
 
     async def presenting(self, pem: str) -> ssl.SSLContext:
         """Return the context whose connections present the certificate in *pem*.
@@ -45,10 +44,11 @@ class ClientContexts:
         for old in [each for each, load in self._kept.items() if now_s >= load.began_s + OPENED_S]:
             del self._kept[old]
         if key not in self._kept:
-            load = asyncio.get_running_loop().run_in_executor(self._surroundings.threads, self._create, pem)
-            self._kept[key] = _Load(now_s, load)
-            while len(self._kept) > CONTEXTS_MAX:
-                self._kept.popitem(last=False)
+            await self._creating.acquire()  # A push whose time is over no longer waits.
+            if key in self._kept:
+                self._creating.release()
+            else:
+                self._create(key, pem)
         self._kept.move_to_end(key)
         try:
             # A cancelled wait does not cancel the load for other waiters.
@@ -58,9 +58,13 @@ class ClientContexts:
             self._kept.pop(key, None)
             raise
 
-    def _create(self, pem: str) -> ssl.SSLContext:
-        with self._creating:
-            return presenting(self._surroundings, pem)
+    def _create(self, key: bytes, pem: str) -> None:
+        around = self._surroundings
+        load = asyncio.get_running_loop().run_in_executor(around.threads, presenting, around, pem)
+        load.add_done_callback(lambda _: self._creating.release())
+        self._kept[key] = _Load(around.clock.monotonic(), load)
+        while len(self._kept) > CONTEXTS_MAX:
+            self._kept.popitem(last=False)
 
 
 def presenting(surroundings: AdapterEnvironment, pem: str) -> ssl.SSLContext:
