@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tagcast.model import ContentFormat, Draft, Endpoint, Protocol
+from tagcast.model import ContentFormat, Draft, Endpoint, Message, Protocol, Subscription
 from tagcast.pushing.push_slots import BYTES_MAX, COPIES, BytesInFlight, Load, Priority, PushSlots
 
 from tests.fakes.virtual_time import TimedWorld, VirtualClock, VirtualTime
@@ -70,6 +72,28 @@ def test_a_place_is_handed_on_only_to_what_fits_into_memory() -> None:
             assert await slots.take("b", Priority.UNKNOWN, 0.0, second, large) is not None
 
     loop.run_until_complete(scene())
+
+
+def test_events_of_filter_functions_are_as_many_at_once_as_memory_allows() -> None:
+    world = TimedWorld()
+    at_once, most = 0, 0
+
+    class Slow:
+        async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...]:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            await asyncio.sleep(0.01)
+            at_once -= 1
+            return (True,) * len(messages)
+
+    world.world = world.fake.world = replace(world.world, filter_functions=Slow())
+    for n in range(20):
+        world.subscribe(f"judged{n}", filter={"kind": "function", "function": f"judge{n}"})
+
+    world.first_round(*(CONTROLS.body.decode() for _ in range(10)))
+
+    assert most == BYTES_MAX // (10 * COPIES * 6 * 64 * 1024)
 
 
 def test_hanging_functions_with_large_bodies_are_tried_as_far_as_memory_goes_and_small_ones_pass_them() -> None:

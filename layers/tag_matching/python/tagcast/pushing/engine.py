@@ -20,6 +20,8 @@ from tagcast.filters.function_filter import FILTER_ERROR, FunctionFilter, functi
 from tagcast.filters.kinds import compile_filter
 from tagcast.ids import subscription_id
 from tagcast.model import (
+    ContentFormat,
+    Endpoint,
     Entry,
     EntryState,
     LaneState,
@@ -27,6 +29,7 @@ from tagcast.model import (
     Ordering,
     Outcome,
     PastAttempt,
+    Protocol,
     Push,
     PushBatch,
     Strategy,
@@ -640,7 +643,12 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
         subscription, present = run.subscription, compile_filter(run.subscription.settings.filter)
         verdicts = [is_matched(world, subscription, present, message) for message, _ in asked]
         return _apply_verdicts(world, run, verdicts, asked, result)
-    slot = await run.slots.take(function.function, Priority.UNKNOWN, world.clock.monotonic() + run.seconds)
+    # The event takes as much memory as pushes of these messages to the function.
+    endpoint = Endpoint(Protocol.LAMBDA, function.function)
+    settings = replace(run.subscription.settings, endpoint=endpoint, content_format=ContentFormat.JSON, batching=None)
+    caller, until = replace(run.subscription, settings=settings), world.clock.monotonic() + run.seconds
+    loads = [(caller, message) for message, _ in asked]
+    slot = await run.slots.take(function.function, Priority.UNKNOWN, until, loads)
     if slot is None:
         return replace(run, deliveries=())
     try:
