@@ -80,12 +80,16 @@ def _details(entry: Mapping[str, Any]) -> str:
 
 
 def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
-    """Return a function that prints log lines of workers in readable form, with short function names."""
+    """Return a function that prints log lines of workers in readable form, with short function names.
+
+    Control characters become visible: a function of the user may print what a producer wrote.
+    """
+    from tagcast_cli.visible import visible  # It loads rich, which takes longer than the rest of the stack's modules.
 
     def write(function: str, line: str) -> None:
         shown = readable(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock
         if shown is not None:
             with suppress(OSError):  # The output was closed, or its disk is full. The function goes on.
-                print(shown, file=out, flush=True)
+                print(visible(shown), file=out, flush=True)
 
     return write

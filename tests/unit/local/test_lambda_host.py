@@ -1,4 +1,5 @@
 import asyncio
+import io
 import json
 import os
 import time
@@ -137,6 +138,17 @@ def test_a_function_runs_on_where_nobody_reads_its_log(tmp_path: Path) -> None:
     with os.fdopen(writer, "w", buffering=1) as out:
         with_host(tmp_path, play, talkative, timeout_s=SOON_S, log=printer(str, out))
         os.dup2(os.open(os.devnull, os.O_WRONLY), writer)  # Its rest can be written on closing.
+
+
+def test_what_a_function_prints_cannot_act_on_the_terminal() -> None:
+    out = io.StringIO()
+    write = printer(str, out)
+
+    write("mine", "hello \x1b]0;owned\x07")
+    write("fan-out", '{"message": "attempted", "subscription": "A", "outcome": "sqs: \\u001b[2J"}')
+
+    assert "\x1b" not in out.getvalue()
+    assert "hello \\x1b]0;owned\\x07" in out.getvalue()
 
 
 def test_two_workers_serve_two_events_at_once(tmp_path: Path) -> None:
