@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import boto3
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionClosedError
 from tagcast.model import Outcome, Protocol
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
@@ -152,3 +152,23 @@ def test_a_call_whose_connections_are_always_closed_is_made_twice() -> None:
         pusher.close()
 
     assert (outcome, requests) == (Outcome(False, "lambda: ConnectionClosedError"), 2)
+
+
+def test_a_push_that_has_timed_out_is_not_sent_again_when_its_connection_closes() -> None:
+    """A thread that outlasts its push is frozen with the process, and wakes when AWS has closed the connection."""
+    over, requests = threading.Event(), list[str]()
+
+    class Closing(FakeLambda):
+        def invoke(self, *, FunctionName: str, **_: Any) -> dict[str, Any]:  # noqa: N803 boto3's
+            requests.append(FunctionName)
+            over.wait(2 * PATIENT_S)
+            raise ConnectionClosedError(endpoint_url="https://x.test")
+
+    around = AdapterEnvironment(StoppedClock(), "1", make_client=Closing())
+    pusher = EndpointPusher(around)
+    outcome = pusher.run(pusher.push(push_to("f", Protocol.LAMBDA, timeout_s=1)))
+    over.set()
+    around.threads.shutdown()
+    pusher.close()
+
+    assert (outcome, requests) == (Outcome(False, "timeout after 1 s", unreached=True), ["f"])

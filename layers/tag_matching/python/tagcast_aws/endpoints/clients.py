@@ -48,6 +48,8 @@ class _Running:
 
     has_started: bool = False
     has_ended: bool = False
+    is_late: bool = False
+    """Whether its push is over."""
 
 
 class Caller:
@@ -55,6 +57,7 @@ class Caller:
 
     If a connection is closed before the answer, the call is made once more, over a new connection, as by the HTTP
     pusher: otherwise the first push after a pause might fail, and a filter function's error would discard a message.
+    A call that outlasts its push is not repeated: its thread may wake minutes later, with the frozen process.
 
     Clients of the service's own region are apart, so that invented regions cannot delay or displace them.
     """
@@ -95,6 +98,8 @@ class Caller:
             try:
                 return call(client)
             except ConnectionClosedError:
+                if running.is_late:
+                    raise
                 # AWS may have closed the client's idle connections while the process was frozen.
                 return call(self._client(region, timeout_s, instead_of=client))
             finally:
@@ -104,6 +109,7 @@ class Caller:
             async with TimeLimit(timeout_s):
                 return await loop.run_in_executor(self._threads, called)
         finally:
+            running.is_late = True
             if not running.has_started:  # It was cancelled before a thread was free.
                 self._end(key, running)
 
