@@ -11,6 +11,10 @@ import pytest
 from tagcast.queues import GroupQueue
 from tagcast_aws.dispatch.group_queues import queue_name
 
+from local.rules.needs import Account
+from local.template.intrinsics import Resolver
+from local.template.translated import FUNCTION
+from tests.architecture.test_documents import table_rows
 from tests.aws.stack import translated
 
 TEMPLATE = translated()
@@ -37,16 +41,20 @@ def longest_name() -> str:
     return next(name for n in range(128, 0, -1) if LONGEST.fullmatch(name := "s" * n))
 
 
+def in_region(region: str, stack: str) -> Resolver:
+    return Resolver(TEMPLATE, Account("123456789012", region), stack=stack)
+
+
 def names_made() -> Iterator[tuple[str, str, int]]:
     """Logical id, name in the stack with the longest name, and what the service allows."""
+    resolver = in_region("us-gov-west-1", longest_name())
     for logical_id, resource in RESOURCES.items():
         where, chars_max = NAME_CHARS_MAX.get(resource["Type"], ("", 0))
         value: Any = resource.get("Properties", {})
         for part in where.split("."):
             value = value.get(part) if part else None
         if isinstance(value, dict):
-            text = value.get("Fn::Sub") or "${" + value["Ref"] + "}"
-            yield logical_id, text.replace("${AWS::StackName}", longest_name()), chars_max
+            yield logical_id, str(resolver.value(value)), chars_max
 
 
 def test_a_stack_with_the_longest_name_that_is_taken_has_no_name_that_a_service_refuses() -> None:
@@ -67,6 +75,69 @@ def test_no_stack_has_a_name_with_capitals_which_glue_does_not_keep() -> None:
     ]
     made = {logical_id: name for logical_id, name, _ in names_made()}
     assert made["ArchiveDatabase"].islower()
+
+
+def test_the_archives_database_has_a_name_that_athena_takes() -> None:
+    """Of special characters Athena takes _ alone (athena/latest/ug/tables-databases-columns-names.html)."""
+    name = in_region("us-east-1", "shop-2-eu").value(
+        RESOURCES["ArchiveDatabase"]["Properties"]["DatabaseInput"]["Name"]
+    )
+    assert name == "shop_2_eu_archive"
+
+
+def test_stacks_of_one_name_in_two_regions_have_two_dashboards() -> None:
+    """Dashboards are global (AWSCloudFormation/latest/TemplateReference/aws-resource-cloudwatch-dashboard.html)."""
+    given = RESOURCES["Dashboard"]["Properties"]["DashboardName"]
+    names = {in_region(region, "shop").value(given) for region in ("us-east-1", "eu-west-1")}
+    assert names == {"shop-us-east-1", "shop-eu-west-1"}
+
+
+def test_an_account_with_many_logging_apis_takes_another() -> None:
+    """A policy of 5,120 characters lists each other log group (step-functions/latest/dg/bp-cwl.html)."""
+    (stage,) = [properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Stage")]
+    (logs, _) = stage["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"]
+    assert in_region("us-east-1", "shop").name_of(logs).startswith("/aws/vendedlogs/")
+
+
+SETTINGS_BYTES_MAX = 4_096  # lambda/latest/dg/gettingstarted-limits.html
+MADE_UP = {"AWS::DynamoDB::Table": 14, "AWS::KMS::Key": 36, "AWS::S3::Bucket": 14, "AWS::SQS::Queue": 14}
+"""The characters that CloudFormation appends to the names that it makes, for example -1A2B3C4D5E6F7."""
+CHOSEN = {
+    "ArchiveBodies": "ARCHIVE_BODIES",
+    "DeadLetterTopics": "DEAD_LETTER_TOPICS",
+    "JwtScopePrefix": "JWT_SCOPE_PREFIX",
+    "MetricTopics": "METRIC_TOPICS",
+}
+
+
+def test_the_parameters_that_an_owner_may_write_at_length_fit_as_the_document_says() -> None:
+    resolver = in_region("us-gov-west-1", longest_name())
+    rows = [row for row in table_rows("docs/limits.md", "what", "value", "constant") if "`ArchiveBodies`" in row[0]]
+    ((chars, names),) = [(int(value.replace(",", "")), re.findall(r"`(\w+)`", what)) for what, value, _ in rows]
+    assert sorted(names) == sorted(CHOSEN)
+    made = sum(MADE_UP.get(resource["Type"], 0) for resource in RESOURCES.values())
+    for _, function in TEMPLATE.of_type(FUNCTION):
+        settings = resolver.value(function["Environment"]["Variables"])
+        assert not any(settings[name] for name in CHOSEN.values())
+        others = sum(len(name) + len(str(value)) for name, value in settings.items())
+        assert made + others + chars <= SETTINGS_BYTES_MAX
+
+
+def test_every_bucket_refuses_connections_that_are_not_encrypted() -> None:
+    refusing = {
+        policy["Bucket"]["Ref"]: {
+            json.dumps(each["Resource"], sort_keys=True) for each in policy["PolicyDocument"]["Statement"]
+        }
+        for _, policy in TEMPLATE.of_type("AWS::S3::BucketPolicy")
+        if all(
+            each["Effect"] == "Deny" and each["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+            for each in policy["PolicyDocument"]["Statement"]
+        )
+    }
+    assert refusing == {
+        name: {json.dumps([{"Fn::GetAtt": [name, "Arn"]}, {"Fn::Sub": f"${{{name}.Arn}}/*"}])}
+        for name, _ in TEMPLATE.of_type("AWS::S3::Bucket")
+    }
 
 
 def test_every_resource_whose_name_begins_with_the_stacks_has_a_known_bound() -> None:

@@ -196,6 +196,14 @@ def test_what_reads_a_queue_or_a_stream_may_read_that_and_no_other() -> None:
             assert ROLES[role_of(TEMPLATE, each.function)].allows(need)
 
 
+def test_no_function_makes_its_log_group_again_when_the_stack_is_gone() -> None:
+    """Lambda writes the last lines late. What it makes for them has no retention, and the next stack fails over it."""
+    for name, function in TEMPLATE.of_type(FUNCTION):
+        role, logs = ROLES[role_of(TEMPLATE, name)], RESOLVER.arn(function["LoggingConfig"]["LogGroup"]["Ref"])
+        assert role.allows(Need("logs:PutLogEvents", logs)), name
+        assert not role.allows(Need("logs:CreateLogGroup", logs.removesuffix(":*"))), name
+
+
 def test_the_relay_may_read_how_a_topic_orders_its_messages() -> None:
     assert ROLES["RelayFunctionRole"].allows(Need("dynamodb:GetItem", RESOLVER.arn("RegistryTable")))
 

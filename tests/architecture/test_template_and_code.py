@@ -259,6 +259,21 @@ def test_every_alarm_watches_a_metric_that_exists(name: str) -> None:
         assert owner in {source.function for source in STREAMS}
 
 
+def test_an_alarm_tells_that_no_sweep_ran_since_the_alarms_on_its_metrics_then_rest() -> None:
+    (alarm,) = [
+        each
+        for each in ALARMS.values()
+        if each["MetricName"] == "Invocations" and RESOLVER.value(each["Dimensions"][0]["Value"]) == "tagcast-sweep"
+    ]
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+    assert alarm["TreatMissingData"] == "breaching"
+    (every,) = [
+        rule["ScheduleExpression"] for _, rule in TEMPLATE.of_type("AWS::Events::Rule") if "ScheduleExpression" in rule
+    ]
+    assert every == "rate(5 minutes)"
+    assert alarm["Period"] * alarm["EvaluationPeriods"] >= 3 * 300
+
+
 def test_the_dashboard_shows_metrics_that_exist() -> None:
     (dashboard,) = [properties for _, properties in TEMPLATE.of_type("AWS::CloudWatch::Dashboard")]
     widgets = json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
