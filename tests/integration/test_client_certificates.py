@@ -279,11 +279,15 @@ def test_contexts_are_made_one_at_a_time_and_only_while_a_push_waits() -> None:
     assert (most, made) == (1, 22)
 
 
-def test_a_private_key_is_kept_no_longer_than_other_secrets() -> None:
+@pytest.mark.parametrize("stopped", [None, "monotonic", "now"])
+def test_a_private_key_is_kept_no_longer_than_other_secrets_whichever_clock_stands_still(stopped: str | None) -> None:
     async def story() -> None:
         clock = FakeClock()
         contexts, pem = ClientContexts(replace(around(), clock=clock)), pem_of(CLIENT)
         first = await contexts.presenting(pem)
+        if stopped is not None:
+            still = getattr(clock, stopped)()
+            setattr(clock, stopped, lambda: still)
         clock.sleep(OPENED_S - 1)
         assert await contexts.presenting(pem) is first
         clock.sleep(1)

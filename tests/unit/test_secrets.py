@@ -190,6 +190,21 @@ def test_a_process_opens_a_secret_again_only_after_a_while(fake: FakeWorld) -> N
     assert set(pushed_with(fake)) == {SECRET}
 
 
+@pytest.mark.parametrize("stopped", ["monotonic", "now"])
+def test_a_process_that_was_frozen_opens_a_secret_again_whichever_of_its_clocks_stood_still(
+    fake: FakeWorld, stopped: str
+) -> None:
+    subscribe(fake)
+    fake.first_round("x")
+    still = getattr(fake.clock, stopped)()
+    setattr(fake.clock, stopped, lambda: still)
+
+    fake.clock.sleep(OPENED_S)
+    fake.first_round("x")
+
+    assert fake.vault.opened == ["A", "A"]
+
+
 def test_a_group_s_own_secret_is_no_subscriber_s(fake: FakeWorld) -> None:
     group = fake.group("g")
 

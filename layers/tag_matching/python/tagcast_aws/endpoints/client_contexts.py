@@ -8,6 +8,7 @@ from collections import OrderedDict
 from hashlib import sha256
 from typing import NamedTuple
 
+from tagcast.registry.directory import ReadStart
 from tagcast.sealing import OPENED_S
 
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
@@ -18,7 +19,7 @@ CONTEXTS_MAX = 64
 
 
 class _Load(NamedTuple):
-    began_s: float
+    start: ReadStart
     context: asyncio.Future[ssl.SSLContext]
 
 
@@ -40,8 +41,8 @@ class ClientContexts:
         Raises ssl.SSLError for an unusable certificate. Raises another OSError if the process has no file descriptor
         left to load the certificate.
         """
-        now_s, key = self._surroundings.clock.monotonic(), sha256(pem.encode()).digest()
-        for old in [each for each, load in self._kept.items() if now_s >= load.began_s + OPENED_S]:
+        clock, key = self._surroundings.clock, sha256(pem.encode()).digest()
+        for old in [each for each, load in self._kept.items() if not load.start.is_recent(clock, OPENED_S)]:
             del self._kept[old]
         if key not in self._kept:
             await self._creating.acquire()  # A push whose time is over no longer waits.
@@ -62,7 +63,7 @@ class ClientContexts:
         around = self._surroundings
         load = asyncio.get_running_loop().run_in_executor(around.threads, presenting, around, pem)
         load.add_done_callback(lambda _: self._creating.release())
-        self._kept[key] = _Load(around.clock.monotonic(), load)
+        self._kept[key] = _Load(ReadStart.of(around.clock), load)
         while len(self._kept) > CONTEXTS_MAX:
             self._kept.popitem(last=False)
 
