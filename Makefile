@@ -74,7 +74,7 @@ test: $(READY) .venv/.installed-spark chromium  ## Check style, types, imports a
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/cfn-lint template.yaml
+	$(BIN)/cfn-lint template.yaml functions/publish_url.yaml
 	@status=0; $(BIN)/mypy & types=$$!; trap "kill $$types; exit 130" INT; $(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40 || status=1; \
 	  wait $$types || { echo "mypy found faults, see above" >&2; status=1; }; exit $$status
 

@@ -13,13 +13,13 @@ TEMPLATE = Path(__file__).resolve().parents[1] / "template.yaml"
 
 
 @cache
-def template_source() -> dict[str, Any]:
-    """Return the template, read once by a process: nobody changes what is returned.
+def template_source(template: Path = TEMPLATE) -> dict[str, Any]:
+    """Return a template, read once by a process: nobody changes what is returned.
 
     The loader in C takes a tenth of the time of the one that the translator of SAM has.
     """
     yaml.CSafeLoader.add_multi_constructor("!", intrinsics_multi_constructor)
-    read: dict[str, Any] = yaml.load(TEMPLATE.read_bytes(), yaml.CSafeLoader)
+    read: dict[str, Any] = yaml.load(template.read_bytes(), yaml.CSafeLoader)
     return read
 
 

@@ -24,10 +24,10 @@ API = "AWS::ApiGatewayV2::Api"
 NOT_HERE = (
     SOURCE,
     "AWS::Athena::NamedQuery",
+    "AWS::CloudFormation::Stack",
     "AWS::Glue::Trigger",
     "AWS::Glue::Workflow",
     "AWS::Lambda::EventInvokeConfig",
-    "AWS::Lambda::Url",
     "AWS::SSM::Parameter",
 )
 PACKAGED = {

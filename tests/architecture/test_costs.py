@@ -126,6 +126,7 @@ FREE: dict[str, str] = {
     "AWS::ApiGatewayV2::Stage": "ApiId AutoDeploy StageName Tags",
     "AWS::Athena::NamedQuery": "Database Description Name QueryString WorkGroup",
     "AWS::Athena::WorkGroup": "Name RecursiveDeleteOption",
+    "AWS::CloudFormation::Stack": "Parameters TemplateURL",  # The URL of a function.
     "AWS::CloudWatch::Alarm": "AlarmActions AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions "
     "EvaluationPeriods ExtendedStatistic MetricName Namespace Period Statistic Threshold TreatMissingData",
     "AWS::CloudWatch::Dashboard": "DashboardBody DashboardName",
@@ -149,7 +150,6 @@ FREE: dict[str, str] = {
     "ReservedConcurrentExecutions Role Runtime Tags Timeout VpcConfig",
     "AWS::Lambda::LayerVersion": "CompatibleArchitectures CompatibleRuntimes Content Description LayerName",
     "AWS::Lambda::Permission": "Action FunctionName Principal SourceArn",
-    "AWS::Lambda::Url": "AuthType TargetFunctionArn",
     "AWS::Logs::LogGroup": "LogGroupName",
     "AWS::Logs::LogStream": "LogGroupName LogStreamName",
     "AWS::S3::Bucket": "BucketEncryption NotificationConfiguration OwnershipControls PublicAccessBlockConfiguration",

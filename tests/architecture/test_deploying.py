@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cfnlint.helpers import REGIONS
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from tagcast.queues import GroupQueue
 from tagcast_aws.dispatch.group_queues import queue_name
 
@@ -155,6 +157,13 @@ def test_every_resource_whose_name_begins_with_the_stacks_has_a_known_bound() ->
 )
 def test_no_delay_is_divided_by_zero(scale: str, is_taken: bool) -> None:
     assert bool(re.search(TEMPLATE.parameters["TimeScale"]["AllowedPattern"], scale)) is is_taken
+
+
+def test_every_region_has_every_type_of_resource_that_the_template_names() -> None:
+    """Elsewhere CloudFormation refuses the whole template, even if a condition leaves the resource out."""
+    types = {resource["Type"] for resource in RESOURCES.values()}
+    lacking = {region: types - set(PROVIDER_SCHEMA_MANAGER.get_resource_types(region)) for region in REGIONS}
+    assert {region: each for region, each in lacking.items() if each} == {}
 
 
 def test_nothing_is_left_behind_by_a_creation_that_was_rolled_back() -> None:

@@ -34,6 +34,7 @@ from local.template.intrinsics import Resolver
 from local.template.translated import FUNCTION, SourceSpec
 from tests.aws.limits import LAMBDA_FULL_CPU_MB
 from tests.aws.stack import translated
+from tests.template import template_source
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = translated()
@@ -313,10 +314,13 @@ def test_every_function_is_watched_for_errors_and_throttles() -> None:
 @pytest.mark.parametrize("chosen", ["true", "false"])
 def test_the_function_publish_alone_has_a_url_if_it_is_asked_for_and_iam_judges_its_callers(chosen: str) -> None:
     resolver = Resolver(TEMPLATE, RESOLVER.account, parameters={"PublishUrl": chosen})
-    urls = [properties for _, properties in resolver.of_type("AWS::Lambda::Url")]
-    wanted = {"TargetFunctionArn": resolver.arn("PublishFunction"), "AuthType": "AWS_IAM"}
-    assert urls == ([wanted] if chosen == "true" else [])
+    stacks = [properties for _, properties in resolver.of_type("AWS::CloudFormation::Stack")]
+    file, publish = "functions/publish_url.yaml", resolver.arn("PublishFunction")
+    assert stacks == ([{"TemplateURL": file, "Parameters": {"Function": publish}}] if chosen == "true" else [])
     assert TEMPLATE.outputs["PublishUrl"]["Condition"] == "HasPublishUrl"
+    (url,) = template_source(ROOT / file)["Resources"].values()
+    assert url["Type"] == "AWS::Lambda::Url"
+    assert url["Properties"] == {"TargetFunctionArn": {"Ref": "Function"}, "AuthType": "AWS_IAM"}
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO", "WARNING", "ERROR"])

@@ -55,8 +55,8 @@ class Deployment(Keepers):
         self.api = HttpApi(timeline, self.stack, self.functions)
         self.publish_url: FunctionUrl | None = None
         """Is there if the parameters ask for it."""
-        for _, properties in self.stack.of_type("AWS::Lambda::Url"):
-            name = properties["TargetFunctionArn"].rpartition(":")[2]
+        for _, properties in self.stack.of_type("AWS::CloudFormation::Stack"):
+            name = properties["Parameters"]["Function"].rpartition(":")[2]
             self.publish_url = FunctionUrl(timeline, self.functions, self.functions.by_name[name])
         self.stream_sources: list[StreamSource] = []
         self.queue_sources: list[QueueSource] = []
