@@ -97,9 +97,9 @@ def test_a_retrying_lane_loses_contact_by_a_failure_that_is_not_of_one_message(
 
 
 def lose_contact(fake: FakeWorld) -> None:
-    """Let a message be refused for 20 minutes, and once get 503: it is due in 512 s, and no other delivery waits."""
-    fake.pusher.behaviours["A"] = poison("bad")
-    fake.first_round("bad")
+    """Let two messages be refused for 20 minutes, and once get 503: they are due in 512 s, and nothing else waits."""
+    fake.pusher.behaviours["A"] = poison("bad worse")
+    fake.first_round("bad", "worse")
     later(fake, 1_200)
     fake.pusher.behaviours["A"] = lambda push: UNAVAILABLE
     later(fake, 500)
@@ -113,8 +113,7 @@ def test_contact_stays_lost_until_the_receiver_answers_although_no_delivery_is_d
         later(fake, 60)
         states.append(lane(fake).state)
     assert set(states) == {LaneState.LOST_CONTACT}
-    (bad,) = pending(fake)
-    assert (bad.next_attempt_at or 0) - (bad.last_attempt_at or 0) == 512_000
+    assert [(each.next_attempt_at or 0) - (each.last_attempt_at or 0) for each in pending(fake)] == [512_000, 512_000]
 
     made = len(fake.pusher.pushes)
     fake.first_round("new")
