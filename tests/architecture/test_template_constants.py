@@ -18,6 +18,7 @@ from local.template.intrinsics import Resolver
 from local.template.translated import FUNCTION
 from tests.aws.limits import STREAM_RETENTION_S
 from tests.aws.stack import translated
+from tests.simulation.fifo_queue import VISIBILITY_S
 
 TEMPLATE = translated()
 RESOLVER = Resolver(TEMPLATE, Account("123456789012", "us-east-1"))
@@ -47,6 +48,10 @@ def test_queues_keep_what_is_owed_longer_than_it_lives_and_what_failed_as_long_a
     keeps = {name: each["MessageRetentionPeriod"] for name, each in TEMPLATE.of_type("AWS::SQS::Queue")}
     assert keeps.pop("DeliveryQueue") == group_queues.RETENTION_S > 2 * RETENTION_S_MAX
     assert set(keeps.values()) == {QUEUE_KEEPS_S_MAX}
+
+
+def test_the_histories_hide_an_entry_of_the_queue_as_long_as_the_template() -> None:
+    assert of("DeliveryQueue")["VisibilityTimeout"] == VISIBILITY_S
 
 
 def test_the_queue_gives_as_many_at_once_as_one_request_takes() -> None:

@@ -8,9 +8,10 @@ import pytest
 from tagcast.model import Ordering
 from tagcast.registry import subscriptions
 
+from tests.aws.environments import Invocation
 from tests.aws.faults import Outages
 from tests.aws.network import Connection, Request
-from tests.aws.scenes import BACKOFF, OneTopic, Receiver, Scene, TwoTopics, among_hanging, serve
+from tests.aws.scenes import BACKOFF, OneTopic, Receiver, Scene, TwoTopics, Watch, among_hanging, serve
 
 COLD_S = 1.5
 """While others hang, a process more has to start."""
@@ -120,3 +121,33 @@ def test_an_outage_of_the_workflow_delays_no_dead_letter() -> None:
         scene.publish("t", "a dead letter", tags=["d"])
         scene.play(30)
     assert len(scene.receivers["letters/A"].answered_at) == 6
+
+
+class Crash(Watch):
+    """The first process of `fan_out` dies at once."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene.timeline)
+        self._scene = scene
+
+    def begins(self, invocation: Invocation) -> None:
+        if invocation.function.kind == "fan_out" and not self.errors():
+            cut = self._scene.deployment.functions.cut
+            self._scene.timeline.after(0, lambda: cut(invocation, "Runtime.ExitError"))
+
+
+def test_a_message_whose_fan_out_crashed_before_its_first_push_comes_after_six_minutes() -> None:
+    scene = Scene(1)
+    scene.topic("t")
+    scene.subscribe("t", "A")
+    crash = scene.deployment.functions.weather = Crash(scene)
+    published_at = scene.timeline.now
+    scene.publish("t", "m")
+    scene.play(600)
+
+    receiver = scene.receivers["t/A"]
+    [answered_at] = receiver.answered_at.values()
+    assert len(receiver.asked_for) == 1
+    assert 360 <= (answered_at - published_at) / 1000 <= 365
+    assert crash.errors() == {"fan_out: Runtime.ExitError": 1}
+    assert scene.left_over() == []
