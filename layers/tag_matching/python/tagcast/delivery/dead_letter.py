@@ -15,8 +15,7 @@ from tagcast.model import Entry, EntryState, Message, Subscription, Subscription
 from tagcast.ports import World
 
 DEAD_LETTER = "dead_letter_"
-"""The prefix of a dead letter's properties. Producers cannot set such properties, so they cannot forge a dead letter.
-"""
+"""The prefix of a dead letter's properties. Producers can set them only in a replay, which ``replay_of`` marks."""
 DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
 """Properties of a dead letter: the original message id, and ``topic/subscription``."""
 DEAD_LETTER_STATE, DEAD_LETTER_ATTEMPTS = "dead_letter_state", "dead_letter_attempts"
