@@ -99,6 +99,8 @@ def s3a_settings(
     return settings | {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
 
 
+WORKERS = {"spark.python.daemon.module": "glue_jobs.workers"}
+"""The setting for a session on this machine; see :mod:`glue_jobs.workers`."""
 SMALL_BYTES_MAX = 32 * 1024 * 1024
 TINY_BYTES_MAX = 2 * 1024 * 1024
 PARTITION_BYTES = 16 * 1024 * 1024
@@ -171,6 +173,7 @@ def open_session(given: argparse.Namespace) -> SparkSession:
             "spark.driver.memory": given.driver_memory,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
+            **WORKERS,
             **s3a,
         }
         builder = builder.master(given.master)

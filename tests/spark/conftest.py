@@ -20,7 +20,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
-from glue_jobs.io.session import java_home, s3a_settings
+from glue_jobs.io.session import WORKERS, java_home, s3a_settings
 from glue_jobs.package import write_zip
 
 
@@ -50,6 +50,7 @@ def spark(s3: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **WORKERS,
         **s3a_settings(s3, os.environ),
     }
     builder = SparkSession.builder.master("local[2]").appName("tests")

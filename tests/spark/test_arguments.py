@@ -174,3 +174,10 @@ def test_nothing_is_compacted_for_a_job_that_refuses_its_arguments(
     with pytest.raises(SystemExit) as ended:
         chain.main(["compact", "--archive", "x", "--then", *job, "--archive", "x"])
     assert (ended.value.code, ran) == (2, [])
+
+
+def test_a_worker_of_python_has_the_jobs_before_its_first_task_and_searches_no_jar(spark: SparkSession) -> None:
+    seen = spark.sparkContext.parallelize([0], 1).map(lambda _: ("glue_jobs.chain" in sys.modules, [*sys.path]))
+    [(is_loaded, places)] = seen.collect()
+    assert is_loaded
+    assert [each for each in places if each.endswith(".jar")] == []
