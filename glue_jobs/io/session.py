@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -186,6 +187,10 @@ def open_session(given: argparse.Namespace) -> SparkSession:
     session.conf.set("spark.sql.optimizer.canChangeCachedPlanOutputPartitioning", "false")
     if is_here:
         session.sparkContext.setLogLevel("ERROR")
+    # Each column of a query asks for these names. py4j would search all jars for them each time.
+    jvm: Any = session.sparkContext._jvm
+    for name in ("functions", "PythonUtils", "SparkSession", "org"):
+        setattr(jvm, name, getattr(jvm, name))
     print(f"{PROGRESS}{given.job}", file=sys.stderr, flush=True)  # Spark is ready: the job itself begins.
     return session
 
