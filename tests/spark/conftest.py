@@ -21,7 +21,7 @@ from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
 from glue_jobs.io.session import WORKERS, java_home, s3a_settings
-from glue_jobs.package import write_zip
+from local.stack.job_session import QUICK_START
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,7 @@ def spark(s3: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
         "spark.driver.memory": "1g",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.catalogImplementation": "in-memory",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": QUICK_START,
         **WORKERS,
         **s3a_settings(s3, os.environ),
     }
@@ -58,7 +58,6 @@ def spark(s3: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    session.sparkContext.addPyFile(str(write_zip(tmp_path_factory.mktemp("jobs") / "tagcast-jobs.zip")))
     yield session
     session.stop()
 

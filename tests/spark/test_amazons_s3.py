@@ -28,6 +28,7 @@ from moto.moto_proxy.proxy3 import ProxyRequestHandler
 from glue_jobs import package
 from glue_jobs.io.objects import BucketObjects, objects_at
 from glue_jobs.io.session import java_home, s3a_settings
+from local.stack.job_session import QUICK_START
 from tests.spark.conftest import S3Bucket
 from tests.spark.story import DAY
 from tests.spark.test_jobs import WINDOW, story
@@ -150,6 +151,7 @@ def submitted(job: str, folder: Path) -> list[str]:
     return [
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
         *("--master", "local[2]", "--jars", jars, "--py-files", str(folder / package.ARCHIVE)),
+        *("--driver-java-options", QUICK_START),
         *(
             "--conf",
             "spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem",
