@@ -1,6 +1,8 @@
 """What all tests share: no keys to AWS, one stack, and an order in which several workers are done soon."""
 
+import gc
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -62,6 +64,16 @@ def group_of(nodeid: str) -> str:
     if file.startswith("tests/spark/"):
         return "spark"
     return "stack" if nodeid.startswith(STACK) else file
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while modules are loaded: nearly all of their objects stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
