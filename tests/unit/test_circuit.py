@@ -16,7 +16,9 @@ from tagcast.ports import Memory, Write
 from tagcast.pushing.circuit import (
     CIRCUIT,
     CIRCUIT_WAIT_S_MAX,
+    CIRCUIT_WAIT_S_MIN,
     LANES_MIN,
+    NEW_UNTIL_CLAIM,
     PROBE_GAP_S,
     PROBE_GRACE_S,
     UNREACHED_S,
@@ -69,7 +71,16 @@ def fail_lanes(fake: FakeWorld, count: int = LANES_MIN, outcome: Outcome = UNREA
     """Let so many lanes fail at the dead host, and return their pending deliveries."""
     for place in range(count):
         lane_at(fake, f"D{place}", outcome)
-    return fake.first_round("1")
+    message_ids = fake.first_round("1")
+    grow_old(fake)
+    return message_ids
+
+
+def grow_old(fake: FakeWorld) -> None:
+    """Let all lanes look as if they had been blocked for long."""
+    for key, row in fake.store.rows.items():
+        if key.pk.startswith("LANES#"):
+            fake.store.rows[key] = {**row, "claim": row["claim"] + NEW_UNTIL_CLAIM}
 
 
 def host_of(fake: FakeWorld) -> Host | None:
@@ -109,15 +120,15 @@ def listed_hosts(fake: FakeWorld) -> Any:
     return json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"]
 
 
-def wake(fake: FakeWorld, name: str) -> int:
+def wake(fake: FakeWorld, name: str, topic: str = "test1") -> int:
     """Let the lane's worker look at it in another process when it is due; return how many attempts that made."""
     forget(fake)
-    sid = subscriptions.get_subscription(fake.world, "test1", name).subscription_id
-    lane = stored.lane(fake.store, "test1", sid)
+    sid = subscriptions.get_subscription(fake.world, topic, name).subscription_id
+    lane = stored.lane(fake.store, topic, sid)
     assert lane is not None
     fake.clock.instant = max(fake.clock.instant, lane.next_attempt_at or 0)
     before = len(fake.pusher.pushes)
-    lanes.retry_now(fake.world, "test1", name)
+    lanes.retry_now(fake.world, topic, name)
     [task] = [each for each in fake.workflow.tasks if each.subscription_id == sid][-1:]
     fake.redeliver(task)
     return len(fake.pusher.pushes) - before
@@ -127,7 +138,9 @@ def test_lanes_at_a_dead_host_are_probed_one_at_a_time_and_all_get_their_message
     came = outage(100)
 
     assert len(came.began_s) <= HOUR_S / PROBE_GAP_S
-    assert all(later - earlier >= PROBE_GAP_S for earlier, later in pairwise(came.began_s))
+    settled = [each for each in came.began_s if each > 90]
+    assert len(came.began_s) - len(settled) <= 2 * 90 / PROBE_GAP_S, "lanes that were active have a probe of their own"
+    assert all(later - earlier >= PROBE_GAP_S for earlier, later in pairwise(settled))
     assert came.began_s[-1] > HOUR_S - CIRCUIT_WAIT_S_MAX
     assert came.recovered_s <= 2 * CIRCUIT_WAIT_S_MAX
     assert set(came.times) == {1}
@@ -291,6 +304,46 @@ def test_a_probe_that_gets_an_answer_closes_the_circuit_even_a_bad_one(fake: Fak
     assert wake(fake, "D1") >= 1
 
 
+@pytest.mark.parametrize("strategy", [DECAY, Strategy.BACKOFF_RETRY, Strategy.INDEPENDENT_RETRY])
+def test_a_lane_that_was_active_until_now_waits_for_no_probe_of_lanes_that_hang(
+    fake: FakeWorld, strategy: Strategy
+) -> None:
+    lane_at(fake, "victim", OK, "theirs", topic="another", strategy=strategy)
+    fail_lanes(fake, 60)
+    fake.clock.sleep(HOUR_S / 2)
+    hanging = asked(fake, "D0")
+    assert hanging.probe is not None
+    fake.pusher.behaviours["victim"] = lambda push: UNREACHED
+    fake.first_round("missed", tags=("theirs",), topic="another")
+    fake.pusher.behaviours["victim"] = lambda push: OK
+    forget(fake)
+
+    assert wake(fake, "victim", topic="another") == 1
+    assert fake.pusher.received["victim"] == ["missed"]
+    assert not is_open(fake)
+
+
+def test_only_one_of_the_lanes_that_were_active_until_now_probes_beside_the_others(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    fake.clock.sleep(PROBE_GAP_S)
+    old, new, late = (passage(fake, name) for name in ("D0", "D1", "D2"))
+    new.is_new = late.is_new = True
+    for each in (old, new, late):
+        asyncio.run(each.ask(15, fake.clock.instant))
+    assert (old.probe, late.probe) == (None, None), "an old lane with a recent attempt leaves the probe to others"
+    assert new.probe is not None
+    assert (late.until or 0) <= fake.clock.instant + CIRCUIT_WAIT_S_MIN * 1000
+
+    asyncio.run(old.ask(15, None))
+    assert old.probe is not None
+    for each in (new, old):
+        each.reached = False
+        asyncio.run(each.tell())
+    host = host_of(fake)
+    assert host is not None
+    assert host.probe_at == host.first_probe_at == fake.clock.instant + PROBE_GAP_S * 1000
+
+
 def test_the_next_probe_begins_a_while_after_the_last_and_is_somebody_elses(fake: FakeWorld) -> None:
     fail_lanes(fake)
     fake.clock.sleep(120)
@@ -334,6 +387,7 @@ def test_a_message_behind_one_that_expired_is_not_attempted_for_that(fake: FakeW
     fake.first_round("1", topic="brief")
     fake.clock.sleep(30)
     fake.first_round("2", topic="brief")
+    grow_old(fake)
     claims = asked(fake, "D0")
     fake.workflow.tasks = [task for task in fake.workflow.tasks if task.topic == "brief"]
     before = len(fake.pusher.pushes)

@@ -503,7 +503,7 @@ def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None
 
 
 def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -> None:
-    host = Host("https://dead.test", 7, {"t.1": 2_000, "t.2": 3_000}, 3_603_000, 1_000, 1_500, 13_000)
+    host = Host("https://dead.test", 7, {"t.1": 2_000, "t.2": 3_000}, 3_603_000, 1_000, 1_500, 13_000, 14_000)
     put = host_put(replace(host, version=6), host)
 
     assert (put.key.pk, len(put.key.sk), put.expect) == ("HOSTS", 32, {"version": 6})
@@ -514,6 +514,7 @@ def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -
         "opened_at": 1_000,
         "closed_at": 1_500,
         "probe_at": 13_000,
+        "first_probe_at": 14_000,
         "ttl": 3_603,
     }
     assert HOSTS.value_of(put.row) == host

@@ -16,7 +16,7 @@ from tagcast.filters.function_filter import FILTER_ERROR
 from tagcast.ids import ordinal_of
 from tagcast.model import LaneState, Subscription
 from tagcast.ports import Write
-from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
+from tagcast.pushing.circuit import CIRCUIT, NEW_UNTIL_CLAIM, CircuitCheck
 from tagcast.pushing.engine import (
     Failure,
     Hold,
@@ -100,7 +100,8 @@ def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pendin
     independent, it checks the circuit before the head's first attempt while contact is lost.
     """
     head = pending[0].due
-    circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
+    is_new = lease.lane.claim <= NEW_UNTIL_CLAIM
+    circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint), is_new)
     has_lost = lease.is_independent and lease.lane.state is LaneState.LOST_CONTACT
     if is_in_doubt := _is_in_doubt(head) or (has_lost and not streak.answered and not head.attempts):
         circuit.doubt()

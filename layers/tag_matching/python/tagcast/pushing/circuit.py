@@ -7,8 +7,7 @@ docs/protocol.md, Circuits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +25,8 @@ LANES_MIN, WINDOW_S = 5, 60
 """The circuit opens when this many lanes get no response within this time."""
 PROBE_GAP_S = 10
 """The next probe may begin 10 s after a failed probe."""
+NEW_UNTIL_CLAIM = 3
+"""A lane is new until its third claim: it was active until now, and need not wait behind lanes that hang for long."""
 CIRCUIT_WAIT_S_MIN, CIRCUIT_WAIT_S_MAX = 20.0, 512.0
 """The limits of a lane's wait before it checks again: between half and all of the time since the circuit opened."""
 REOPENED_S = CIRCUIT_WAIT_S_MAX
@@ -53,13 +54,15 @@ class HostNews(dict[str, _News]):
 class CircuitCheck:
     """Decides whether an invocation may push to a host: freely, as the *probe* of an open circuit, or not at all.
 
-    If *until* is set, no attempt is made before *until*. *reached*: the host responded to an attempt. *is_news*: the
-    host responded after an attempt without a response. *has_news*: `tell` has something to record.
+    *is_new*: the lane was active until now, so one such lane may probe beside the others' probe. If *until* is set, no
+    attempt is made before *until*. *reached*: the host responded to an attempt. *is_news*: the host responded after an
+    attempt without a response. *has_news*: `tell` has something to record.
     """
 
     world: World
     subscription: Subscription
     host: str
+    is_new: bool = False
     probe: Host | None = None
     until: int | None = None
     reached: bool | None = None
@@ -94,15 +97,16 @@ class CircuitCheck:
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
         """Check a doubtful host before an attempt. The lane that probes claims the probe for *attempt_s*.
 
-        A lane with a recent attempt (*attempted_at*) leaves the probe to others, to spare its retries.
+        An old lane with a recent attempt (*attempted_at*) leaves the probe to others, to spare its retries.
         """
         host, now = await self.look(), self.world.clock.now()
         if host is None or host.probe_at is None or not host.is_open(now):
             _news(self.world, self.host).unreached_at = None
             return
-        rested_at = (attempted_at or 0) + _ms(self.world, _wait_s(self.world, host) / 2)
-        if host.probe_at <= now and rested_at <= now:
-            claimed = _next(self.world, host, probe_at=now + round((attempt_s + PROBE_GRACE_S) * 1000))
+        longest_s = CIRCUIT_WAIT_S_MIN if self.is_new else _wait_s(self.world, host)
+        rested_at = 0 if self.is_new else (attempted_at or 0) + _ms(self.world, longest_s / 2)
+        if self._free_at(host) <= now and rested_at <= now:
+            claimed = self._with_probe(host, now + round((attempt_s + PROBE_GRACE_S) * 1000))
             try:
                 await self._write(host, claimed)
             except ConditionLostError:
@@ -110,30 +114,55 @@ class CircuitCheck:
             else:
                 self.probe, self.has_news = claimed, True
                 return
-        longest_s = _wait_s(self.world, host)
         self.until = self.world.clock.now() + _ms(self.world, self.world.dice.uniform(longest_s / 2, longest_s))
 
     async def tell(self) -> None:
         """Record the results. A response closes the circuit. After a failed probe, another probe may begin."""
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):
-            known = probe or await self.look()
-            if known is not None and known.is_open(self.world.clock.now()):
-                await self._close(known)
+            if await self._change(probe or await self.look(), self._closed):
+                self.world.telemetry.count("CircuitsClosed")
         elif probe is not None:
-            gap_s = 0 if self.reached is None else PROBE_GAP_S
-            probe_at = self.world.clock.now() + _ms(self.world, gap_s)
-            with suppress(ConditionLostError):
-                await self._write(probe, _next(self.world, probe, probe_at=probe_at))
+            await self._change(probe, self._without_probe)
         elif self.reached is False and self.is_doubtful:
             await self._record()
 
-    async def _close(self, known: Host) -> None:
-        """Close the circuit. Another writer may be faster: its attempt also got a response, or was the next failure."""
-        closed = _next(self.world, known, probe_at=None, failures={}, closed_at=self.world.clock.now())
-        with suppress(ConditionLostError):
-            await self._write(known, closed)
-            self.world.telemetry.count("CircuitsClosed")
+    async def _change(self, known: Host | None, change: Callable[[Host], Host | None]) -> bool:
+        """Write a change of the host, with retries on conflicts: two lanes may probe. Return whether it was written."""
+        for _ in range(TRIES_MAX):
+            changed = None if known is None else change(known)
+            if changed is None:
+                return False
+            try:
+                await self._write(known, changed)
+            except ConditionLostError:
+                known = await self.look()
+            else:
+                return True
+        return False
+
+    def _closed(self, host: Host) -> Host | None:
+        if not self._counts(host):
+            return None
+        now = self.world.clock.now()
+        return _next(self.world, host, probe_at=None, first_probe_at=None, failures={}, closed_at=now)
+
+    def _without_probe(self, host: Host) -> Host | None:
+        if not self._counts(host):
+            return None
+        gap_s = 0 if self.reached is None else PROBE_GAP_S
+        return self._with_probe(host, self.world.clock.now() + _ms(self.world, gap_s))
+
+    def _counts(self, host: Host) -> bool:
+        """Return whether the circuit is open, and no other lane has taken over this lane's probe."""
+        is_taken_over = self.probe is not None and self._free_at(host) != self._free_at(self.probe)
+        return host.is_open(self.world.clock.now()) and not is_taken_over
+
+    def _free_at(self, host: Host) -> int:
+        return (host.first_probe_at if self.is_new else host.probe_at) or 0
+
+    def _with_probe(self, host: Host, until: int) -> Host:
+        return _next(self.world, host, **{"first_probe_at" if self.is_new else "probe_at": until})
 
     async def _record(self) -> None:
         """Record an attempt without a response. If throttling or conflicts prevent this, the next one is recorded."""
@@ -197,6 +226,7 @@ def add_failure(world: World, known: Host | None, name: str, lane: str) -> Host:
         opened_at=known.opened_at if goes_on else now,
         closed_at=None,
         probe_at=now + _ms(world, PROBE_GAP_S),
+        first_probe_at=None,
     )
 
 

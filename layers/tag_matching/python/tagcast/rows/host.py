@@ -32,7 +32,8 @@ class Host:
 
     *failures* maps subscription ids to the time of the last attempt without an answer. The circuit opened at
     *opened_at* and closed at *closed_at*. The next probe may begin at *probe_at*. During a probe, *probe_at* is the
-    end of the probe's claim. The row expires at *kept_until*. Every write raises *version*.
+    end of the probe's claim. *first_probe_at* is the same for lanes that were active until now. The row expires at
+    *kept_until*. Every write raises *version*.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Host:
     opened_at: int | None = None
     closed_at: int | None = None
     probe_at: int | None = None
+    first_probe_at: int | None = None
 
     def is_open(self, now: int) -> bool:
         """Return whether the circuit is open. An open circuit allows one probe at a time."""
