@@ -88,7 +88,7 @@ class ArrivalDay:
 
 
 def ledger_key(kind: RecordKind, day: str) -> str:
-    """Return the key of the ledger of a day of arrival: its compacted raw files and their days."""
+    """Return the S3 key of the ledger of a day of arrival: its compacted files, each with the days of its records."""
     return f"curated/{kind}/arrived/dt={day}.json"
 
 

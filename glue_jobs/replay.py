@@ -98,7 +98,10 @@ def offers(messages: DataFrame, filters: Sequence[CompiledFilter]) -> Iterator[d
 
 
 def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str, int | None]:
-    """Return the number, bytes and times of the messages to send, and how many are left out for each reason."""
+    """Return counts of the messages to send and of those left out for each reason.
+
+    Of the messages to send, also the body bytes, and when the first and the last were accepted (milliseconds, or None).
+    """
     reads_body = any(filter.reads_body for filter in filters)
     columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if reads_body else ()))
     counts = {"messages": 0, "bytes": 0, "without_body": 0, "parts_gone": 0, "filtered_out": 0}

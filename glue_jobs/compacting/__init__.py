@@ -1,1 +1,1 @@
-"""Turns raw files into sorted runs of records, and runs into the files of a day, all in Arrow."""
+"""Sorts the records of raw files, and merges them into the files of a day, all in Arrow."""

@@ -139,6 +139,6 @@ def has_property(name: str, value: str) -> Any:
 
 
 def day_of(instant: str) -> Any:
-    """Return the expression of the day (UTC) of an instant in milliseconds, as text."""
+    """Return a Spark column: the UTC day, as text, of the column named *instant*, in milliseconds since 1970."""
     days = sql.floor(sql.col(instant) / sql.lit(86_400_000.0)).cast("int")
     return sql.date_format(sql.date_add(sql.lit("1970-01-01").cast("date"), days), "yyyy-MM-dd")

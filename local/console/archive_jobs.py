@@ -174,7 +174,7 @@ class LocalJobs:
 
     @property
     def means(self) -> str:
-        """The cost of Spark, as text."""
+        """A sentence for the page: where the job runs, and how long Spark stays up after it."""
         return "Spark runs the job on this machine. It stays up for five minutes, so the next job starts faster."
 
     def prepare(self) -> None:
@@ -251,7 +251,7 @@ class GlueJobs:
 
     @property
     def means(self) -> str:
-        """The cost of a Glue run, as text."""
+        """A sentence for the page: where the job runs, and what a minute costs."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
     def run(self, order: JobOrder, said: Said) -> JobResult:

@@ -59,7 +59,7 @@ def need_words(name: str, lanes: int) -> str:
 
 
 def need_of(lane: UrgentLane) -> LaneNeed:
-    """Return the need of a lane: manual work comes before automatic retries."""
+    """Return the most urgent need of a lane: a person, an expiry within an hour, a pause, or retries."""
     if lane.state in BY_HAND:
         return LaneNeed.PERSON
     if lane.head is not None and expires_soon(lane.head.expires_at):

@@ -179,7 +179,7 @@ class CloudWatchMinutes:
 
     @property
     def means(self) -> str:
-        """A sentence that says which topics have metrics."""
+        """A sentence for the page: which topics have metrics."""
         return f"From CloudWatch. Only topics in MetricTopics of the stack {self.stack} have metrics."
 
     def published_at(self, topic: str) -> datetime | None:

@@ -91,7 +91,7 @@ class Engine:
         return f"127.0.0.1:{self._frames_port}"
 
     def client(self, service: Any, **config: Any) -> Any:
-        """Return a boto3 client of the engine with the owner's credentials."""
+        """Return a boto3 client for one of the engine's AWS services. Its credentials, `owner`, allow everything."""
         return boto3.client(
             service,
             region_name=REGION,

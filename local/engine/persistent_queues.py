@@ -21,7 +21,7 @@ Action = Callable[[dict[str, Any], str], Any]
 
 
 class PersistentQueues:
-    """The queues of the engine's service *queues*, by ARN."""
+    """Keeps the engine's SQS queues in the journal, by ARN. *queues* is the engine's module for SQS."""
 
     def __init__(self, queues: ModuleType, journal: Journal) -> None:
         self._queues = queues

@@ -109,7 +109,7 @@ class PersistentState:
 
 
 def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of Step Functions without executions, which end with the process: lanes start new ones.
+    """Return the state of Step Functions without its executions, which do not survive the engine's process.
 
     >>> without_executions({"state_machines": 1, "executions": 2, "map_runs": 3})
     {'state_machines': 1}

@@ -190,7 +190,7 @@ SHOWN_OF_GROUPS = (Common.SUBSCRIPTION, Common.STATE, Common.OUTCOME)
 
 
 def group_lanes(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
-    """Return the lanes grouped by a property: their number and frequent values, the largest groups first.
+    """Return, for each value of a property, its number of lanes and topics and its frequent values; largest first.
 
     >>> [group["lanes"] for group in group_lanes([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
     [2, 1]

@@ -81,7 +81,7 @@ _OF_PUSHES = ("timeout_seconds", "content_format")
 
 
 def subscription_fields(answer: Json) -> Table:
-    """Return a subscription as fields, one per line, without its lane, and for a group without settings of pushes."""
+    """Return a subscription as a table, without its lane and warnings; a group without the settings of pushes."""
     shown, retry = dict(answer), answer.get("retry")
     is_group = protocol_of(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):

@@ -162,7 +162,7 @@ class TooLargeError(TagcastError):
 
 
 class UnavailableError(TagcastError):
-    """A dependency of the request is unavailable; the same request may succeed *retry_after_s* later.
+    """A dependency of the request is unavailable; the same request may succeed *retry_after_s* seconds later.
 
     The request may still have been executed, fully or in part, as after any internal error.
     """

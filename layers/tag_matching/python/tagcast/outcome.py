@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PastAttempt:
-    """A stored attempt: its end, duration and outcome, the HTTP *status*, and the redacted *response*."""
+    """A stored attempt: its number, end, duration (milliseconds), outcome, HTTP *status*, and redacted *response*."""
 
     number: int
     ended_at: int

@@ -125,13 +125,13 @@ class Queue(Protocol):
         """
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make the messages of *receipts* (at most 10) visible again after *after_s*.
+        """Make messages visible again after *after_s* seconds, by SQS receipt handle (at most 10).
 
         After a fault, they become visible when their visibility timeout ends.
         """
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete the messages of *receipts* (at most 10); on a fault they stay."""
+        """Delete messages by SQS receipt handle (at most 10); on a fault they stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,10 @@ class GroupQueue:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEntry:
-    """An entry that a group's queue returned for the *times*-th time. *receipt* is valid until its visibility timeout.
+    """An entry that a group's queue returned for the *times*-th time.
 
-    *entry_id* never changes. A message that was sent twice has two entries.
+    *receipt*, its SQS receipt handle, is valid until the visibility timeout ends. *entry_id* never changes. A message
+    that was sent twice has two entries.
     """
 
     message_id: str
@@ -198,22 +199,22 @@ class GroupQueues(Protocol):
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
     ) -> Sequence[ReceivedEntry]:
-        """Return at most *limit* entries, waiting up to *wait_s* for the first.
+        """Return at most *limit* entries, waiting up to *wait_s* seconds for the first.
 
-        The entries are hidden from other calls for *visibility_timeout_s*. *limit* is at most RECEIVED_MAX.
+        The entries are hidden from other calls for *visibility_timeout_s* seconds. *limit* is at most RECEIVED_MAX.
         """
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
-        """Delete entries. An entry that could not be deleted is received again."""
+        """Delete entries by SQS receipt handle. An entry that could not be deleted is received again."""
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Set visibility timeouts in seconds from now, by receipt; return the invalid receipts.
+        """Hide entries for *seconds* from now, by SQS receipt handle. Return the handles that SQS refused.
 
-        Raises UnavailableError if the timeout of a valid receipt could not be set; other timeouts may have been set.
+        Raises UnavailableError if the timeout of a valid handle could not be set; other timeouts may have been set.
         """
 
     def counts(self, queue: GroupQueue) -> QueueCounts:
-        """Return the approximate number of entries."""
+        """Return the approximate numbers of visible and of invisible entries."""
 
 
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:

@@ -72,7 +72,7 @@ class OpenedSecrets(dict[str, _Known]):
 def seal_secrets(
     world: World, changed: Subscription, known: Subscription | None
 ) -> tuple[Subscription, tuple[Write, ...]]:
-    """Return *changed*, which replaces *known*, in its stored form, and the writes of its secrets.
+    """Return *changed*, which replaces *known*, with its secrets sealed, and the writes that store the sealed secrets.
 
     Unchanged sealed secrets are not sealed again. Raises UnavailableError.
     """
@@ -90,7 +90,7 @@ def seal_secrets(
 def keep_secrets(
     world: World, settings: SubscriptionSettings, known: Subscription | None, names: Collection[str]
 ) -> SubscriptionSettings:
-    """Return *settings*, with the secrets of *known* in the fields *names*, which an update left out.
+    """Return *settings*, with the secrets of *known* in the fields with these *names*, which an update left out.
 
     The previous secrets stay as long as the current secret. The secrets stay sealed unless the update names a secret or
     changes the protocol of the endpoint. Raises InvalidRequestError if the new protocol allows no such field. Raises

@@ -124,8 +124,8 @@ class Batching:
 class SubscriptionSettings:
     """The settings of a subscription, declared once for API, client, command line and console (`tagcast.setting`).
 
-    *filter* is the JSON form of the filter; the stored form is canonical. None matches everything. Fields without
-    ``repr`` are secrets: the service never shows or archives secrets.
+    *filter* is the JSON form of the filter, canonical in the table. None matches everything. Fields without ``repr``
+    are secrets: the service never shows or archives secrets.
 
     - *sealed*: the reference to the row with the encrypted secrets. Only pushes, verifications and updates decrypt the
       secrets. The service generates the secret of a group, which signs receipt handles and is not sealed.

@@ -83,7 +83,7 @@ def complete(store: Store, topic: str, message_id: str) -> None:
 
 
 def slices_of(of: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    """Yield *of* in slices of at most *size*."""
+    """Cut a sequence into slices of at most *size* items."""
     return (of[start : start + size] for start in range(0, len(of), size))
 
 

@@ -448,7 +448,7 @@ class MessagePlan:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRound:
-    """The first round of subscription *ordinal* in a batch: messages and lane as read, and the results so far.
+    """A subscription's first round in a batch: its messages and its lane as read, and the results so far.
 
     - *until*: pushes start before this time, in monotonic seconds. *is_served*: every pending delivery has ended in
       this round or joined the backlog.

@@ -1,4 +1,4 @@
-"""Routing keys: RabbitMQ's topic patterns, one at a time. :mod:`tagcast.filters.index.routing_trie` matches many."""
+"""Routing-key patterns, one at a time. :mod:`tagcast.filters.index.routing_trie` matches many."""
 
 SEPARATOR = "."
 ONE_WORD = "*"

@@ -1,4 +1,4 @@
-"""The filter kind ``routing_key``: topic patterns; one must match."""
+"""The filter kind ``routing_key``: matches if one of its patterns matches the message's routing key."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -20,12 +20,12 @@ class Names(dict[str, str]):
 
 
 def subscription_name(world: World, topic: str, of: str) -> str | None:
-    """Return the name of the subscription with the id *of*, or None if the name is no longer stored."""
+    """Return the name of the subscription with this id, or None if the name is no longer stored."""
     return subscription_names(world, topic, topic_id_of(of), (ordinal_of(of),)).get(ordinal_of(of))
 
 
 def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collection[int]) -> Mapping[int, str]:
-    """Return the names of *ordinals* of a topic from the cache or the store, without names that are unknown."""
+    """Return the known names of a topic's subscriptions, by ordinal, from the cache or the store."""
     found = kept_names(world, topic_id, ordinals)
     unknown = [ordinal for ordinal in ordinals if ordinal not in found]
     if len(unknown) > ONE_BY_ONE_MAX:
@@ -37,7 +37,7 @@ def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collec
 
 
 def kept_names(world: World, topic_id: str, ordinals: Collection[int]) -> dict[int, str]:
-    """Return the names of *ordinals* of a topic that are in the cache."""
+    """Return the cached names of a topic's subscriptions, by ordinal."""
     known = world.memory.of(Names)
     found = ((ordinal, known.get(subscription_id(topic_id, ordinal))) for ordinal in ordinals)
     return {ordinal: name for ordinal, name in found if name is not None}

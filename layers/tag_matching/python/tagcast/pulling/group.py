@@ -17,7 +17,7 @@ from tagcast.rows.message import MessageRow
 
 
 def group_of(world: World, topic: str, name: str) -> Subscription:
-    """Return the group *name*. Raises NotFoundError (group or topic), and ConflictError if *name* is no group."""
+    """Return the group with this *name*. Raises NotFoundError (group or topic), or ConflictError if it is no group."""
     found = get_subscription(world, topic, name)
     if not found.settings.is_group:
         raise ConflictError(f"subscription {name} is pushed to; only a group (protocol pull) is pulled from")
@@ -25,7 +25,7 @@ def group_of(world: World, topic: str, name: str) -> Subscription:
 
 
 def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None:
-    """Return the approximate length of a group's queue; None if unavailable, or if *subscription* is no group."""
+    """Return the approximate counts of a group's queue; None if unavailable, or if *subscription* is no group."""
     if not subscription.settings.is_group:
         return None
     with suppress(UnavailableError):  # The rest of the group is still shown.
@@ -66,7 +66,7 @@ def end_after_pull(world: World, group: Subscription, row: MessageRow, state: En
 
 
 def keep_failure(world: World, group: Subscription, message: Message, pulls: int, outcome: str) -> None:
-    """Record *pulls* failed pulls, for display while the entry is pending. A throttled write is omitted."""
+    """Record the number of failed *pulls* and the last *outcome*, shown while pending. A throttled write is lost."""
     pulled = FailedPulls(pulls, world.clock.now(), outcome)
     with suppress(TableThrottledError):
         world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))

@@ -25,7 +25,7 @@ HIDDEN_S_MAX = 43_200
 class Handle:
     """The *number*-th pull of a message, at *pulled_at*. The message is invisible until *until*.
 
-    *receipt* is the receipt handle of the queue's entry.
+    *receipt* is the SQS receipt handle of the queue's entry.
     """
 
     message_id: str

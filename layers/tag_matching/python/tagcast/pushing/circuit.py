@@ -95,7 +95,7 @@ class CircuitCheck:
         self.has_news = self.has_news or self.is_news or outcome.unreached
 
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
-        """Check a doubtful host before an attempt. The lane that probes claims the probe for *attempt_s*.
+        """Check a doubtful host before an attempt. The lane that probes claims the probe for *attempt_s* seconds.
 
         An old lane with a recent attempt (*attempted_at*) leaves the probe to others, to spare its retries.
         """
@@ -198,7 +198,7 @@ def _wait_s(world: World, host: Host) -> float:
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return *dues* for display; deliveries without an outcome get the outcome of the *head*.
+    """Return *dues* for display; deliveries without an outcome get the outcome of *head*.
 
     This applies while the head waits for an open circuit or an unverified endpoint. Only the head's row records the
     reason, because a backlog may be long.

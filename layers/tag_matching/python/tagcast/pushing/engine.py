@@ -281,7 +281,7 @@ def order_pushes(world: World, topic_id: str, ordinals: Collection[int]) -> list
 
 
 def slowest_first(took: Sequence[tuple[int, float]], head: int = HEAD_STARTS) -> list[int]:
-    """Return the ordinals in *took* (ordinal, seconds): the *head* slowest, slowest first, then the others in order.
+    """Return the ordinals in *took* (ordinal, seconds): at most *head* slow ones, slowest first, then the others.
 
     >>> slowest_first([(0, 0.1), (1, 3.0), (2, 0.0), (3, 9.0), (4, 0.2)], head=2)
     [3, 1, 0, 2, 4]

@@ -186,10 +186,10 @@ class PushSlots:
     async def take(
         self, host: str, priority: Priority, until: float, pushes: Pushes = (), instead_of: Slot | None = None
     ) -> Slot | None:
-        """Take a slot for *pushes*; return None if no slot is free until the monotonic time *until*.
+        """Take a slot for *pushes*; return None if no slot is free until *until* (monotonic seconds).
 
-        A slot that is free at once is taken even after *until*. Requests of equal priority are served in order. The
-        slot *instead_of*, of the same host, is given back, and its place is used for this request if memory allows.
+        A slot that is free at once is taken even after *until*. Requests of equal priority are served in order.
+        *instead_of*, a slot of the same host, is given back, and its place is used for this request if memory allows.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:

@@ -60,7 +60,7 @@ def is_retry_now(due: PendingDelivery, retry_all_at: int) -> bool:
 
 
 def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_scale: float) -> int:
-    """Return when an independent delivery may be attempted: by its schedule, or by Retry-After.
+    """Return when an independent delivery may be attempted (milliseconds): by its schedule, or by Retry-After.
 
     A delivery that a *retry now* at *retry_all_at* concerns is due at once.
 
@@ -80,7 +80,7 @@ def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_
 
 
 def probe_delay_s(policy: RetryPolicy, lost_s: float) -> float:
-    """Return the seconds until the next attempt at a receiver that accepted nothing for *lost_s*.
+    """Return the seconds until the next attempt at a receiver that accepted nothing for *lost_s* seconds.
 
     So repeated attempts follow after 1, 2, 4 … seconds, as in the schedule of a single delivery.
 

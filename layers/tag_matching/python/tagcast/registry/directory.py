@@ -104,7 +104,7 @@ class Directory:
         return self.index.get().match(message)
 
     def only(self, name: str) -> Directory:
-        """Return a directory that matches only the subscription *name*, without shadows. Raises NotFoundError."""
+        """Return a directory that matches one subscription only, without shadows. Raises NotFoundError."""
         subscription = self.by_name.get(name)
         if subscription is None:
             raise NotFoundError("subscription", name)

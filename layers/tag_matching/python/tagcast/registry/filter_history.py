@@ -36,7 +36,7 @@ def let_expire(world: World, subscription: Subscription) -> None:
 def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:
-    """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
+    """Return the filter versions, by ordinal, that a publish at *subscriptions_version* of the topic evaluated."""
     found: dict[int, FilterVersion] = {}
     if len(ordinals) > ALONE_MAX and max(ordinals) - min(ordinals) <= SPAN_MAX * len(ordinals):
         left, many = TOGETHER_BYTES * len(ordinals), min(len(ordinals), stored.ROWS_AT_ONCE)

@@ -25,7 +25,7 @@ BUILD_FOR_S = 8.0
 
 @dataclass(slots=True)
 class Building:
-    """The index *name* that this process builds over several requests, because one request is too short."""
+    """The index with this *name*, which this process builds over several requests, because one request is too short."""
 
     name: str
     parts: list[IndexPart]

@@ -22,7 +22,7 @@ FORMAT = "tagcast-reading-1"
 
 @dataclass(slots=True)
 class PartialRead:
-    """The subscriptions of *topic* read so far: all up to the name *place*, at the version of *topic* or later.
+    """The subscriptions of *topic* read so far: all names up to *place*, at the version of *topic* or later.
 
     The topic's row lists the newer subscriptions as changes after this version.
     """

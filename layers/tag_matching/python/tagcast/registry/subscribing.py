@@ -254,7 +254,7 @@ def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
 def replace_filter(
     world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
 ) -> Subscription:
-    """Give *known* another filter, as a new version, together with the writes *also*; wait for publishers.
+    """Give *known* another filter, as a new version, together with the writes in *also*; wait for publishers.
 
     Raises ConditionLostError on a concurrent change.
     """

@@ -58,7 +58,7 @@ class _Backlog:
 
 
 async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) -> int:
-    """Expire deliveries on sleeping lanes, one page of each lane in turn; return the number of deliveries."""
+    """Expire deliveries on sleeping lanes, one page of each lane in turn; return the number of expired ones."""
     waiting = deque(_Backlog(lane) for lane in lanes)
     expired = 0
 

@@ -68,7 +68,7 @@ def _remove(world: World, registration: Registration, members: Sequence[Member])
 
 
 async def remove_orphans(world: World) -> int:
-    """Delete the queues without a group; return the number."""
+    """Delete the queues without a group; return the number of deleted queues."""
     run = world.executor.run
     queues = await run(lambda: tuple(world.group_queues.every()))
     if not queues:

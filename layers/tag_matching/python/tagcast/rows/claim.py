@@ -57,5 +57,5 @@ SIGNED_ROWS = row_format(signed_key, Codec(Signed))
 
 
 def signed_put(signed: Signed, *named: str) -> Put:
-    """Return the write that accepts the request *named*, unless it was accepted before."""
+    """Return the write that accepts a signed request, unless it was accepted before. Its key has the names *named*."""
     return SIGNED_ROWS.put(signed, *named, expect={"pk": ABSENT})

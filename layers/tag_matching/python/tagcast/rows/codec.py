@@ -33,18 +33,18 @@ class RowFormat(Generic[_T]):
     value_of: Callable[[Attributes], _T]
 
     def read(self, store: Store, *named: str | int) -> _T | None:
-        """Return the value in the row with the key of *named*, or None if there is no such row."""
+        """Return the value of the row whose key has these names, or None if there is no such row."""
         row = store.get(self.key(*named))
         return None if row is None else self.value_of(row)
 
     def put(self, value: _T, *named: str | int, expect: Expectation | None = None) -> Put:
-        """Return the write of a value to the row with the key of *named*, on condition of *expect*."""
+        """Return the write of a value to the row whose key has these names, on condition of *expect*."""
         return Put(self.key(*named), self.row_of(value), expect or {})
 
 
 @dataclass(frozen=True)
 class RowPart:
-    """How one field is written as the attributes *names*, and read from a row."""
+    """How one field is written as attributes (*names*), and read from a row."""
 
     names: tuple[str, ...]
     write: Callable[[Any], tuple[Value, ...]]
@@ -128,7 +128,7 @@ class Codec(Generic[_T]):
         return self._kind(**self.fields(row))
 
     def fields(self, row: Attributes) -> dict[str, Any]:
-        """Return the fields in a row. Scalar fields whose attributes are missing are left out, parts are not."""
+        """Return the fields in a row, by name. A missing scalar is left out; a part decides what its absence means."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
             given[name] = part.read(row)

@@ -26,7 +26,7 @@ History = Sequence[PastAttempt]
 
 
 def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
-    """Return the last attempts of *history* in at most *bytes_max*.
+    """Return the last attempts of *history* in at most *bytes_max* bytes.
 
     The oldest attempts lose their responses first. Then the oldest attempts are dropped.
 

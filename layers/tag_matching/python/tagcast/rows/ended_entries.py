@@ -21,7 +21,7 @@ _ELLIPSIS = "…"
 
 
 def bound_outcome(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> str | None:
-    r"""Return an outcome without lone surrogates, cut to *bytes_max*; None for 0 bytes.
+    r"""Return an outcome without lone surrogates, cut to *bytes_max* bytes; None for 0 bytes.
 
     >>> bound_outcome("x" * 300)[-3:], bound_outcome("\x00" * 300).count("\x00")
     ('xx…', 32)
@@ -45,7 +45,7 @@ def _stored_bytes(text: str) -> int:
 
 
 def shorten_outcomes(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int, Entry]:
-    """Return the entries with outcomes of at most *outcome_bytes_max*."""
+    """Return the entries with outcomes of at most *outcome_bytes_max* bytes."""
     return {ordinal: _shorten(entry, outcome_bytes_max) for ordinal, entry in entries.items()}
 
 

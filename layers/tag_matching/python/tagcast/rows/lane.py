@@ -148,7 +148,7 @@ def place_in_index(lane: Lane) -> Row:
 
 
 def append_joined(joined: bytes, message_ids: Iterable[str]) -> bytes:
-    """Append message ids to the packed list *joined*, and keep the last :data:`JOINED_MAX`.
+    """Append message ids to *joined*, a packed list, and keep the last :data:`JOINED_MAX`.
 
     >>> append_joined(bytes(8), ["1", "2"]).hex(" ", 8)
     '0000000000000000 0000000000000001 0000000000000002'

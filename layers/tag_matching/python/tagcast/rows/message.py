@@ -191,7 +191,7 @@ def _pack_entries(said: Any, topic: str) -> Iterator[QueueEntry]:
 
 
 def ttl_after(expires_at: int) -> int:
-    """Return the second after which DynamoDB may remove a row about a message that expires at *expires_at*."""
+    """Return the time to live (seconds) of a row about a message that expires at *expires_at* (milliseconds)."""
     return expires_at // 1000 + GARBAGE_S
 
 
@@ -232,7 +232,7 @@ def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Va
 
 
 def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
-    """Return the round in a row, or None while the round is open.
+    """Return the first round whose attributes begin with *prefix* (:func:`prefix_of`), or None while it is open.
 
     A round without a time was never served: the message matched no subscription, or all its deliveries ended earlier.
     """
@@ -400,5 +400,5 @@ def outgrows(row: MessageRow) -> bool:
 
 
 def with_stored_body(row: MessageRow) -> MessageRow:
-    """Return the row with its body in the stored form."""
+    """Return the row with ``deflated`` set to its deflated body, or to None if the body is stored uncompressed."""
     return replace(row, deflated=deflate_body(row.message.draft.body)) if row.has_body else row

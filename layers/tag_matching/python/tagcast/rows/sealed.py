@@ -44,7 +44,7 @@ EXCHANGE_ROWS = row_format(exchange_key, Codec(Exchange))
 
 
 def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]:
-    """Return a part of the rotations that expired before *until*, the earliest first, behind the row *after*."""
+    """Return at most *limit* rotations that expired before *until*, the earliest first, from behind the row *after*."""
     last = exchange_key(until, "", "").sk
     return store.query(Table.REGISTRY, exchange_key(0, "", "").pk, sk_from=f"{after}\x00", sk_to=last, limit=limit)
 

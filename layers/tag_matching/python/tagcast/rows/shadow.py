@@ -55,7 +55,7 @@ class Shadow:
         return shadow_key(self.topic, self.name)
 
     def observations(self, active: Mapping[str, object] | None) -> str:
-        """Return the partition of the counts and samples that this shadow records beside the filter *active*.
+        """Return the partition of the counts and samples that this shadow records beside the *active* filter.
 
         Each pair of filters has its own partition.
         """

@@ -96,7 +96,7 @@ class StateMap:
         enqueued: Set[int] = frozenset(),
         late: Mapping[int, AddedLater] | None = None,
     ) -> StateMap:
-        """Return the map that follows from round *parts*, *ends*, later *enqueued* entries and *late* entries.
+        """Return the map that follows from *parts* of rounds, *ends*, entries *enqueued* later, and *late* entries.
 
         >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
         >>> one = StateMap.folded([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
@@ -126,7 +126,7 @@ class StateMap:
         return ordinal in self.pending and ordinal not in self.enqueued
 
     def within(self, ordinals: Set[int]) -> StateMap:
-        """Return the map of only the subscriptions *ordinals*."""
+        """Return the map of only the subscriptions with these *ordinals*."""
         ended = {ordinal: entry for ordinal, entry in self.ended.items() if ordinal in ordinals}
         late = {ordinal: added for ordinal, added in self.added_later.items() if ordinal in ordinals}
         return replace(

@@ -62,7 +62,7 @@ def _is_surely_pending(store: Store, row: MessageRow, rounds: Sequence[Row]) -> 
 
 
 def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
-    """Return a message, or one section, folded with its other rows *beside* it. Rows of other sections are ignored."""
+    """Return a message, or one section, folded with its other rows (*beside*). Rows of other sections are ignored."""
     ends: dict[int, Entry] = {}
     enqueued, late = set[int](), dict[int, AddedLater]()
     rounds: dict[int, dict[Audience, RoundRow]] = {}
@@ -116,7 +116,7 @@ def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> Mes
 
 
 def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
-    """Return at most 100 messages in the given order, as :func:`message_with` does. Missing messages are left out."""
+    """Return at most 100 messages in the given order, as :func:`message_with` does, without missing messages."""
     of_each = {
         message_id: (
             keys.message_key(topic, message_id),

@@ -58,9 +58,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class TailBatch:
-    """The events of one batch for clients, oldest first. *left_out* more events were omitted, but counted.
+    """The events of one batch for clients, oldest first.
 
-    *place* is an id drawn when the batch was written.
+    *left_out* is the number of omitted events, which are counted, too. *place* is an id drawn when the batch was
+    written.
     """
 
     place: str

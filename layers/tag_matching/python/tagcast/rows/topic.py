@@ -78,7 +78,7 @@ def events_check(events_topic: str) -> Check:
 
 
 def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Update:
-    """Return the write that makes publishers read the subscriptions *names* again.
+    """Return the write that makes publishers read the subscriptions with these *names* again.
 
     It fails if any subscription changed since *owner* was read. The topic gets the counts of *after*, if they differ.
     """
@@ -90,7 +90,7 @@ def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Upda
 
 
 def topic_deletes(topic: Topic, ttl: int) -> tuple[Write, ...]:
-    """Return the writes that delete a topic, unless it or its subscriptions changed. Its counters stay until *ttl*."""
+    """Return the writes that delete a topic, unless it or its subscriptions changed. *ttl* of its counters: seconds."""
     counters = Counters(topic.subscriptions_version, topic.next_ordinal, ttl)
     return (
         Delete(topic_key(topic.name), {**_as_read(topic), "updated_at": topic.updated_at}),
@@ -104,7 +104,7 @@ def _as_read(topic: Topic) -> Expectation:
 
 
 def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
-    """Return the attributes of *topic*'s row after changes of the subscriptions *names*.
+    """Return the attributes of *topic*'s row that change when the subscriptions with these *names* change.
 
     Each change raises the version by one; the last names stay in the row. A publisher with an older version reads only
     the subscriptions with these names. Every publish reads this row anyway, and every change writes the row. The names

@@ -36,7 +36,7 @@ class WaitingPlace:
 
 
 def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[WaitingPlace, ...]:
-    """Return the first *most* places of a topic."""
+    """Return a topic's *most* places for waiting requests of this *kind*, free or taken."""
     row: Row = store.get(waiting_key(topic)) or {}
     empty = (WaitingPlace(topic, kind, number) for number in range(most))
     return tuple(WaitingPlace(topic, kind, each.number, cast("int | None", row.get(each.attribute))) for each in empty)

@@ -32,7 +32,7 @@ class PromoteBody(Body):
 
 
 class ShadowCounts(TypedDict):
-    """The numbers of messages that both filters, one filter or neither filter matched, for these two filters."""
+    """The numbers of messages that both filters, only one or neither matched. ``errors``: the shadow failed on them."""
 
     evaluated: int
     both: int

@@ -71,7 +71,7 @@ class CmqFault(Enum):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """Code and module code."""
+        """The two numbers of the error: its code, such as 4000, and its module code, such as 10280."""
         return self.value[:2]
 
 

@@ -117,7 +117,7 @@ def _decoded(escaped: bytes) -> str:
 
 
 def format_name(name: str) -> str:
-    """Return the name of a parameter for an answer.
+    """Return a parameter's name for an error text: at most 32 characters, with ``?`` for unprintable ones.
 
     >>> format_name("topicName"), format_name("x" * 100)
     ('topicName', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…')

@@ -49,7 +49,7 @@ class Parameters:
         return found
 
     def integer(self, name: str, low: int, high: int) -> int | None:
-        """Return a number within its bounds, or None if it is missing."""
+        """Return a number from *low* to *high*, or None if it is missing."""
         found = self.optional(name)
         if found is None:
             return None
@@ -113,7 +113,7 @@ class Parameters:
         return name
 
     def tags(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
-        """Return distinct tags."""
+        """Return the distinct tags of a parameter. Raises *too_many* if there are more than *most*."""
         found = self.items(name)
         if len(found) > most:
             raise too_many
@@ -122,7 +122,7 @@ class Parameters:
         return tuple(dict.fromkeys(found))
 
     def keys(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
-        """Return distinct binding keys."""
+        """Return the distinct binding keys of a parameter. Raises *too_many* if there are more than *most*."""
         found = self.items(name)
         if len(found) > most:
             raise too_many

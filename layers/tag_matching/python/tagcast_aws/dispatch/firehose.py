@@ -69,7 +69,7 @@ class FirehoseArchive:
         return any(fnmatchcase(topic, pattern) for pattern in self.bodies)
 
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
-        """Put the lines in order; return the first place with a line that was not accepted, or None.
+        """Put the lines in order; return the place of the first line that was not accepted, or None.
 
         The caller retries the lines from that place on. Lines that were accepted already are remembered and skipped.
         """
@@ -124,7 +124,7 @@ def _digest(line: bytes | bytearray) -> bytes:
 
 
 def pack_records(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[RecordBatch]]:
-    """Pack lines by kind, in order, into as few Firehose records as possible.
+    """Pack lines (place in the batch of the stream, kind, text) by kind, in order, into as few records as possible.
 
     >>> packed = pack_records([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
     >>> [(bytes(parcel.content), parcel.places) for parcel in packed[RecordKind.LANES]]

@@ -89,7 +89,7 @@ class SqsGroupQueues:
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
     ) -> Sequence[ReceivedEntry]:
-        """Return at most *limit* entries, waiting up to *wait_s* for the first."""
+        """Return at most *limit* entries, waiting up to *wait_s* seconds for the first."""
         found: Sequence[MessageTypeDef] = ()
         with _translate_faults():
             found = (
@@ -106,12 +106,12 @@ class SqsGroupQueues:
         return [_received(each) for each in found]
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
-        """Delete entries. An entry whose deletion fails is received again."""
+        """Delete entries by their SQS receipt handles. An entry whose deletion fails is received again."""
         for part in _parts(receipts):
             self._queue(queue).delete(part)
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Set visibility timeouts in seconds from now, by receipt; return the invalid receipts."""
+        """Hide entries for *seconds* from now, by SQS receipt handle. Return the handles that SQS refused."""
         refused: list[str] = []
         for part in _parts(tuple(seconds)):
             entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [

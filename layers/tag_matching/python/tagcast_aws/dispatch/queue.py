@@ -59,7 +59,7 @@ class SqsQueue:
         return tuple(lost)
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make received messages visible again after *after_s*. If this call fails, their visibility timeout stays."""
+        """Make messages visible again in *after_s* seconds, by SQS receipt handle. On a fault, their timeout stays."""
         entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
             for place, receipt in enumerate(receipts)
@@ -70,7 +70,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete received messages. If this fails, a message of the delivery queue is deleted with its batch."""
+        """Delete messages by SQS receipt handle. If this fails, the delivery queue deletes them with their batch."""
         entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(receipts)
         ]

@@ -32,9 +32,10 @@ class AddressRefusedError(OSError):
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names in threads and refuses names with any address beyond *reach*. Further addresses are never used.
+    """Resolves names in threads.
 
-    Connections use exactly the returned addresses, so a changed DNS answer has no effect (DNS rebinding).
+    Refuses a name if one of the first 64 addresses is beyond *reach*; returns the first 8. Connections use exactly the
+    returned addresses, so a changed DNS answer has no effect (DNS rebinding).
     """
 
     def __init__(self, reach: Reach, threads: Executor, lookup: Lookup | None = None) -> None:

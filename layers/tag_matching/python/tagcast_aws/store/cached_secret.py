@@ -31,7 +31,7 @@ class CachedSecret:
         self._read_start = NEVER_READ
 
     def text(self, age_s_max: float) -> str | None:
-        """Return the secret, read less than *age_s_max* seconds ago; None if the secret did not exist."""
+        """Return the secret, read less than *age_s_max* seconds ago; None if there was no secret."""
         return self._text if self._read_start.is_recent(self._clock, age_s_max) else self.read_now()
 
     def read_now(self) -> str | None:

@@ -37,7 +37,7 @@ SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name 
 
 
 def search_request(open_before: int, over_before: int, cursor: str | None) -> dict[str, Any]:
-    """Return the parameters of one page (a megabyte of the table) from *cursor* on."""
+    """Return the parameters of a request for one page of the search (a megabyte of the table), from *cursor* on."""
     request: dict[str, Any] = {
         "FilterExpression": FILTER,
         "ProjectionExpression": SHOWN,
@@ -56,7 +56,7 @@ def search_request(open_before: int, over_before: int, cursor: str | None) -> di
 def kept_request(
     topic: str, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
 ) -> dict[str, Any]:
-    """Return the parameters of one strongly consistent page of kept messages of *topic*."""
+    """Return the parameters of a request for one page of the kept messages of *topic*, strongly consistent."""
     numbers = {"accepted_from": accepted_from, "before_version": before_version, "alive_at": alive_at}
     request: dict[str, Any] = {
         "FilterExpression": KEPT,

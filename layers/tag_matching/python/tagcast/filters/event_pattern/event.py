@@ -32,7 +32,7 @@ TRUE, FALSE, NULL = Raw("true"), Raw("false"), Raw("null")
 
 
 class Element:
-    """An object or array inside an array: element *index* of the array with number *array*, inside *parent*."""
+    """An object or array inside an array: the *index*-th element of the *array*-th array, inside *parent*."""
 
     __slots__ = ("array", "index", "parent")
 

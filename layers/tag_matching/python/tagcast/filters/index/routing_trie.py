@@ -1,4 +1,4 @@
-"""Many topic patterns at once: matching a key takes time proportional to its words.
+"""Many routing-key patterns at once: matching a key takes time proportional to its words.
 
 Tests compare the result with :func:`tagcast.filters.routing_key.matches_key` for each pattern.
 """

@@ -28,7 +28,7 @@ def is_int(number: int) -> bool:
 
 
 def parse_whole(text: str, most: int) -> int:
-    """Parse like Java's ``valueOf`` of the type with the maximum *most*: a sign, and Unicode digits up to U+FFFF.
+    """Parse like Java's ``valueOf`` of a type whose maximum is *most*: a sign, and Unicode digits up to U+FFFF.
 
     >>> parse_whole("+007", INT_MAX)
     7

@@ -48,7 +48,7 @@ class Rights:
     topics: tuple[str, ...] = ()
 
     def check_scope(self, wanted: Sequence[str]) -> None:
-        """Raise ForbiddenError unless the token has one of the scopes *wanted*."""
+        """Raise ForbiddenError unless the token has one of the *wanted* scopes."""
         if self.scopes.isdisjoint(wanted):
             raise ForbiddenError(f"the token has none of the scopes {', '.join(wanted)}")
 
@@ -106,7 +106,7 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
 
 
 def check_publishing(world: World, rights: Rights | None, topic: str, named: str | None, field: str) -> None:
-    """Raise ForbiddenError unless the caller may publish the dead letters or events of *topic* to the topic *named*.
+    """Raise ForbiddenError unless the caller may publish dead letters or events of *topic* to another topic, *named*.
 
     A token needs the publish scope and a pattern for *named*. The policy of a SigV4 caller is not visible here, so the
     parameter DeadLetterTopics decides. The error names the setting *field*.

@@ -89,7 +89,7 @@ def one_by_one(model: type[Body]) -> Any:
 
 
 def members_at_most(most: int, what: str) -> BeforeValidator:
-    """Return a validator that limits the number of members of an object before they are validated."""
+    """Return a validator that limits the number of fields in an object before they are validated."""
 
     def counted(value: object) -> object:
         if isinstance(value, Mapping) and len(value) > most:

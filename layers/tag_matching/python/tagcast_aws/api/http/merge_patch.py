@@ -7,7 +7,7 @@ from typing import Any
 
 
 def apply_patch(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *present* with a merge patch: null removes a member, objects are merged, other values replace.
+    """Return *present* with a merge patch: null removes a field, objects are merged, other values replace.
 
     >>> present = {"retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3}, "batch": {}}
     >>> apply_patch(present, {"retry": {"max_retries": 5}})

@@ -104,7 +104,7 @@ class UnknownRouteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An answer that is not a success. *faults* become its ``errors``; *more* are additional members."""
+    """An answer that is not a success. *faults* become its ``errors``; *more* are additional fields."""
 
     code: ProblemCode
     detail: str
@@ -118,7 +118,7 @@ class Problem:
         return _OF_CODES[self.code][0]
 
     def as_json(self) -> dict[str, object]:
-        """Return the members of the problem document.
+        """Return the fields of the problem document.
 
         >>> Problem(ProblemCode.NOT_FOUND, "topic t does not exist").as_json()["title"]
         'Not Found'
@@ -187,7 +187,7 @@ def _later(code: ProblemCode, detail: str, retry_after_s: int = 1) -> Problem:
 
 
 def problem_json(error: Exception) -> dict[str, object]:
-    """Return the members of the problem of *error*, for which :func:`problem_of` must have an answer."""
+    """Return the fields of the problem document for *error*, for which :func:`problem_of` must have an answer."""
     problem = problem_of(error)
     assert problem is not None
     return problem.as_json()

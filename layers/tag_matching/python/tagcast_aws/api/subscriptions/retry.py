@@ -187,7 +187,7 @@ def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def present_for(present: Mapping[str, Any], named: Mapping[str, Any], *, is_group: bool = False) -> dict[str, Any]:
-    """Return the *present* settings without those that contradict a patch with the fields *named*.
+    """Return the settings in *present* without those that contradict a patch; *named* are its fields.
 
     If the patch ends retries for life, the result lacks the maximum interval, because constant intervals have no
     maximum. Without *is_group* it lacks ``ordered``, which follows from the strategy, unless the patch sets the default

@@ -198,7 +198,7 @@ def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
 def answer_with_lane(
     world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None
 ) -> Answer:
-    """Answer with one subscription, its lane and its warnings. *told* are members of this answer only."""
+    """Answer with one subscription, its lane and its warnings. *told* are fields of this answer only."""
     [keys] = public_keys(world, [subscription])
     lane, counts = lane_view(world, subscription), queue_counts(world, subscription)
     dead_letters = subscription.settings.dead_letter_topic

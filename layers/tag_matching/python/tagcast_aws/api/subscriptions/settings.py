@@ -170,7 +170,7 @@ class SubscriptionBody(_Settings):
 
 
 class SubscriptionAnswer(_Shown):
-    """A subscription; answers about single subscriptions and lists include the lane.
+    """A subscription. Only the answer to a batch of subscriptions has no ``lane``.
 
     ``signatures`` are the schemes that sign pushes over HTTP: ``v1`` by the secret, ``v1a`` by a key of the service.
     One of the ``public_keys`` verifies pushes with ``v1a``. No other subscription has these keys. Only the request that
@@ -246,7 +246,7 @@ def show_subscription(
 
 
 def with_warnings(answer: SubscriptionAnswer, of: Subscription, lost: str | None) -> SubscriptionAnswer:
-    """Return *answer* with the warnings about its filter, and the warning *lost* about its dead letters.
+    """Return *answer* with warnings about its filter, and with *lost*, a warning about its dead letters, if given.
 
     Lists have none, because compiling their filters may take seconds.
     """
