@@ -109,7 +109,7 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
 
 
 def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, int, str]]:
-    """Return kind, day, number and Merkle root of every partition of the window."""
+    """Return kind, day, number of records and Merkle root of every partition of the window."""
     leaves = (merkle.leaves_of(archive.records(kind, window.days()), kind) for kind in RecordKind)
     return merkle.day_roots(reduce(lambda one, other: one.union(other), leaves))
 

@@ -295,7 +295,7 @@ class _Reading:
 
 
 def group_files(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
-    """Return *files* in groups of at least *bytes_min*, except the last.
+    """Return *files* in groups of at least *bytes_min* bytes, except the last.
 
     >>> group_files({"a": 1, "b": 9, "c": 1}, 10)
     [['a', 'b'], ['c']]

@@ -33,7 +33,7 @@ WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
 
 
 def write_all(package: Path) -> None:
-    """Write all generated files into the folder *package*."""
+    """Write all generated files into *package*, a folder."""
     places = (HERE / "openapi.json", HERE.parents[1] / "docs/openapi.json")  # In a source distribution, in a checkout.
     document = next(place for place in places if place.exists())
     openapi_source.write(json.loads(document.read_text()), package)

@@ -80,7 +80,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 
 def write(document: Schema, package: Path) -> None:
-    """Write the modules into the folder *package*."""
+    """Write the modules into *package*, a folder."""
     modules = Modules(document)
     operations = modules.operations()
     for name in USED_BY_HAND:
@@ -114,7 +114,7 @@ def without_null(kind: str) -> str:
 
 
 def sent_value(name: str, schema: Schema) -> str:
-    """Return the expression with which a method sends the value of its argument *name*."""
+    """Return the expression with which a method sends the value of the argument with this *name*."""
     return f"instant({name}) if {name} else None" if schema.get("format") in INSTANTS else name
 
 

@@ -1,4 +1,4 @@
-"""Sorted runs of records and their merge: an external merge sort whose rows stay in Arrow from raw file to Parquet.
+"""Sorts and merges records: an external merge sort whose rows stay in Arrow from raw file to Parquet.
 
 A worker reads some files, sorts their records by day and ``record_id`` and cuts them into serialized Arrow chunks.
 Spark moves and spills the chunks as opaque bytes. One worker gets all chunks of a range, sorted by their first records.

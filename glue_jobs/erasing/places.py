@@ -84,9 +84,9 @@ class Eraser(ABC):
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
     def changed(self, key: str, text: str) -> str:
-        """Return the *text* of the object *key* with erased lines. The prefix of *key* selects their format.
+        """Return *text*, lines of the object with this *key*, with erased lines.
 
-        Only a line feed ends a line.
+        The prefix of *key* selects their format. Only a line feed ends a line.
         """
         arrived = arrival_day(key)
         if key.startswith(RAW):

@@ -48,12 +48,12 @@ class Window:
 
     @property
     def first_at(self) -> int:
-        """The first instant in the window."""
+        """The first instant in the window, in milliseconds since 1970."""
         return instant_of(self.first)
 
     @property
     def end_at(self) -> int:
-        """The first instant after the window."""
+        """The first instant after the window, in milliseconds since 1970."""
         return instant_of(self.end)
 
 
@@ -168,7 +168,7 @@ def positive(text: str) -> float:
 
 
 def milliseconds(text: str) -> int:
-    """Return a duration, at most a day. Raises ArgumentTypeError."""
+    """Return a duration in milliseconds, at most a day. Raises ArgumentTypeError."""
     return (
         int(text)
         if re.fullmatch(r"[0-9]{1,8}", text) and int(text) <= instant.DAY_MS
@@ -186,7 +186,7 @@ def _refuse(text: str, what: str) -> NoReturn:
 
 
 def moment(text: str) -> int:
-    """Return the instant in *text*: RFC 3339, or the beginning of a day.
+    """Return the instant in *text*, in milliseconds since 1970: RFC 3339, or the beginning of a day.
 
     >>> moment("1970-01-02"), moment("1970-01-01T00:00:01Z")
     (86400000, 1000)

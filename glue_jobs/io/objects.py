@@ -91,7 +91,7 @@ class Objects(Protocol):
         """Delete objects; a versioned bucket keeps their content as former versions."""
 
     def purge(self, prefix: str) -> int:
-        """Delete every former version below *prefix* permanently, and return the number."""
+        """Delete every former version below *prefix* permanently, and return their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class FolderObjects:
                 folder.rmdir()
 
     def purge(self, prefix: str) -> int:
-        """Delete the drafts of dead writers below the folder *prefix*; return their number. Files have no versions."""
+        """Delete the drafts of dead writers below *prefix*, a folder; return their number. Files have no versions."""
         number = 0
         for path in (self.root / prefix).rglob(".*") if prefix.endswith("/") else ():
             if (found := _DRAFT.fullmatch(path.name)) and not _is_running(int(found[1])):
@@ -333,7 +333,7 @@ def _folder(uri: str) -> Path:
 
 
 def check_folder(uri: str) -> None:
-    """Raise UnreachableArchiveError if there is no folder *uri*. Otherwise a typo would look like an empty archive."""
+    """Raise UnreachableArchiveError if *uri* is no folder. Otherwise a typo would look like an empty archive."""
     path = _folder(uri)
     if not path.is_dir():
         raise UnreachableArchiveError(f"There is no archive {path}: give s3://BUCKET or an existing folder.")

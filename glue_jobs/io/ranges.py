@@ -22,7 +22,7 @@ def in_ranges(rows: DataFrame, key: Column, bounds: Sequence[str]) -> DataFrame:
 
 
 def in_partitions(rows: DataFrame, number: Column, partitions: int) -> DataFrame:
-    """Return *rows* with the column ``range``, each row in the partition with the index *number*."""
+    """Return *rows* with the column ``range``, each row in the partition whose index is *number*."""
     tokens = list(islice(_tokens(partitions), partitions))
     token = sql.get(sql.array(*(sql.lit(each) for each in tokens)), number)
     return rows.withColumn(RANGE, token).repartition(partitions, RANGE)

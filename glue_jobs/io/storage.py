@@ -105,7 +105,7 @@ class Archive:
         return self.records_of(manifests.read(self.objects, kind, self.curated_days(kind, days)), kind)
 
     def records_of(self, found: Iterable[Manifest], kind: RecordKind) -> DataFrame:
-        """Return the records in the files of the manifests *found*."""
+        """Return the records in the files of these manifests."""
         schema = schemas.SCHEMAS[kind]
         files = [self.uri(key) for each in found for key in each.files]
         reader = self.spark.read.options(**LITERAL).schema(schema)

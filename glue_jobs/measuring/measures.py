@@ -17,7 +17,7 @@ PAIR_HOUR = (*LANE, "hour")
 
 
 def hour_of(instant: str) -> Column:
-    """Return the expression for the start of the hour of *instant*, in milliseconds."""
+    """Return a Spark column: the start of the hour of the column named *instant*, both in milliseconds since 1970."""
     return (sql.floor(sql.col(instant) / HOUR_MS) * HOUR_MS).cast("bigint")
 
 

@@ -237,7 +237,7 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
 
 @dataclass
 class GlueJobs:
-    """Runs the jobs of the deployed stack *stack* with Glue, and downloads their HTML reports from S3.
+    """Runs the jobs of a deployed *stack* with Glue, and downloads their HTML reports from S3.
 
     *url* is the API of the console. *client* creates AWS clients with the console's profile.
     """

@@ -54,7 +54,7 @@ class LaneNeed(StrEnum):
 
 
 def need_words(name: str, lanes: int) -> str:
-    """Return the words for the need *name* of a URL. An unknown name is returned unchanged."""
+    """Return the words for the need with this *name*, from a URL. An unknown name is returned unchanged."""
     return LaneNeed(name).words(lanes) if name in list(LaneNeed) else name
 
 
@@ -139,7 +139,7 @@ class Cause:
 
 
 def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list[Cause]:
-    """Return the lanes grouped by *by*, the largest group first."""
+    """Return the lanes grouped by the result of *by*, the largest group first."""
     groups: dict[str, list[UrgentLane]] = {}
     for lane in lanes:
         groups.setdefault(by(lane), []).append(lane)

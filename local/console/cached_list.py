@@ -62,7 +62,7 @@ class ListReading(Generic[T]):
 
 
 class CachedList(Generic[T]):
-    """A cached list of the API. After *fresh_s* it is reloaded in the background, while pages show the old list."""
+    """A cached list of the API. After *fresh_s* seconds it is reloaded, while pages show the old list."""
 
     def __init__(self, listed: AsyncPages[T], fresh_s: float = FRESH_S) -> None:
         self._listed = listed

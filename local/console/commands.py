@@ -36,7 +36,7 @@ class Command:
 
 
 def command_of(words: Sequence[str], body: Json, settings: Sequence[Setting]) -> Command:
-    """Return the command *words* with the options for a *body*, which is a new resource or a merge patch.
+    """Return the command that begins with *words*, with options for *body*, a new resource or a merge patch.
 
     >>> from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
     >>> command_of(["topic", "create", "orders"], {"retention_seconds": 600, "ordering": "key"}, TOPIC_SETTINGS).line

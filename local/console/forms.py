@@ -165,7 +165,7 @@ def _reader(setting: Setting) -> Callable[[str], object]:
 
 
 def topic_changes(before: Said, said: Said) -> Json:
-    """Return the merge patch from the fields *before* to the submitted fields *said*. Raises UnreadableFieldError."""
+    """Return the merge patch from *before*, the old fields, to *said*, the new ones. Raises UnreadableFieldError."""
     return _differing(values_of(TOPIC_SETTINGS, before), values_of(TOPIC_SETTINGS, said))
 
 
@@ -203,7 +203,7 @@ def new_subscription(said: Said) -> Json:
 
 
 def subscription_changes(before: Said, said: Said) -> Json:
-    """Return the merge patch from the fields *before* to the submitted fields *said*. Raises UnreadableFieldError.
+    """Return the merge patch from *before*, the old fields, to *said*, the submitted ones. Raises UnreadableFieldError.
 
     If the strategy changes, the patch has all retry settings, because the old settings do not apply.
 

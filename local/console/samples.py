@@ -69,7 +69,7 @@ class Samples:
 
     @property
     def means(self) -> str:
-        """The coverage of the samples, as text."""
+        """A sentence for the page: which topics are sampled, and how long samples are kept."""
         return (
             "Sampled every minute while a console runs here, and kept for a day. "
             f"Only the {TOPICS_MAX} topics that you opened last are sampled, from the first time you open them."

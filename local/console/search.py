@@ -64,7 +64,7 @@ def parse_criteria(query: Mapping[str, str]) -> MessageCriteria:
 
 
 def since_of(within: str) -> datetime:
-    """Return the instant that is the duration *within* before now. Raises ValueError."""
+    """Return now minus *within*, a duration such as 15m. Raises ValueError."""
     try:
         return datetime.now(UTC) - timedelta(seconds=seconds_of(within))
     except OverflowError:

@@ -117,7 +117,7 @@ def desk_for(
 async def serve(session: Session, port: int, data: Path, stack: str) -> int:
     """Serve a console of the session's API until a signal comes; return the exit code.
 
-    The jobs and the metrics of the deployment *stack* use the permissions of the session's profile.
+    The jobs and the metrics of the deployed *stack* use the permissions of the session's profile.
     """
     url, stopped = session.api.url, asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):

@@ -70,7 +70,7 @@ class Play:
         self.out.print(moment + Text(text, style=style), soft_wrap=True)
 
     def check(self, promise: str, expected: object, found: Callable[[], object], timeout_s: float = 20.0) -> None:
-        """Wait until *found* returns the expected result, at most *timeout_s*. Record the last result of *found*."""
+        """Wait up to *timeout_s* seconds until *found* returns the expected result. Record its last result."""
         wait_for(lambda: found() == expected, timeout_s)
         self.checks.append(PromiseCheck(promise, expected, found()))
         last = self.checks[-1]

@@ -45,7 +45,7 @@ Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def host_executor(address: str, otherwise: Executor) -> Executor:
-    """Return an executor that uses the Lambda host at *address* (host:port/key), or *otherwise* for other functions."""
+    """Return an executor: the Lambda host at *address* (host:port/key); for other functions, *otherwise*."""
     host, _, key = address.partition("/")
 
     def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def _row(found: Any) -> Any:
 
 
 class Packing:
-    """Packs rows that are unchanged for *cold_s*."""
+    """Packs rows that are unchanged for *cold_s* seconds."""
 
     def __init__(self, cold_s: float = COLD_S) -> None:
         self._cold_s = cold_s

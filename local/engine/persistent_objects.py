@@ -17,7 +17,7 @@ HEADERS = {"content-type": "application/octet-stream", "host": "s3.localhost"}
 
 
 def install(objects: ModuleType) -> None:
-    """Wrap the file operations of the engine's *objects* service."""
+    """Wrap the file operations of *objects*, the engine's module for S3."""
     objects._atomic_write = or_end(objects._atomic_write)  # type: ignore[attr-defined]
     objects.os = SimpleNamespace(**{**vars(os), "makedirs": or_end(os.makedirs)})  # type: ignore[attr-defined]
 

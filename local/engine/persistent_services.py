@@ -51,7 +51,7 @@ class PersistentServices:
             yield name, path, text.decode()
 
     def keep(self, names: Collection[str] | None = None) -> None:
-        """Write the changed states of the services *names*. None means all services."""
+        """Write the changed states of the services with these *names*. None means all services."""
         for name, state_of in self.states().items():
             if names is None or name in names:
                 self._keep(name, state_of)

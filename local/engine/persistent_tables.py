@@ -21,7 +21,7 @@ BESIDE_TABLES = (
 
 
 class PersistentTables:
-    """The tables of the engine's service *tables*. *positions* is the folder of the readers' files READER.TABLE."""
+    """Keeps the engine's *tables* in the journal. *positions* is the folder of the readers' files READER.TABLE."""
 
     def __init__(self, tables: ModuleType, journal: Journal, positions: Path) -> None:
         self._tables = tables

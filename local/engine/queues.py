@@ -38,7 +38,7 @@ class LongPoll:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
     async def receive(self, request: dict[str, Any], url: str) -> Mapping[str, Any]:
-        """Handle ReceiveMessage like the engine, but look for messages only when woken, or every *look_s*."""
+        """Handle ReceiveMessage like the engine, but look for messages only when woken, or every *look_s* seconds."""
         if not request.get("WaitTimeSeconds"):
             return await self._receive(request, url)
         ends_at = time.monotonic() + int(request["WaitTimeSeconds"])

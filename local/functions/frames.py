@@ -66,7 +66,7 @@ class FrameCalls:
         self._own = threading.local()
 
     def call(self, head: bytes, body: bytes, answer_s: float) -> tuple[bool, bytes]:
-        """Return whether a call succeeded, and its response. Raises OSError if no response comes within *answer_s*."""
+        """Return whether a call succeeded, and its response. Raises OSError if none comes in *answer_s* seconds."""
         try:
             connection: _Connection = self._own.connection
         except AttributeError:

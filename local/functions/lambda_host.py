@@ -76,7 +76,7 @@ class Pool:
         self._idle.append((time.monotonic(), await self._start()))
 
     async def rest(self, idle_s: float) -> None:
-        """End workers that were idle for *idle_s*, except one worker."""
+        """End workers that were idle for *idle_s* seconds, except one worker."""
         while len(self._all) > 1 and self._idle and self._idle[0][0] <= time.monotonic() - idle_s:
             await self._discard(self._idle.pop(0)[1])
 

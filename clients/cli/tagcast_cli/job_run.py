@@ -161,7 +161,7 @@ class JobProgram:
     def run(
         self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
     ) -> Result:
-        """Run ``glue_jobs.<job>``, after the job *first* in the same Spark session. Raises JobError.
+        """Run ``glue_jobs.<job>``, after *first*, another job, in the same Spark session. Raises JobError.
 
         *said* is called with each line of progress.
         """

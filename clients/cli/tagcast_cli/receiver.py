@@ -38,7 +38,7 @@ class Push:
 
 @dataclass(frozen=True)
 class Reply:
-    """The receiver's response, after waiting for `delay_s`."""
+    """The receiver's response, after waiting for `delay_s` seconds."""
 
     status: int = 200
     delay_s: float = 0.0

@@ -86,7 +86,7 @@ class Session:
         return console()
 
     def show(self, answer: Answer, render: Renderer | str) -> None:
-        """Print an answer: unchanged with --json, otherwise as *render* formats it, or the sentence *render*."""
+        """Print an answer: unchanged with --json, otherwise as *render* formats it. If *render* is a text, print it."""
         shown = self.read_answer(answer)
         if not self.as_json:
             self.out.print(Text(render) if isinstance(render, str) else render(shown), crop=False)

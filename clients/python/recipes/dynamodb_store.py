@@ -22,7 +22,7 @@ class TableStore:
         self._clock = clock
 
     def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token*, if *name* is free."""
+        """Claim *name* for the holder of *token* for *lease_s* seconds, if *name* is free."""
         try:
             self._client.put_item(
                 TableName=self._table,
@@ -40,7 +40,7 @@ class TableStore:
         return Claim.NEW
 
     def confirm(self, name: str, life_s: float) -> None:
-        """Record that *name* is done."""
+        """Record for *life_s* seconds that *name* is done."""
         self._client.put_item(TableName=self._table, Item={**_key(name), "expires_at": self._in(life_s)})
 
     def release(self, name: str, token: str) -> None:

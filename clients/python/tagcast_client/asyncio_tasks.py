@@ -55,7 +55,7 @@ class AsyncTasks:
         self._running = {each for each in self._running if not each.done()} | {asyncio.create_task(work(*arguments))}
 
     async def pause(self, seconds: float | None = None) -> bool:
-        """Wait until the tasks are stopped, at most *seconds*. Return whether the tasks were stopped."""
+        """Wait until the tasks are stopped or *seconds* have passed. Return whether the tasks were stopped."""
         if not self.stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), seconds)
@@ -66,7 +66,7 @@ class AsyncTasks:
         self._stop.set()
 
     async def abandon(self, seconds: float) -> None:
-        """Wait at most *seconds* until all tasks have ended; then cancel them. Raise the error of a failed task."""
+        """Wait until all tasks ended or *seconds* have passed; then cancel them. Raise the error of a failed task."""
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:

@@ -27,7 +27,7 @@ _DEFAULTS = {each.name: False if each.type == "boolean" else each.default for ea
 def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Return *settings* in the API's form: a URL becomes an endpoint, an instant becomes text.
 
-    Raises TypeError for a name that the TypedDict *kind* does not have, and ValueError for an instant without a zone.
+    Raises TypeError for a name that is not in *kind*, a TypedDict, and ValueError for an instant without a zone.
 
     >>> from tagcast_client.settings import Certificate
     >>> settings_of(Certificate, {"max": 60})
@@ -43,7 +43,7 @@ def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> di
 
 
 def check_names(kind: type[Any], given: Mapping[str, Any], what: str = "a setting") -> None:
-    """Raise TypeError for a name that the TypedDict *kind* does not have."""
+    """Raise TypeError for a name that is not in *kind*, a TypedDict."""
     known = kind.__annotations__
     if others := sorted(given.keys() - known.keys()):
         raise TypeError(f"{', '.join(map(repr, others))} is not {what}: allowed are {', '.join(sorted(known))}")
@@ -62,7 +62,7 @@ def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge patch that replaces the object *present* by *wanted*.
+    """Return the merge patch that replaces *present*, an object, by *wanted*.
 
     Raises ValueError for a null in an inner object: a merge patch would remove that name.
 
@@ -106,7 +106,7 @@ def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that updates *present* to the settings *wanted*."""
+    """Return the patch that updates *present* to the *wanted* settings."""
     return {
         name: value
         for name, value in wanted.items()
@@ -115,7 +115,7 @@ def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that updates *present* to the settings *wanted*.
+    """Return the patch that updates *present* to the *wanted* settings.
 
     The start of a group cannot change. A secret is set only if the subscription has none; otherwise it must be rotated.
     Pushes to queues and functions are not signed, and answers do not show whether such a subscription has a secret: for

@@ -128,7 +128,7 @@ class Batch:
 
     @classmethod
     def split(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[Batch]:
-        """Split pulled messages into batches of at most *size*."""
+        """Split pulled messages into batches of at most *size* messages."""
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
         return [cls(topic, part, [message.receipt_handle for message in part]) for part in parts]
 

@@ -18,8 +18,8 @@ class Retries:
     """How long a request is repeated after its first try, and the waits between tries.
 
     No try starts later than *seconds* after the first try; 0 disables repetitions. Until the client has its first
-    answer from the API, refused connections are repeated only for *unknown_s*: the address is probably wrong. The API
-    remembers an idempotency key for the topic's retention. During this time, no repetition publishes twice.
+    answer from the API, refused connections are repeated only for *unknown_s* seconds: the address is probably wrong.
+    The API remembers an idempotency key for the topic's retention. During this time, no repetition publishes twice.
     """
 
     seconds: float = 20.0

@@ -67,7 +67,7 @@ class Tasks:
             thread.start()
 
     def pause(self, seconds: float | None = None) -> bool:
-        """Wait until the threads are stopped, at most *seconds*. Return whether the threads were stopped."""
+        """Wait until the threads are stopped or *seconds* have passed. Return whether the threads were stopped."""
         return self._stop.wait(seconds)
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class Tasks:
         self._stop.set()
 
     def abandon(self, seconds: float) -> None:
-        """Wait at most *seconds* until all other threads have ended; then leave them running."""
+        """Wait until all other threads have ended or *seconds* have passed; then leave them running."""
         until = time.monotonic() + seconds
         for thread in self._others():
             thread.join(max(0.0, until - time.monotonic()))

@@ -108,7 +108,7 @@ class AsyncConsumer:
         self._upkeep.start(self._prolong)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait for `shutdown`, at most *seconds*. Return whether `shutdown` was called."""
+        """Wait for `shutdown` until *seconds* have passed. Return whether `shutdown` was called."""
         return await self._work.pause(seconds)
 
     async def shutdown(self) -> None:

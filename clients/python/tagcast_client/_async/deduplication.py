@@ -40,7 +40,7 @@ class AsyncMemoryStore:
         self._lock = Lock()
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token*, if *name* is free."""
+        """Claim *name* for the holder of *token* for *lease_s* seconds, if *name* is free."""
         now = self._clock()
         with self._lock:
             until, holder = self._kept.get(name, (now, None))
@@ -50,7 +50,7 @@ class AsyncMemoryStore:
             return Claim.NEW
 
     async def confirm(self, name: str, life_s: float) -> None:
-        """Record that *name* is done."""
+        """Record for *life_s* seconds that *name* is done."""
         with self._lock:
             self._keep(name, self._clock() + life_s, None)
 
@@ -70,7 +70,7 @@ class AsyncMemoryStore:
 class AsyncDeduplicator:
     """Recognizes processed messages by subscription and id.
 
-    A message is claimed for *lease_s* seconds, processed, and then confirmed for *life_s*. If a process dies in
+    A message is claimed for *lease_s* seconds, processed, and then confirmed for *life_s* seconds. If a process dies in
     between, the message is new again after the lease. If processing takes longer than the lease, the message may be
     processed twice. The default store is this process's memory; use an external store for several processes.
     """

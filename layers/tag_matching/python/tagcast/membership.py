@@ -50,8 +50,8 @@ class Heartbeat:
     """A consumer's periodic message: its group, and the filter it expects.
 
     - *filter*: in its JSON form. *is_ordered*: the consumer relies on an ordered group.
-    - *silence_s*: how long the group outlives its last member. *start_from*: the time from which the group gets
-      messages. Both apply only when the group is created.
+    - *silence_s*: the seconds by which the group outlives its last member. *start_from*: the time from which the group
+      gets messages. Both apply only when the group is created.
     """
 
     topic: str

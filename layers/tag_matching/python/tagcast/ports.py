@@ -47,7 +47,7 @@ class Memory:
         self._kept: dict[type[Any], Any] = {}
 
     def of(self, kind: type[K]) -> K:
-        """Return the value of the class *kind*. The first call creates it with ``kind()``."""
+        """Return the value of a class, *kind*. The first call creates it with ``kind()``."""
         kept: K | None = self._kept.get(kind)
         if kept is None:
             kept = self._kept[kind] = kind()

@@ -136,7 +136,7 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """The queue of the group *subscription_id*, never reused. *ordered*: one batch per message group is in flight."""
+    """A group's queue, never reused. *ordered*: one batch per message group is in flight."""
 
     subscription_id: str
     ordered: bool

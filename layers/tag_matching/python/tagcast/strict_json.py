@@ -27,7 +27,7 @@ class MalformedError(Exception):
 
 
 def parse(content: bytes, number: Callable[[str], object] | None = None) -> object:
-    """Return the value of the JSON text *content*; *number* parses numbers with a fraction or an exponent.
+    """Return the value of *content*, a JSON text; *number* parses numbers with a fraction or an exponent.
 
     Values are counted before parsing: a million values fit into 4 MiB of text, but take a hundred times its memory.
 

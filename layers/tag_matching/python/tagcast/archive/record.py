@@ -25,7 +25,7 @@ class RecordKind(StrEnum):
 
 
 def split_columns(values: Mapping[str, Field], columns: Iterable[str], rest: str) -> dict[str, Field]:
-    """Return the values with a column of their own, and all others as JSON in the column *rest*.
+    """Return the values with a column of their own, and all others as JSON in one column, *rest*.
 
     >>> split_columns({"tags": ["a"], "region": "eu", "zone": None}, ("tags",), "attributes")
     {'tags': ['a'], 'attributes': '{"region": "eu"}'}

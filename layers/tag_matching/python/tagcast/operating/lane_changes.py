@@ -109,7 +109,7 @@ def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
 def change_named(
     world: World, order: LaneOrder, lanes: Iterable[NamedLane], takes: Callable[[UrgentLane], bool]
 ) -> tuple[LaneResult, ...]:
-    """Change each lane that a request names and that *takes* accepts. An error does not stop other changes."""
+    """Change each lane that a request names, if *takes* returns True for it. An error does not stop other changes."""
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
     done = []
     for named in lanes:
@@ -131,7 +131,7 @@ def change_listed(
     limit: int,
     cursor: str | None,
 ) -> LaneChangePage:
-    """Change at most *limit* inactive lanes that *takes* accepts, of topics that *is_open* accepts, from *cursor* on.
+    """Change at most *limit* inactive lanes from *cursor* on, if *takes*, and *is_open* for the topic, return True.
 
     A change moves a lane within the list. So that no lane changes twice, a part skips lanes that it has changed
     already. Later parts skip lanes whose generation is newer than the start of the first part.

@@ -75,7 +75,7 @@ _FAILURES, _NAME = "batchItemFailures", "itemIdentifier"
 
 
 def read_response(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
-    """Return the outcome of an accepted request after reading its response *answer*.
+    """Return the outcome of an accepted request after reading *answer*, the response.
 
     A JSON object in the response may list failed messages. If the object is truncated or lists unknown ids, the whole
     batch fails, as in Lambda. Any other response accepts all messages. A byte order mark is ignored.

@@ -312,7 +312,7 @@ def valid_json(body: bytes) -> str | None:
 
 
 def ascii_json(text: str) -> str:
-    """Return the JSON *text* in ASCII. Other characters occur only in its strings, and are escaped.
+    """Return *text*, which is JSON, in ASCII. Other characters occur only in its strings, and are escaped.
 
     >>> ascii_json('["é"]')
     '["\\\\u00e9"]'

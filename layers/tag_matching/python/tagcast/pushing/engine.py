@@ -259,7 +259,7 @@ class LastPushes(dict[str, LastPush]):
     """This process's last push to each subscription, by id. It only orders pushes."""
 
     def remember(self, receiver: str, last: LastPush) -> None:
-        """Remember the *last* push to the subscription with the id *receiver*."""
+        """Remember the last push to *receiver*, a subscription id."""
         if len(self) >= KNOWN_MAX:
             self.clear()
         self[receiver] = last
@@ -305,8 +305,8 @@ ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
 class InFlight:
     """The runs of a batch with pushes in flight, by the ordinals of their subscriptions.
 
-    A response is late if it has not arrived *within_s* after the last start of a push in any run. Only the last start
-    counts, because the loop has no time to read responses while pushes start.
+    A response is late if it has not arrived *within_s* seconds after the last start of a push in any run. Only the last
+    start counts, because the loop has no time to read responses while pushes start.
     """
 
     clock: Clock

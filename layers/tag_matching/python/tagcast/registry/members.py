@@ -88,9 +88,9 @@ def record_heartbeat(
 ) -> tuple[Member, ...]:
     """Record a *heartbeat*, announce the change of membership, and return the live members.
 
-    *known* are the members as read. If the member is new, or the group is not registered, the same transaction makes
-    the write *also*. *silence_s* is how long the group outlives its last member. *is_refused*: the member differs from
-    the group. Raises ConditionLostError if the condition of *also* failed.
+    *known* are the members as read. If the member is new, or the group is not registered, the same transaction includes
+    *also*, another write. The group outlives its last member by *silence_s* seconds. *is_refused*: the member differs
+    from the group. Raises ConditionLostError if the condition of *also* failed.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)

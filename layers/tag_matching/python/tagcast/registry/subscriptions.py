@@ -44,7 +44,7 @@ def put_subscription(
     also: Callable[[Subscription], Write] | None = None,
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Create or replace the subscription, together with the write that *also* returns; return it and whether it is new.
+    """Create or replace the subscription, with the write of the callback *also*; return it and whether it is new.
 
     *if_match* is the required current version, ``NO_VERSION`` if the subscription must not exist. *keeps* names the
     fields whose existing secrets stay.
@@ -98,7 +98,7 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 def delete_subscription(
     world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
 ) -> None:
-    """Delete the subscription, with *also* (default: deletes of its registrations). Deliveries are cancelled later."""
+    """Delete the subscription; *also* are further writes (default: of its registrations). Deliveries end later."""
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)
@@ -141,7 +141,7 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> t
 
 
 def filter_versions(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[FilterVersion]:
-    """Return the stored versions of a subscription's filter below the version *cursor*, newest first."""
+    """Return the stored versions of a subscription's filter below *cursor*, a version, newest first."""
     ordinal = get_subscription(world, topic, name).ordinal
     before = None if cursor is None else int(cursor)
     found = stored.filter_history(world.store, topic, ordinal, limit + 1, before)

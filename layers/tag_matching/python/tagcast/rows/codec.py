@@ -57,7 +57,7 @@ def read_part(read: Callable[[Attributes], Any]) -> RowPart:
 
 
 def named_part(name: str) -> RowPart:
-    """Return the part for a field with the attribute *name*."""
+    """Return the part for a field whose attribute has this *name*."""
     return RowPart((name,), lambda value: (value,), lambda row: row[name])
 
 
@@ -146,5 +146,5 @@ def _written(value: Any) -> Value:
 def row_format(
     key: Callable[..., Key], codec: Codec[_T], also: Callable[[_T], Mapping[str, Value]] = lambda value: {}
 ) -> RowFormat[_T]:
-    """Return the format of rows with the attributes of *codec*, and the attributes that *also* derives (``ttl``)."""
+    """Return the format of rows with the attributes of *codec*, and of *also*, which returns more, such as ``ttl``."""
     return RowFormat(key, lambda value: dense({**codec.attributes(value), **also(value)}), codec.value)

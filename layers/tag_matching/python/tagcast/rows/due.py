@@ -74,7 +74,7 @@ class PendingDelivery:
         return due_key(self.subscription_id, self.position, self.message_id)
 
     def planned(self, due_at: int) -> PendingDelivery:
-        """Return the delivery with the position of the due time *due_at*, for a backlog under INDEPENDENT_RETRY."""
+        """Return the delivery with the position for *due_at*, its due time, in a backlog under INDEPENDENT_RETRY."""
         return replace(self, position=position_at(due_at))
 
     @property
@@ -215,7 +215,7 @@ NOT_ACKNOWLEDGED = "not acknowledged in time"
 
 @dataclass(frozen=True, slots=True)
 class FailedPulls:
-    """The failed pulls of an entry: their number *attempts*, and the time and the outcome of the last pull."""
+    """The failed pulls of an entry: their number (*attempts*), and the time and the outcome of the last pull."""
 
     attempts: int
     last_attempt_at: int

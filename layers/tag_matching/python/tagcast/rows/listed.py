@@ -129,7 +129,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The sweep's progress: the last *topic* whose retained messages were checked, and the pass of the *search*."""
+    """The sweep's progress: the last topic whose retained messages were checked, and the search's current pass."""
 
     topic: str = ""
     search: Pass = Pass()

@@ -162,8 +162,8 @@ def read_again(store: Store, row: MessageRow) -> MessageRow | None:
 def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
     """Return the messages of a queue entry, at most 100, in order; missing ones are left out.
 
-    The entry names narrow messages, or the section *number* of wide messages. Separate rows are read only if a delivery
-    ended before its first round was stored, or if there are late entries.
+    The entry names narrow messages, or one section, by *number*, of wide messages. Separate rows are read only if a
+    delivery ended before its first round was stored, or if there are late entries.
     """
     rows = messages(store, topic, message_ids)
     if number is None:

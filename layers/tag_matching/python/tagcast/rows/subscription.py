@@ -90,7 +90,7 @@ def _as_read(known: Subscription) -> Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The name of a deleted subscription, for receipts. Publishes from topic version *until* on do not match it."""
+    """The name of a deleted subscription, for receipts. It matches no publish at topic version *until* or later."""
 
     name: str
     ordinal: int
@@ -176,7 +176,7 @@ FILTER_VERSIONS = row_format(version_key, Codec(FilterVersion, {"filter": json_p
 
 
 def version_put(subscription: Subscription, since: int) -> Put:
-    """Return the write of a subscription's filter version, which applies from topic version *since* on."""
+    """Return the write of a subscription's filter version, which applies from *since*, a topic version, on."""
     version = FilterVersion(
         version=subscription.version,
         filter=subscription.settings.filter,

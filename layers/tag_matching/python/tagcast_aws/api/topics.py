@@ -88,7 +88,7 @@ def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answe
 
 
 def lost_in(world: World, topic: str, what: str) -> str | None:
-    """Return why messages of the kind *what*, such as events, would be lost in *topic* now, or None."""
+    """Return why *what*, such as events, would be lost in *topic* now, or None."""
     try:
         found = read_topic(world, topic)
     except NotFoundError:

@@ -73,7 +73,7 @@ class KeyRing:
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
 
     def revoking(self, secret_id: str, now: int) -> KeyRing:
-        """Return the keys with the key *secret_id* revoked."""
+        """Return the keys with one key, *secret_id*, revoked."""
         return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
 
 

@@ -29,7 +29,7 @@ _PURPOSE = b"ed25519 push signature "
 
 
 class Ed25519Signer:
-    """The port ``Signer``; its seeds are the versions of the secret *name*."""
+    """The port ``Signer``; its seeds are the versions of the secret with this *name*."""
 
     def __init__(self, make_client: Callable[[], Any], name: str, clock: Clock) -> None:
         self._client, self._name, self._clock = cache(make_client), name, clock

@@ -125,7 +125,7 @@ _Alternative = dict[str, Condition]
 
 
 def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pattern:
-    """Parse the JSON value *pattern*, or raise PatternError with pointers relative to it.
+    """Parse *pattern*, a JSON value, or raise PatternError with pointers relative to it.
 
     *operators* lists the allowed operators; None allows all. As in EventBridge, an ``$or`` that is no valid operator is
     a field of that name.

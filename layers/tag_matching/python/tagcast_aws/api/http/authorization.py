@@ -109,7 +109,7 @@ def check_publishing(world: World, rights: Rights | None, topic: str, named: str
     """Raise ForbiddenError unless the caller may publish dead letters or events of *topic* to another topic, *named*.
 
     A token needs the publish scope and a pattern for *named*. The policy of a SigV4 caller is not visible here, so the
-    parameter DeadLetterTopics decides. The error names the setting *field*.
+    parameter DeadLetterTopics decides. The error names *field*, the setting.
     """
     if named is None:
         return

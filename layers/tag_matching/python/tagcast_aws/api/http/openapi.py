@@ -38,7 +38,7 @@ _WITHIN = {"create_topic": "create_subscription"}
 
 
 def links_of(name: str, operations: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the links from the operation *name* to others of *operations*, given as names and paths.
+    """Return the links from the operation with this *name* to other *operations*, given as names and paths.
 
     Only an operation that creates a resource has links.
 
