@@ -98,10 +98,7 @@ def offers(messages: DataFrame, filters: Sequence[CompiledFilter]) -> Iterator[d
 
 
 def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str, int | None]:
-    """Return counts of the messages to send and of those left out for each reason.
-
-    Of the messages to send, also the body bytes, and when the first and the last were accepted (milliseconds, or None).
-    """
+    """Return count, bytes, first and last instant (ms) of the messages to send, and counts of the others by reason."""
     reads_body = any(filter.reads_body for filter in filters)
     columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if reads_body else ()))
     counts = {"messages": 0, "bytes": 0, "without_body": 0, "parts_gone": 0, "filtered_out": 0}

@@ -90,10 +90,9 @@ def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | No
 
 
 def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
-    """Replace *before*, a manifest, by one with *files* of one generation.
+    """Replace *before*, a manifest, by *files* of one generation. Raises RacedError if it changed since the read.
 
-    Raises RacedError if it changed since the read. Athena reads only ``s3://``, but a job on Hadoop's S3A may have the
-    archive as ``s3a://``.
+    Athena reads only ``s3://``, but a job on Hadoop's S3A may have the archive as ``s3a://``.
     """
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())

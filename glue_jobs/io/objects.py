@@ -210,7 +210,7 @@ class BucketObjects:
         self._delete([{"Key": key} for key in keys])
 
     def purge(self, prefix: str) -> int:
-        """Delete all but the latest versions, and every delete marker."""
+        """Delete all but the latest versions, and every delete marker; return their number."""
         pages = self.client.get_paginator("list_object_versions").paginate(Bucket=self.bucket, Prefix=prefix)
         versions, markers = list[Any](), list[Any]()
         for page in pages:

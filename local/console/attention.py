@@ -78,7 +78,7 @@ def outcome_of(lane: UrgentLane) -> str:
 
 
 def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
-    """Return the sort key of a lane: its need, then the age of its backlog."""
+    """Return the sort key of a lane: its need, the age of its backlog, its name."""
     pending_since = LATEST if lane.head is None else lane.head.accepted_at
     return list(LaneNeed).index(need_of(lane)), pending_since, (lane.topic, lane.subscription)
 

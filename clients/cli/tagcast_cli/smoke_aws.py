@@ -105,15 +105,15 @@ class OnAws:
 
     @property
     def prefix(self) -> str:
-        """The prefix of the names of all runs against this stack."""
+        """The prefix of the names of all smoke tests of this stack."""
         return f"tagcast_smoke_{self.of.stack}_"
 
     def new_run(self) -> str:
-        """Return a name for a run; the names of all its resources begin with it."""
+        """Return a name for one smoke test; the names of all its resources begin with it."""
         return f"{self.prefix}{secrets.token_hex(4)}"
 
     def earlier_runs(self) -> Sequence[str]:
-        """Return the runs that left resources: their log queues, created first and deleted last, still exist."""
+        """Return the smoke tests that left resources: their log queues, created first and deleted last, still exist."""
         found = self._call("sqs", "list_queues", QueueNamePrefix=self.prefix).get("QueueUrls", [])
         names = [url.rpartition("/")[2] for url in found]
         return sorted(name.removesuffix("_log.fifo") for name in names if name.endswith("_log.fifo"))

@@ -16,7 +16,7 @@ def zipf(dice: random.Random, words: Sequence[str], count: int) -> list[str]:
 
 
 def patterns(dice: random.Random, count: int) -> list[str]:
-    """Different topic patterns of 2-6 words: 15 % ``*``, some with ``#`` at the end, as MQTT has them, too."""
+    """Different routing-key patterns of 2-6 words: 15 % ``*``, some with ``#`` at the end, as MQTT has them, too."""
     made: dict[str, None] = {}
     while len(made) < count:
         depth = dice.randint(2, 6)

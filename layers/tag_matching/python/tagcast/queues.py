@@ -151,8 +151,8 @@ class GroupQueue:
 class ReceivedEntry:
     """An entry that a group's queue returned for the *times*-th time.
 
-    *receipt*, its SQS receipt handle, is valid until the visibility timeout ends. *entry_id* never changes. A message
-    that was sent twice has two entries.
+    *receipt*, the SQS receipt handle, is valid until the visibility timeout. *entry_id* never changes. A message that
+    was sent twice has two entries.
     """
 
     message_id: str

@@ -29,7 +29,7 @@ class Share:
     per_s: int = EVENTS_PER_S
 
     def take(self, wanted: int, now: float) -> int:
-        """Take up to *wanted* events.
+        """Take up to *wanted* events, and return the number of events taken. *now* is in seconds.
 
         >>> share = Share()
         >>> share.take(1_500, 0.0), share.take(1_500, 1.0), share.take(50, 9.0)

@@ -111,11 +111,11 @@ def check_draft(world: World, topic: Topic, draft: Draft, claim: Idempotency | N
 def publish(
     world: World, topic: str, drafts: Sequence[Draft], claims: Sequence[Idempotency | None] = ()
 ) -> tuple[Accepted, ...]:
-    """Accept every draft, in order. *claims* is empty, or has an item (a claim or None) for each draft.
+    """Accept every draft; return the answers, in order.
 
-    Raises NotFoundError, TooLargeError, and ConflictError for a reused idempotency key. These errors come before
-    anything is stored, unless two requests use one key at the same time. Raises UnavailableError, after storing, if the
-    queue did not accept every ordered message.
+    *claims* is empty, or has an item (a claim or None) for each draft. Raises NotFoundError, TooLargeError, and
+    ConflictError for a reused idempotency key. These errors come before anything is stored, unless two requests use one
+    key at the same time. Raises UnavailableError, after storing, if the queue did not accept every ordered message.
 
     The order of a topic (or of an ordering key) is the order in which the queue first accepted its messages. So an
     ordered message is acknowledged only after the queue accepted it. After an error, stored messages may be delivered

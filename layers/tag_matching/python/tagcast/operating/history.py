@@ -159,7 +159,7 @@ def read_history(
     """Return at most *limit* of the *wanted* messages of a topic, after *cursor*, newest first.
 
     Any page may be short or empty. A page ends after :data:`SEARCH_S`, or when the sum of the messages' *size* reaches
-    *size_max*. Within a file messages are sorted by acceptance; newer files come first. Raises NotFoundError,
+    *size_max* bytes. Within a file messages are sorted by acceptance; newer files come first. Raises NotFoundError,
     InvalidRequestError (the cursor) and UnavailableError (the archive).
     """
     until = world.clock.monotonic() + SEARCH_S

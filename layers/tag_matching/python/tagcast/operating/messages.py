@@ -187,8 +187,8 @@ def list_retained(
     """Return the messages pending after their first round, oldest first, after *cursor*.
 
     A wide message appears once for each section with pending deliveries, with the entries of that section. A page has
-    at most *limit* messages, and ends before the sum of their *size* exceeds *size_max*. A larger message is a page of
-    its own. Rows are read a few at a time, because each row may be large.
+    at most *limit* messages, and ends before the sum of their *size* exceeds *size_max* bytes. A larger message is a
+    page of its own. Rows are read a few at a time, because each row may be large.
     """
     views = ViewsOfTopic(world, topic)
     listed = stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)

@@ -49,7 +49,7 @@ class _ValidHandle:
 
 
 def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> tuple[HandleResult, ...]:
-    """End these handles' deliveries as delivered. Raises NotFoundError, ConflictError, UnavailableError."""
+    """End deliveries as delivered; return results. Raises NotFoundError, ConflictError, UnavailableError."""
     group = group_of(world, topic, name)
     answers = []
     for looked in _check_handles(world, group, handles):
@@ -71,7 +71,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
 
 
 def release(world: World, topic: str, name: str, handles: Sequence[str], delay_s: int) -> tuple[HandleResult, ...]:
-    """Make the messages of these handles visible again *delay_s* seconds from now, at most 12 h after their pull."""
+    """Make messages visible again in *delay_s* seconds, at most 12 h after their pull; return each result."""
     group = group_of(world, topic, name)
     looked_at = _check_handles(world, group, handles)
     good = [each for each in looked_at if isinstance(each, _ValidHandle)]
@@ -88,10 +88,9 @@ def release(world: World, topic: str, name: str, handles: Sequence[str], delay_s
 def extend(
     world: World, topic: str, name: str, handles: Sequence[str], visibility_timeout_s: int
 ) -> tuple[HandleResult, ...]:
-    """Hide the messages of these handles for *visibility_timeout_s* seconds from now.
+    """Hide the messages of these handles for *visibility_timeout_s* seconds from now; return new handles.
 
-    Return a new handle for each message. Raises InvalidRequestError if a timeout would end more than 12 h after the
-    pull. Then no timeout changes.
+    Raises InvalidRequestError if a timeout would end more than 12 h after the pull. Then no timeout changes.
     """
     group = group_of(world, topic, name)
     looked_at = _check_handles(world, group, handles)

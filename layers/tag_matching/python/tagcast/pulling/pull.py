@@ -31,9 +31,9 @@ Messages from before the change live at most a day. A publish that read the topi
 class PullRequest:
     """A pull by *member_id*: the maximum number of messages, the wait, and the visibility timeout.
 
-    Pulling stops when the encoded size (*size_of*) reaches *size_enough*. The response never exceeds *size_max*: before
-    a message is read, it counts as *around_max* plus seven bytes for each byte of the largest body. An escaped control
-    character takes seven bytes.
+    Pulling stops when the encoded size (*size_of*) reaches *size_enough* bytes. The response never exceeds *size_max*
+    bytes: before a message is read, it counts as *around_max* plus seven bytes for each byte of the largest body. An
+    escaped control character takes seven bytes.
     """
 
     messages_max: int

@@ -58,7 +58,7 @@ class _Backlog:
 
 
 async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) -> int:
-    """Expire deliveries on sleeping lanes, one page of each lane in turn; return the number of expired ones."""
+    """Expire deliveries on sleeping lanes, a page of each in turn, until *ends* (monotonic); return their number."""
     waiting = deque(_Backlog(lane) for lane in lanes)
     expired = 0
 
@@ -152,7 +152,8 @@ def _moved(world: World, move: Write) -> bool:
 async def expire_retained(world: World, after: str, ends: float) -> tuple[int, str]:
     """Expire deliveries in the retained lists, topic by topic: first the topics behind *after*, then all other topics.
 
-    Returns the number of expired deliveries, and the topic after which the next sweep continues.
+    Ends at *ends* (monotonic). Returns the number of expired deliveries, and the topic after which the next sweep
+    continues.
     """
     expired, begun_at, around = 0, after, False
     while world.clock.monotonic() < ends:

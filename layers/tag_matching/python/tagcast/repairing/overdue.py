@@ -52,7 +52,7 @@ class FoundLanes:
 
 
 async def wake_lanes(world: World, ends: float) -> FoundLanes:
-    """Restart the redelivery of every overdue awake lane under a new generation; return the lanes found."""
+    """Restart every overdue awake lane under a new generation, until *ends* (monotonic); return the lanes found."""
     lanes = FoundLanes()
     for found in await each(world, "a shard of lanes", range(WAKE_SHARDS), partial(_shard, world, ends)):
         lanes.absorb(found)

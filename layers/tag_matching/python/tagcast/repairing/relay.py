@@ -102,7 +102,7 @@ def list_unsent(world: World, entry: QueueEntry, expires_at: int) -> None:
 async def resend(world: World, sending: Sending, ends: float) -> int:
     """Send the listed entries, each list in order until the queue refuses; return the number of accepted entries.
 
-    The age of an entry does not matter, because the first round expires old messages.
+    Ends at *ends* (monotonic). The age of an entry does not matter, because the first round expires old messages.
     """
     return sum(
         await each(world, "a list of unsent messages", range(UNSENT_SHARDS), partial(_resend, world, sending, ends))

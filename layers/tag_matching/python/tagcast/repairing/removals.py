@@ -23,7 +23,7 @@ from tagcast.rows.sealed import EXCHANGE_ROWS, exchange_delete, exchange_rows, f
 
 
 async def remove_silent(world: World, ends: float) -> int:
-    """Check every group created by heartbeats, until *ends*; return the number of deleted subscriptions."""
+    """Check the groups created by heartbeats, until *ends* (monotonic); return the number of deleted subscriptions."""
     run = world.executor.run
     rows = await run(stored.registration_rows, world.store)
     groups: dict[tuple[str, str], list[Registration]] = {}
@@ -104,7 +104,7 @@ AT_ONCE = 200
 
 
 async def forget_exchanged(world: World, ends: float) -> None:
-    """Delete expired previous secrets until *ends*, the earliest first."""
+    """Delete expired previous secrets, the earliest first, until *ends* (monotonic)."""
     run, now, after = world.executor.run, world.clock.now(), ""
     while world.clock.monotonic() < ends:
         rows = await run(exchange_rows, world.store, now, after, AT_ONCE)

@@ -30,7 +30,7 @@ OVER_S = 3_600
 
 
 async def search(world: World, sending: Sending, known: Pass, ends: float) -> tuple[int, int, Pass]:
-    """Continue the pass, or begin the next one when it is time.
+    """Continue the pass, or begin the next one when it is time, until *ends* (monotonic).
 
     Returns the number of messages sent to the queue again, the number of expired entries, and the progress.
     """

@@ -185,7 +185,7 @@ def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 
 
 def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | None) -> tuple[Lane, Update]:
-    """Return the tombstone of a removed subscription's lane, and the write. *queue* is the queue of a group."""
+    """Return the tombstone of a removed subscription's lane, and the write. *ttl*: seconds. *queue*: of a group."""
     removed = replace(lane, state=LaneState.REMOVED, generation=generation, ttl=ttl, queue=queue)
     tombstone = replace(_set_next_attempt(removed, now), planned_for=None)
     sets = ("state", "generation", "next_attempt_at", "wake_at", "ttl", "queue", "planned_for")

@@ -60,8 +60,7 @@ class Counts:
 class TailBatch:
     """The events of one batch for clients, oldest first.
 
-    *left_out* is the number of omitted events, which are counted, too. *place* is an id drawn when the batch was
-    written.
+    *left_out* is the number of omitted events; counts include them. *place* is an id drawn when the batch was written.
     """
 
     place: str

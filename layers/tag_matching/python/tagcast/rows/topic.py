@@ -90,7 +90,7 @@ def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Upda
 
 
 def topic_deletes(topic: Topic, ttl: int) -> tuple[Write, ...]:
-    """Return the writes that delete a topic, unless it or its subscriptions changed. *ttl* of its counters: seconds."""
+    """Return the writes that delete a topic, if nothing in it changed. Its counters stay until *ttl* (seconds)."""
     counters = Counters(topic.subscriptions_version, topic.next_ordinal, ttl)
     return (
         Delete(topic_key(topic.name), {**_as_read(topic), "updated_at": topic.updated_at}),

@@ -30,7 +30,7 @@ class LambdaFilterFunctions:
         self._surroundings = surroundings
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
-        """Call the function. Split a large event into two concurrent calls. Return None after any error."""
+        """Call the function; return its verdicts, or None after any error. A large event is split into two calls."""
         function = function_of(subscription)
         assert function is not None
         named = function_named(function.function)

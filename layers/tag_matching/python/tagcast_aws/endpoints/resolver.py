@@ -32,10 +32,9 @@ class AddressRefusedError(OSError):
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names in threads.
+    """Resolves names in threads. Refuses a name if one of its first 64 addresses is beyond *reach*.
 
-    Refuses a name if one of the first 64 addresses is beyond *reach*; returns the first 8. Connections use exactly the
-    returned addresses, so a changed DNS answer has no effect (DNS rebinding).
+    Connections use exactly the returned addresses (at most 8), so a changed DNS answer has no effect (DNS rebinding).
     """
 
     def __init__(self, reach: Reach, threads: Executor, lookup: Lookup | None = None) -> None:
