@@ -45,7 +45,7 @@ FIELDS = ("body", "body_base64", "tags", "routing_key", "properties", "ordering_
 
 
 def select_messages(messages: DataFrame, topic: str, first_at: int, end_at: int) -> DataFrame:
-    """Return the topic's messages accepted from *first_at* to before *end_at*, without replays, sorted by id."""
+    """Return the topic's messages accepted from *first_at* to before *end_at* (ms), without replays, sorted by id."""
     mine = messages.where(sql.col("topic") == topic)
     inside = (sql.col("accepted_at") >= first_at) & (sql.col("accepted_at") < end_at)
     return mine.where(inside & sql.col("replay_of").isNull()).orderBy("message_id")

@@ -28,7 +28,7 @@ class Terms:
 
     @property
     def over_before(self) -> int:
-        """If a message expired before this instant, the ends of all its deliveries must be recorded."""
+        """If a message expired before this instant (milliseconds), the ends of all its deliveries must be recorded."""
         return self.as_of - round(ENDED_WITHIN_MS / min(self.time_scale, 60.0))
 
     @property

@@ -154,7 +154,7 @@ class TopicFilters:
         return found
 
     def removed_before(self, at: int) -> frozenset[int]:
-        """Return the indices of the filters whose subscriptions were deleted before *at*."""
+        """Return the indices of the filters whose subscriptions were deleted before *at* (milliseconds)."""
         number = bisect_left(self._removals, at)
         found = self._removed.get(number)
         if found is None:

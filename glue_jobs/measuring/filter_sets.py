@@ -101,7 +101,7 @@ def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
 
 
 def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
-    """Return a subscription's newest filter before *end_at*. Raises LookupError if the archive has none."""
+    """Return a subscription's newest filter before *end_at* (ms). Raises LookupError if the archive has none."""
     parts = archive.records(RecordKind.SUBSCRIPTIONS).where("part = 'filter'")
     mine = parts.where((sql.col("topic") == topic) & (sql.col("subscription") == subscription))
     rows = mine.where(sql.col("changed_at") < end_at).orderBy(sql.desc("ordinal"), sql.desc("version")).take(1)

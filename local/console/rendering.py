@@ -176,7 +176,7 @@ def usd(amount: float) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """Return a duration in readable form.
+    """Return a duration in seconds in readable form.
 
     >>> span(None), span(0.0421), span(75)
     ('—', '42 ms', '1 min 15 s')

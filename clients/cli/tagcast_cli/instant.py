@@ -29,7 +29,7 @@ def seconds_of(text: str) -> int:
 
 
 def readable_duration(seconds: float) -> str:
-    """Return a duration in its two largest units.
+    """Return a duration, given in seconds, in its two largest units.
 
     >>> [readable_duration(s) for s in (0.25, 7, 75, 3600, 86015, 86400)]
     ['0.2 s', '7 s', '1 min 15 s', '1 h', '23 h 53 min', '1 d']

@@ -11,7 +11,7 @@ ID_SEQUENCE_BITS = 22
 
 
 def accepted_at_of(message_id: str) -> int:
-    """Return the acceptance time of a message.
+    """Return the acceptance time of a message, in milliseconds since 1970.
 
     >>> accepted_at_of(f"{1_800_000_000_000 << ID_SEQUENCE_BITS | 5:020d}")
     1800000000000
@@ -20,7 +20,7 @@ def accepted_at_of(message_id: str) -> int:
 
 
 def first_id_at(instant: int) -> str:
-    """Return the lowest id at *instant*: every id drawn earlier is lower.
+    """Return the lowest id at *instant* (milliseconds since 1970): every id drawn earlier is lower.
 
     >>> accepted_at_of(first_id_at(1_800_000_000_000))
     1800000000000

@@ -21,7 +21,7 @@ def rfc3339(instant: int) -> str:
 
 
 def rfc3339_or_none(instant: int | None) -> str | None:
-    """Return *instant* as text, or None for None.
+    """Return *instant* (milliseconds since 1970) as text, or None for None.
 
     >>> rfc3339_or_none(0), rfc3339_or_none(None)
     ('1970-01-01T00:00:00.000Z', None)

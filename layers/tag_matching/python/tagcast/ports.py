@@ -159,16 +159,16 @@ class Clock(Protocol):
     """Time, in milliseconds since 1970 UTC."""
 
     def now(self) -> int:
-        """Return the current instant."""
+        """Return the current instant, in milliseconds since 1970 UTC."""
 
     def monotonic(self) -> float:
         """Return monotonic seconds, to measure budgets."""
 
     def sleep(self, seconds: float) -> None:
-        """Block the whole process."""
+        """Block the whole process for *seconds*."""
 
     async def pause(self, seconds: float) -> None:
-        """Wait while other tasks of the running loop continue."""
+        """Wait for *seconds* while other tasks of the running loop continue."""
 
 
 class Executor(Protocol):

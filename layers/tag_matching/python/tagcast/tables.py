@@ -118,7 +118,7 @@ class Store(Protocol):
         """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        """Return a shard's lane rows with ``wake_at <= until``, earliest first, from behind *after*.
+        """Return a shard's lane rows with ``wake_at <= until`` (milliseconds), earliest first, from behind *after*.
 
         The read is eventually consistent.
         """

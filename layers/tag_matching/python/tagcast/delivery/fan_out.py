@@ -537,7 +537,7 @@ class SubscriptionRound:
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
     def pushed(self, result: RunResult, until: float, now: int) -> SubscriptionRound:
-        """Return the round after pushes that had to start before *until*.
+        """Return the round after pushes that had to start before *until* (monotonic).
 
         If the endpoint is unverified, the lane's worker checks at once: the endpoint may have confirmed meanwhile.
         """

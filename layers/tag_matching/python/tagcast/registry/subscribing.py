@@ -100,7 +100,7 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[SubscriptionReq
 
 
 def check_time(world: World, until_s: float) -> None:
-    """Raise UnavailableError after *until_s*, because the remaining work needs another request."""
+    """Raise UnavailableError after *until_s* (monotonic), because the remaining work needs another request."""
     if world.clock.monotonic() >= until_s:
         raise UnavailableError("the request ran out of time; send it again")
 

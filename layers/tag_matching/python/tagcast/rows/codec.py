@@ -146,5 +146,5 @@ def _written(value: Any) -> Value:
 def row_format(
     key: Callable[..., Key], codec: Codec[_T], also: Callable[[_T], Mapping[str, Value]] = lambda value: {}
 ) -> RowFormat[_T]:
-    """Return the format of rows with the attributes of *codec*, and of *also*, which returns more, such as ``ttl``."""
+    """Return the format of rows with the attributes of *codec* and of the callback *also*, such as ``ttl``."""
     return RowFormat(key, lambda value: dense({**codec.attributes(value), **also(value)}), codec.value)

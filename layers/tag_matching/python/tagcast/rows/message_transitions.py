@@ -197,7 +197,7 @@ def _count_early_ends(row: MessageRow, early: Iterable[Audience]) -> list[Write]
 def round_writes(
     row: MessageRow, at: int, audiences: Sequence[Audience], entries: Mapping[int, Entry], enqueued: Set[int]
 ) -> tuple[Write, ...]:
-    """Return the writes that close the first rounds of *row* for *audiences*. The rounds began at *at*.
+    """Return the writes that close the first rounds of *row* for *audiences*. The rounds began at *at* (milliseconds).
 
     *entries* are the deliveries that ended in these rounds. The *enqueued* deliveries are in the queues of their
     groups, and all others are in backlogs. The conditions fail if another worker closed the rounds. The last delivery

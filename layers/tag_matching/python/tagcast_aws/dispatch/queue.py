@@ -70,7 +70,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages by SQS receipt handle. If this fails, the delivery queue deletes them with their batch."""
+        """Delete messages by SQS receipt handle. If this fails, Lambda deletes those of its queue with their batch."""
         entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(receipts)
         ]

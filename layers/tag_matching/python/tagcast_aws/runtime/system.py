@@ -24,11 +24,11 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Block the whole process."""
+        """Block the whole process for *seconds*."""
         time.sleep(seconds)
 
     async def pause(self, seconds: float) -> None:
-        """Wait while other tasks of the running loop continue."""
+        """Wait for *seconds* while other tasks of the running loop continue."""
         import asyncio  # Only pushing functions need it; others start faster without.
 
         await asyncio.sleep(seconds)

@@ -98,7 +98,7 @@ class Posting:
             yield cell if isinstance(cell, bytes) else _write_cell(cell)
 
     def as_row(self) -> list[int]:
-        """Return the number of cells looked up by value, and by presence, in the order of :meth:`lines`."""
+        """Return the numbers of cells looked up by value and by presence, in the order of :meth:`lines`."""
         return [len(self._cells), len(self._present)]
 
     @classmethod
