@@ -79,7 +79,7 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
 
 
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
-    """Yield messages with different verdicts: from each batch, at most the newest *most* of each kind (``WAYS``)."""
+    """Yield messages with different verdicts: from each batch the newest of each kind (``WAYS``), at most *most*."""
     new, old = both.filters
     for batch in batches:
         found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}

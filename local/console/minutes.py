@@ -120,7 +120,7 @@ class MinuteFile:
         self._run("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
 
     def looked_at(self, since: datetime, most: int) -> list[str]:
-        """Return the topics viewed after an instant, at most *most*, the latest first."""
+        """Return the topics viewed after *since*, the latest first; *most* limits their number."""
         found = self._run(
             "SELECT topic FROM looks WHERE api = ? AND at > ? ORDER BY at DESC, topic LIMIT ?",
             (self._api, _second(since), most),

@@ -45,7 +45,7 @@ class Fault:
     code: FaultCode
 
     def under(self, prefix: str) -> "Fault":
-        """Return the fault with a pointer into the larger value that has the checked value at ``prefix``."""
+        """Return the fault with ``prefix``, the place of the checked value in a larger one, before its pointer."""
         return Fault(self.detail, prefix + self.pointer, self.code)
 
 

@@ -98,7 +98,7 @@ class Topic:
 class Subscription:
     """A named subscription of a topic: its settings and their version.
 
-    *function_until*: when another filter replaced its filter function the last time, if that ever happened.
+    *function_until*: when another filter last replaced a filter function, if ever.
     """
 
     topic: str

@@ -8,7 +8,7 @@ Value = bool | None | Literal["error", "skipped"]
 
 
 def shorten(text: str, most: int) -> str:
-    """Return at most *most* characters of a text for display, and a sign if there are more.
+    """Return the first characters of a text for display (at most *most*), and ``…`` if there are more.
 
     >>> shorten("apple", 5), shorten("apples", 5)
     ('apple', 'apple…')

@@ -49,7 +49,7 @@ class EventMatches:
         self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
-        """Add the owners of an alternative with met conditions, if they are met together, by the same array elements.
+        """Add the owners of an alternative whose conditions are met, if the same array elements meet all of them.
 
         Owners whose check exceeds the bound are added as failed.
         """

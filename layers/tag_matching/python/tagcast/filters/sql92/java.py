@@ -118,7 +118,7 @@ def equal(left: JavaValue | None, right: JavaValue | None) -> bool | None:
 
 
 def order(left: JavaValue | None, right: JavaValue | None) -> int | None:
-    """Return the comparison for ``< <= > >=``: two texts are both read as doubles.
+    """Return the comparison for ``< <= > >=``, or None if a side is missing. Two texts are both read as doubles.
 
     >>> order("10", "9"), order(None, 1)
     (1, None)

@@ -126,7 +126,7 @@ class TestedMessage(_Attributes):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Refuse a message with two bodies, and invalid base64."""
+        """Return the faults of two bodies in one message, and of invalid base64."""
         encoded = value.get("body_base64")
         if encoded is not None and value.get("body") is not None:
             return [Fault("must not be given together with body", "/body_base64", FaultCode.CONFLICT)]
@@ -163,7 +163,7 @@ class MessageBody(TestedMessage):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Also refuse a message without a body, and properties that only the service sets."""
+        """Also return the faults of a missing body, and of properties that only the service sets."""
         faults = super().cross_faults(value)
         if value.get("body") is None and value.get("body_base64") is None:
             faults = [Fault("is required (or body_base64)", "/body", FaultCode.REQUIRED)]
