@@ -67,7 +67,7 @@ def report(records: history.Records, as_of: int) -> Tables:
 
 
 def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: str | None) -> DataFrame:
-    """Return counts and exact quantiles of each subscription by hour or day of acceptance (``begins_at``)."""
+    """Return each subscription's counts of deliveries, and exact quantiles of latencies (ms), by hour or day."""
     width = sql.lit(PERIODS[period])
     begun = outcomes.withColumn("begins_at", (sql.floor(sql.col("hour") / width) * width).cast("bigint"))
     if subscription is not None:

@@ -39,7 +39,7 @@ DAYS_MIN = 7
 
 
 def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
-    """Return the last day to erase for each part. 0 days keeps a part as long as its record.
+    """Return, for each part, the newest day whose messages lose it. A part with 0 *days* stays as long as its record.
 
     >>> until_of({Part.BODY: 7, Part.PROPERTIES: 0}, arguments.moment("2026-11-20T03:10:00Z"))
     {<Part.BODY: 'body'>: '2026-11-12'}
@@ -102,7 +102,7 @@ def due_days(archive: Archive, until: Until) -> list[Manifest]:
 
 
 def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
-    """Return the due parts that messages may still have, by day. A newly compacted generation may have all parts."""
+    """Return, by day, the parts to erase that the day's files may still have; newly compacted files may have all."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         made = list(pool.map(lambda each: manifests.read_summary(objects, each), days))
     lacks = {each.day: frozenset(() if held is None else held.without) for each, held in zip(days, made, strict=True)}

@@ -357,7 +357,7 @@ def _text_of(record: Mapping[str, Any]) -> str:
 def merge(
     batches: Iterable[Any], opened: Callable[[], Objects], kind: RecordKind, prefix: str, ranges: Sequence[Range]
 ) -> Iterator[Any]:
-    """Merge chunks, sorted by (range, first), into one file per range; yield each file as a batch of ``FILES``."""
+    """Merge chunks, sorted by range and first record id, into one file per range; yield a row of ``FILES`` for each."""
     objects = opened()
     chunks = (row for each in batches for row in zip(*(column.to_pylist() for column in each.columns[:3]), strict=True))
     for number, of_range in groupby(chunks, key=itemgetter(0)):

@@ -220,7 +220,7 @@ def name_of_subject(key: str, asked: str) -> str:
 
 
 def certificates_of_one(objects: Objects) -> list[str]:
-    """Return the objects of certificates about one customer. Only such certificates quote properties and tags."""
+    """Return the keys of all audit certificates about a single customer: only these quote properties and tags."""
     return [key for key in objects.sizes("reports/audit/") if _ABOUT_ONE.search(key)]
 
 

@@ -169,7 +169,7 @@ def by_day(keys: Iterable[str]) -> dict[str, list[str]]:
 
 
 def former(objects: Objects, kind: RecordKind, days: Collection[str], begun_before: int) -> list[str]:
-    """Return the files that no manifest names. Interrupted runs and replaced generations left these files.
+    """Return the files that no manifest names, because their run was interrupted or a newer compaction replaced them.
 
     The result covers *days*, and all days with several generations. It leaves out generations that began at
     *begun_before* or later, because a run may still write them. It also leaves out days whose current generation is so

@@ -29,7 +29,7 @@ Name = tuple[str, str]
 
 
 class LaneNeed(StrEnum):
-    """The needs of a lane, the most urgent first."""
+    """Why the console lists a lane: a person must act, an expiry comes within an hour, it retries, or it is paused."""
 
     PERSON = "person"
     SOON = "soon"

@@ -27,10 +27,11 @@ MINUTES = "minutes.sqlite"
 
 @dataclass
 class Desk:
-    """One console. *reports* is the folder of HTML reports. *jobs* runs the jobs. *time_scale* belongs to the stack.
+    """The objects that all pages of one console share. *reports* is the folder of HTML reports.
 
-    *key* is the secret in the printed address; without it (None) the console admits all local users. *fresh_s* is the
-    lifetime of cached lists. *metrics* is the source of charts; by default the console samples topics.
+    *jobs* runs the jobs. *time_scale* belongs to the stack. *key* is the secret in the printed address; without it
+    (None) the console admits all local users. *fresh_s* is the lifetime of cached lists. *metrics* is the source of
+    charts; by default the console samples topics.
     """
 
     api: AsyncClient
@@ -75,7 +76,7 @@ DESK = web.AppKey("desk", Desk)
 
 
 def desk_of(request: web.Request) -> Desk:
-    """Return the console's desk, which all requests share."""
+    """Return what all requests of the console share: its API client, caches, templates and jobs."""
     return request.app[DESK]
 
 

@@ -362,7 +362,7 @@ def backtest_arguments(
 
 
 def compacting(place: Archive, first: date) -> Link:
-    """Return the job that compacts a local archive from *first* until today: later days have ends of deliveries.
+    """Return the command that compacts a local archive from *first* until today, because deliveries end on later days.
 
     For a deployment, which compacts on a schedule, return an empty link.
     """

@@ -225,7 +225,7 @@ class Telemetry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All ports together, as every use case takes them. *time_scale* divides delays and lives.
+    """All ports together, as every use case takes them. *time_scale* divides all delays and lifetimes.
 
     A state map of more than *section_max* entries is stored in sections. A first round is processed in slices of at
     most *slice_max* messages. *scope_prefix* precedes the scopes of tokens. *dead_letter_topics* are pairs of patterns:

@@ -1,4 +1,4 @@
-"""Waiting requests take places of their topic, so that no topic blocks another (docs/http-api.md, Waiting)."""
+"""Limits the waiting requests of each topic, so that no topic blocks another (docs/http-api.md, Waiting)."""
 
 from __future__ import annotations
 

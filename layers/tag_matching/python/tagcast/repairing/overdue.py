@@ -124,7 +124,7 @@ class BacklogSummary:
 
 
 async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
-    """Return the combined backlog of *lanes*. Under INDEPENDENT_RETRY the head may not be the oldest delivery."""
+    """Return a summary of all backlogs of *lanes*. Its oldest delivery need not be a head, under INDEPENDENT_RETRY."""
     found = await each(world, "a backlog", lanes, lambda lane: world.executor.run(_read_backlog, world, lane))
     return BacklogSummary(
         sum(one.backlog for one in found),

@@ -43,7 +43,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
-    """A block of IP addresses, as the digits of its first and last address."""
+    """A block of IP addresses: its first and last address, each as 8 (IPv4) or 32 (IPv6) hexadecimal digits."""
 
     first: str
     last: str

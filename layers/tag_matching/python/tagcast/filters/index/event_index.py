@@ -191,7 +191,7 @@ class PatternIndex:
         return list(once), list(too_much.union(found.failed) - once)
 
     def as_row(self) -> list[Any]:
-        """Return plain lists, for a snapshot, without :meth:`lines`."""
+        """Return the index as plain lists, for a snapshot. Its cells are in :meth:`lines`, for use on demand."""
         rows = [[path, *posting.as_row()] for path, posting in self._postings.items()]
         return [self.owners, self._heavy, rows, len(self._always), self._overlapping]
 
@@ -249,7 +249,7 @@ class EventIndex:
         return found, errors
 
     def as_rows(self) -> list[Any]:
-        """Return plain lists, for a snapshot, without :meth:`lines`."""
+        """Return the index as plain lists, for a snapshot. Its cells are in :meth:`lines`, for use on demand."""
         return [[*view, index.as_row()] for view, index in self._views.items()]
 
     def lines(self) -> list[bytes]:

@@ -15,7 +15,7 @@ _NEVER: Final = object()
 
 
 def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
-    """Return the reusable steps of an expression."""
+    """Compile the *nodes* of an expression to steps that evaluate it for any number of messages, in their order."""
     leaf = strict_leaf if dialect is Dialect.STRICT else rocketmq_leaf
     conditions = [place for place, node in enumerate(nodes) if node.operator not in OPERANDS]
     step_of = {place: step for step, place in enumerate(conditions)}
