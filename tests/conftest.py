@@ -44,6 +44,7 @@ FIRST = (
     "spark",
     "stack",
     "tests/e2e/test_permissions.py",
+    "tests/unit/test_tags.py",  # Each worker gets two groups at once: a short one waits behind Spark.
     "tests/e2e/test_killing.py",
     "tests/e2e/test_overload.py",
     "tests/e2e/test_smoke.py",
