@@ -140,7 +140,7 @@ def test_a_new_message_that_gets_through_ends_the_loss_of_contact(fake: FakeWorl
 
 def test_a_refusal_of_one_message_ends_the_loss_of_contact(fake: FakeWorld) -> None:
     lose_contact(fake)
-    fake.pusher.behaviours["A"] = poison("bad")
+    fake.pusher.behaviours["A"] = poison("bad worse")
     later(fake, 600)
 
     assert lane(fake).state is LaneState.RETRYING
