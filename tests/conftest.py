@@ -91,13 +91,10 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """Stop the stack behind its last test: it works while nobody asks, ten times faster than life."""
     if nextitem is None or group_of(nextitem.nodeid) != "stack":
         while STARTED:
-            stop(STARTED.pop())
-
-
-def stop(running: RunningStack) -> None:
-    assert running.denied() == []
-    if running.process.poll() is None:
-        running.stop()
+            running = STARTED.pop()
+            assert running.denied() == []
+            if running.process.poll() is None:
+                running.stop()
 
 
 class ByGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.

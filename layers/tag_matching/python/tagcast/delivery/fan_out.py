@@ -510,10 +510,14 @@ class SubscriptionRound:
         is_lost = lane is not None and lane.state is LaneState.LOST_CONTACT and not lane.is_claimed
         return lane if is_lost and self.got_through else None
 
+    @property
+    def is_open_to_pushes(self) -> bool:
+        """Whether the state of the lane allows pushes of new messages."""
+        return self.lane is None or (self.lane.pushes_new and self.is_independent)
+
     def may_be_pushed(self, now_s: float) -> bool:
         """Return whether a push may start: the lane allows it, no push failed, and time is left."""
-        lets = self.lane is None or (self.lane.pushes_new and self.is_independent)
-        return lets and not self.failures and now_s < self.until
+        return self.is_open_to_pushes and not self.failures and now_s < self.until
 
     def pushable(self) -> list[Message]:
         """Return the messages that may be pushed now, in queue order.
@@ -706,8 +710,8 @@ def _dues(
     subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int
 ) -> list[PendingDelivery]:
     lane, dues = this.lane, []
-    pushes_new = lane is not None and lane.pushes_new and this.is_independent
-    waits = not this.failures and (lane is None or lane.state is LaneState.BLOCKED or pushes_new)
+    is_blocked = lane is not None and lane.state is LaneState.BLOCKED
+    waits = not this.failures and (this.is_open_to_pushes or is_blocked)
     reason = this.reason if waits else None
     if waits and reason is None and subscription.settings.rate is not None:
         reason = RATE

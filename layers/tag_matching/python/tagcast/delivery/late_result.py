@@ -83,8 +83,7 @@ async def _go_on(world: World, subscription: Subscription, *, got_through: bool)
     """Let a lane that waited for responses continue."""
     now, after = world.clock.now(), LaneState.RETRYING if got_through else None
     await _until_written(
-        world,
-        partial(_write_beside, world, subscription, (), partial(_plan_lane, world, None, after, now)),
+        world, partial(_write_beside, world, subscription, (), partial(_plan_lane, world, None, after, now))
     )
 
 

@@ -127,29 +127,24 @@ class CircuitCheck:
         elif self.reached is False and self.is_doubtful:
             await self._record()
 
-    async def _change(self, known: Host | None, change: Callable[[Host], Host | None]) -> bool:
+    async def _change(self, known: Host | None, change: Callable[[Host], Host]) -> bool:
         """Write a change of the host, with retries on conflicts: two lanes may probe. Return whether it was written."""
         for _ in range(TRIES_MAX):
-            changed = None if known is None else change(known)
-            if changed is None:
+            if known is None or not self._counts(known):
                 return False
             try:
-                await self._write(known, changed)
+                await self._write(known, change(known))
             except ConditionLostError:
                 known = await self.look()
             else:
                 return True
         return False
 
-    def _closed(self, host: Host) -> Host | None:
-        if not self._counts(host):
-            return None
+    def _closed(self, host: Host) -> Host:
         now = self.world.clock.now()
         return _next(self.world, host, probe_at=None, first_probe_at=None, failures={}, closed_at=now)
 
-    def _without_probe(self, host: Host) -> Host | None:
-        if not self._counts(host):
-            return None
+    def _without_probe(self, host: Host) -> Host:
         gap_s = 0 if self.reached is None else PROBE_GAP_S
         return self._with_probe(host, self.world.clock.now() + _ms(self.world, gap_s))
 
