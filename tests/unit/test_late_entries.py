@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tagcast.delivery import publishing
-from tagcast.errors import NotFoundError
+from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import Draft, EntryState, Keep
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
@@ -16,7 +16,7 @@ from tagcast.ports import Put, SearchPage, Update, Write
 from tagcast.pulling.acknowledge import acknowledge
 from tagcast.pulling.pull import PullRequest, pull
 from tagcast.registry import topics
-from tagcast.registry.groups import PUBLISHED_S
+from tagcast.registry.groups import FILLING_MAX, PUBLISHED_S
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
 
@@ -355,6 +355,28 @@ def test_a_message_gets_no_more_late_entries_than_its_row_has_room_for(
     work(fake)
     assert [pulled(fake, name) for name in ("one", "two", "three")] == [["1"], ["1"], []]
     assert len(row_of(fake, message_id).map.added_later) == 2
+
+
+def test_a_topic_fills_ten_groups_a_day_also_if_it_is_made_again(fake: FakeWorld) -> None:
+    delete_subscription(fake.world, "test1", "asleep")
+    for _ in range(FILLING_MAX):
+        fake.group("late", start_from=EARLIEST)
+        delete_subscription(fake.world, "test1", "late")
+    fake.group("late")
+    delete_subscription(fake.world, "test1", "late")
+    # The tests begin at 2027-01-15T08:00:00Z; a tenth of a day is 2 hours and 24 minutes.
+    with pytest.raises(ConflictError, match=r"at most 10 groups a day .* after 2027-01-15T10:24:00.000Z, or"):
+        fake.group("late", start_from=EARLIEST)
+
+    fake.clock.sleep(86_400 // FILLING_MAX)
+    fake.group("late", start_from=EARLIEST)
+    delete_subscription(fake.world, "test1", "late")
+    topics.delete_topic(fake.world, "test1")
+    fake.topic()
+    with pytest.raises(ConflictError, match="at most 10 groups a day"):
+        fake.group("late", start_from=EARLIEST)
+    fake.topic("other")
+    fake.group("late", topic="other", start_from=EARLIEST)
 
 
 def test_keeping_for_life_costs_one_write_more_for_each_message(fake: FakeWorld) -> None:

@@ -129,6 +129,7 @@ TOPIC_ROW: dict[str, Value] = {
     "subscription_count": 2,
     "next_ordinal": 3,
     "unindexed_characters": 0,
+    "filling_quota_until": 0,
 }
 SUBSCRIPTION_ROW: dict[str, Value] = {
     "topic": "t",

@@ -73,6 +73,7 @@ class Topic:
 
     *recent* are the names of recently changed subscriptions. The last change in *recent* made *subscriptions_version*.
     *unindexed_characters* is the total of its filters, see :mod:`tagcast.filters.index.parted_index`.
+    *filling_quota_until* bounds new groups with *start_from*, see :func:`tagcast.registry.groups.count_filling`.
     Only a topic created through the CMQ endpoint has a *filter_type*.
     """
 
@@ -85,6 +86,7 @@ class Topic:
     subscription_count: int = 0
     next_ordinal: int = 0
     unindexed_characters: int = 0
+    filling_quota_until: int = 0
     recent: tuple[str, ...] = ()
     filter_type: FilterType | None = None
 

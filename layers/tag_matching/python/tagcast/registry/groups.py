@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tagcast.errors import ConflictError
+from tagcast.instant import rfc3339
 from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.ports import GroupQueue, World
 from tagcast.rows.lane import Filling, Lane
 
 PUBLISHED_S = 60
 """A group's creation, and every publish that read the topic before, has ended 60 s after the group's ``created_at``."""
+FILLING_MAX = 10
+FILLING_EVERY_S = 86_400 / FILLING_MAX
+"""A topic fills at most 10 new groups a day. Each filling reads the whole messages table, of all topics."""
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
@@ -35,6 +39,23 @@ def with_secret(world: World, settings: SubscriptionSettings, known: Subscriptio
 def make_queue(world: World, group: Subscription) -> None:
     """Create the queue of a group before storing it; `sweep` deletes a queue without a group."""
     world.group_queues.make(GroupQueue.of(group))
+
+
+def count_filling(world: World, owner: Topic, settings: SubscriptionSettings) -> Topic:
+    """Return *owner* with a new group of these *settings* counted, if its backlog is filled with older messages.
+
+    Each filling moves ``filling_quota_until`` by 2.4 hours, to at most a day from now. Beyond it raises ConflictError.
+    """
+    if settings.start_from is None:
+        return owner
+    now, step = world.clock.now(), round(FILLING_EVERY_S * 1000 / world.time_scale)
+    until = max(owner.filling_quota_until, now) + step
+    if until > now + FILLING_MAX * step:
+        raise ConflictError(
+            f"a topic creates at most {FILLING_MAX} groups a day with start_from: create this group after "
+            f"{rfc3339(until - FILLING_MAX * step)}, or with start_from latest"
+        )
+    return replace(owner, filling_quota_until=until)
 
 
 def lane_to_fill(world: World, owner: Topic, group: Subscription) -> Lane | None:

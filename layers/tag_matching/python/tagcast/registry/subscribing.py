@@ -23,7 +23,7 @@ from tagcast.model import Endpoint, LaneState, Protocol, Subscription, Subscript
 from tagcast.ports import World, Write
 from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.filter_history import let_expire
-from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
+from tagcast.registry.groups import count_filling, lane_to_fill, make_queue, with_secret
 from tagcast.rows import stored
 from tagcast.rows.due import appended_after
 from tagcast.rows.lane import Lane
@@ -216,6 +216,8 @@ def _prepare(
     """Return the result of *wanted*, the topic after it, and its writes. *owner* has the counts before *wanted*."""
     check_version(known, wanted.if_match)
     after = update_counts(owner, wanted.settings, known)
+    if known is None:
+        after = count_filling(world, after, wanted.settings)
     with_secrets = keep_secrets(world, wanted.settings, known, wanted.keeps - {VERIFICATION})
     settings = keep_verification(with_secrets, known) if VERIFICATION in wanted.keeps else with_secrets
     changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)

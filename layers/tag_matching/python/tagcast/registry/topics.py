@@ -136,6 +136,7 @@ def _create(world: World, name: str, settings: TopicSettings, filter_type: Filte
         updated_at=now,
         subscriptions_version=counters.subscriptions_version,
         next_ordinal=counters.next_ordinal,
+        filling_quota_until=counters.filling_quota_until,
         filter_type=filter_type,
     )
     world.store.transact((*topic_puts(topic), counters_delete(name, known), *_events_check(world, topic)))

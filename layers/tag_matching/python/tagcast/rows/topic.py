@@ -11,7 +11,7 @@ from tagcast.rows.keys import counters_key, directory_key, topic_key
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10
-COUNTS = ("subscription_count", "next_ordinal", "unindexed_characters")
+COUNTS = ("subscription_count", "next_ordinal", "unindexed_characters", "filling_quota_until")
 SETTINGS = Codec(TopicSettings)
 
 
@@ -38,6 +38,7 @@ class Counters:
 
     subscriptions_version: int = 0
     next_ordinal: int = 0
+    filling_quota_until: int = 0
     ttl: int = 0
 
 
@@ -91,7 +92,7 @@ def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Upda
 
 def topic_deletes(topic: Topic, ttl: int) -> tuple[Write, ...]:
     """Return the writes that delete a topic, if nothing in it changed. Its counters stay until *ttl* (seconds)."""
-    counters = Counters(topic.subscriptions_version, topic.next_ordinal, ttl)
+    counters = Counters(topic.subscriptions_version, topic.next_ordinal, topic.filling_quota_until, ttl)
     return (
         Delete(topic_key(topic.name), {**_as_read(topic), "updated_at": topic.updated_at}),
         Delete(directory_key(topic.name)),
