@@ -18,6 +18,7 @@ from tagcast.registry.subscriptions import delete_subscription, get_subscription
 from tagcast.rows import stored
 from tagcast.rows.due import DUES, PendingDelivery, due_put, position
 from tagcast.rows.lane import Lane
+from tagcast.rows.lane_transitions import lane_put
 from tagcast.rows.message import MESSAGES
 from tagcast_aws.endpoints import http
 
@@ -116,6 +117,34 @@ def test_a_late_failure_of_an_independent_delivery_gives_it_its_own_next_attempt
     assert lane_of(timed, "slow").state is state
     assert wait_s - 0.1 <= planned_in_s(timed) <= wait_s
     assert len(timed.starts) == (0 if state.is_asleep else 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        (OK, LaneState.RETRYING),
+        (http.outcome(422, None, 0), LaneState.RETRYING),
+        (http.outcome(503, None, 0), LaneState.LOST_CONTACT),
+        (http.outcome(410, None, 0), LaneState.SUSPENDED),
+    ],
+)
+def test_contact_stays_lost_while_a_new_message_is_in_flight(
+    timed: TimedWorld, outcome: Outcome, state: LaneState
+) -> None:
+    timed.subscribe("slow", answers=(5.0, outcome), strategy=Strategy.INDEPENDENT_RETRY)
+    [sid] = [each.subscription_id for each in stored.every_subscription(timed.fake.store, "test1")]
+    in_512_s = timed.clock.now() + 512_000
+    lost = Lane("test1", sid, LaneState.LOST_CONTACT, "1", 1, 1, in_512_s, in_512_s)
+    timed.fake.store.write(lane_put(lost))
+    seen = list[Lane]()
+    timed.loop.call_later(3.0, lambda: seen.append(lane_of(timed, "slow")))
+
+    timed.first_round("1")
+
+    assert [(each.state, each.pushes_new) for each in seen] == [(LaneState.LOST_CONTACT, False)]
+    assert lane_of(timed, "slow").state is state
+    if state is LaneState.RETRYING:
+        assert planned_in_s(timed) <= (1.0 if outcome.refused else 0.0)
 
 
 def test_an_independent_delivery_is_kept_from_others_until_its_push_ends(timed: TimedWorld) -> None:

@@ -74,9 +74,10 @@ class LaneChecks:
             ledger.manual_due[sid] = new.get("next_attempt_at") or 0
         if old is None:
             return False
-        is_regained = (old["state"], new["state"]) == ("lost_contact", "retrying")
+        regained = ("retrying", "blocked") if is_independent(ledger.owner(ordinal_in(sid))) else ("retrying",)
+        is_regained = old["state"] == "lost_contact" and new["state"] in regained
         if is_regained and worker is not None and worker.kind in ("fan_out", "retry") and not worker.in_contact:
-            ledger.fail("independent", f"{sid} is retrying, although its receiver answered nothing")
+            ledger.fail("independent", f"{sid} is {new['state']}, although its receiver answered nothing")
         if old["state"] == "removed" and new["state"] != "removed":
             ledger.fail("6 fencing", f"removed lane {sid} became {new['state']}")
         planned_at = old.get("next_attempt_at") or 0

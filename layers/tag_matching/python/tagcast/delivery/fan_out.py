@@ -672,13 +672,16 @@ def _plan_independent_join(
 ) -> tuple[Write, Lane | None]:
     """Plan the write of the lane that *dues* join under INDEPENDENT_RETRY. Return the lane, too, if it is due earlier.
 
-    While a push is in flight and no push of this round has succeeded, no other delivery is attempted.
+    While a push is in flight and no push of this round has succeeded, no other delivery is attempted. Contact stays
+    lost until a push of the round succeeds or fails.
     """
     lane, names = this.lane, [due.message_id for due in dues]
     earliest, due_at = min(due.expires_at for due in dues), min(int(due.position) for due in dues)
     awaits = bool(this.in_flight) and not this.got_through
     has_more = awaits or any(name not in this.failures and name not in this.in_flight for name in names)
     state = independent_state_after(this.failures.values(), got_through=this.got_through, has_more=has_more)
+    if lane is not None and lane.state is LaneState.LOST_CONTACT and not (this.failures or this.got_through):
+        state = lane.state
     if awaits or state is LaneState.LOST_CONTACT:
         due_at = max(int(due.position) for due in dues)
     if lane is None:

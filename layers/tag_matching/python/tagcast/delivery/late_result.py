@@ -106,12 +106,15 @@ def _write_beside(
 def _plan_lane(
     world: World, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
 ) -> tuple[Write, Lane | None]:
-    """Return the lane's write, and the lane if it continues earlier. A lane claimed by a worker keeps its plan."""
+    """Return the lane's write, and the lane if it continues earlier.
+
+    A lane keeps its plan if a worker has claimed it, or if contact is lost and the receiver did not answer now.
+    """
     now, names = world.clock.now(), () if due is None else (due.message_id,)
-    state = after if after in (LaneState.LOST_CONTACT, LaneState.SUSPENDED) else lane.state
-    if after is LaneState.RETRYING and lane.state is LaneState.LOST_CONTACT:
-        state = after
-    if lane.is_claimed or not (lane.state is LaneState.BLOCKED or lane.pushes_new):
+    is_lost = lane.state is LaneState.LOST_CONTACT
+    state = lane.state if after is None or (after is LaneState.RETRYING and not is_lost) else after
+    is_answered = is_lost and state is not LaneState.LOST_CONTACT
+    if lane.is_claimed or not (lane.state is LaneState.BLOCKED or lane.pushes_new or is_answered):
         expires_at = now if due is None else due.expires_at
         return lane_transitions.join(lane, names, expires_at), None
     if state is LaneState.BLOCKED:
