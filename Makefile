@@ -19,6 +19,7 @@ SAMPLE ?= 400
 SEED ?= 1
 BUILT := clients/python/tagcast_client/_sync/client.py
 READY := .venv/.installed $(BUILT)
+TOOLS := $(READY) .venv/.installed-tools
 # An upgrade of Python may take away the Python of the environment, or its packages. Then it is made again.
 IS_USABLE := $(shell $(BIN)/python -c 'import os, sysconfig; os.listdir(sysconfig.get_path("purelib"))' 2>/dev/null && echo yes)
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data '$(DATA)' --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
@@ -33,7 +34,7 @@ TOLD = awk '/^(Collecting|Downloading|  Downloading)/ {n++; if (tty) printf "\r\
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-install: $(READY)  ## Make the environment (every other command does it by itself).
+install: $(TOOLS)  ## Make the environment (every other command does it by itself).
 
 .venv/.installed: requirements.lock pyproject.toml clients/cli/pyproject.toml $(if $(IS_USABLE),,again)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -48,6 +49,11 @@ install: $(READY)  ## Make the environment (every other command does it by itsel
 
 $(BUILT): .venv/.installed docs/openapi.json $(wildcard clients/python/*.py clients/python/tagcast_client/_async/*.py)
 	@$(BIN)/python clients/python/hatch_build.py
+
+.venv/.installed-tools: .venv/.installed requirements-test.lock
+	@echo "Installing the tools and the tests' packages, about 600 MB"
+	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements-test.lock | $(TOLD)
+	@touch $@
 
 spark: .venv/.installed-spark  ## Add what the Spark jobs need (the commands that need it do this by themselves).
 
@@ -66,11 +72,11 @@ chromium:  ## Find a Chromium for the tests of the console, or install Debian's 
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } \
 	  || { echo "The tests of the console need Chromium: sudo apt-get install chromium (or put one into the PATH)." >&2; exit 1; }
 
-pictures: $(READY) chromium  ## Picture the console for the documents, from a scene that is played for it.
+pictures: $(TOOLS) chromium  ## Picture the console for the documents, from a scene that is played for it.
 	$(BIN)/python -m tests.console.pictures $(FOLDER)
 
 # The check of the types takes a core for a minute. It runs beside the tests, which often wait.
-test: $(READY) .venv/.installed-spark chromium  ## Check style, types, imports and the template, then run every test.
+test: $(TOOLS) .venv/.installed-spark chromium  ## Check style, types, imports and the template, then run every test.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
@@ -78,11 +84,11 @@ test: $(READY) .venv/.installed-spark chromium  ## Check style, types, imports a
 	@status=0; $(BIN)/mypy & types=$$!; trap "kill $$types; exit 130" INT; $(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40 || status=1; \
 	  wait $$types || { echo "mypy found faults, see above" >&2; status=1; }; exit $$status
 
-nightly: $(READY) .venv/.installed-spark .venv-second/.installed chromium  ## Plant every planted bug, play the long stories, of which `make test` takes a tenth, then `make bench`.
+nightly: $(TOOLS) .venv/.installed-spark .venv-second/.installed chromium  ## Plant every planted bug, play the long stories, of which `make test` takes a tenth, then `make bench`.
 	@status=0; $(BIN)/pytest -m nightly --numprocesses $(JOBS) --dist loadscope --no-loadscope-reorder --durations 40 $(TESTS) || status=1; \
 	  $(MAKE) bench || status=1; exit $$status
 
-second-opinion: $(READY) .venv-second/.installed  ## Play the most important stories on implementations of AWS that are not ours.
+second-opinion: $(TOOLS) .venv-second/.installed  ## Play the most important stories on implementations of AWS that are not ours.
 	$(BIN)/pytest -m "nightly or not nightly" --durations 20 $(or $(TESTS),tests/second_opinion)
 
 .venv-second/.installed: requirements-second.lock
@@ -94,35 +100,35 @@ second-opinion: $(READY) .venv-second/.installed  ## Play the most important sto
 demo: $(READY)  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo
 
-worst-day: $(READY)  ## Play the worst day on a stack of its own, with a console to look at it: make worst-day PORT=8090
+worst-day: $(TOOLS)  ## Play the worst day on a stack of its own, with a console to look at it: make worst-day PORT=8090
 	@exec $(BIN)/python -m tests.console.worst_day --port $(PORT) --console-port $(CONSOLE_PORT)
 
-bench: $(READY)  ## Measure the budgets, and ratios beside the recorded ones: make bench ONLY="filters push" RECORD=1
+bench: $(TOOLS)  ## Measure the budgets, and ratios beside the recorded ones: make bench ONLY="filters push" RECORD=1
 	@status=0; $(BIN)/python -m tests.benchmarks $(ONLY) $(if $(RECORD),--record) || status=1; \
 	  $(if $(ONLY),,$(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit || status=1;) exit $$status
 
-twin: $(READY)  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60 PLACE=small
+twin: $(TOOLS)  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60 PLACE=small
 	$(BIN)/python -m tests.benchmarks.twin --table $(SUBSCRIPTIONS) --wide $(WIDE) --seconds $(CELL_SECONDS) --place $(PLACE)
 
-simulate: $(READY)  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
+simulate: $(TOOLS)  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)
 
-simulate-aws: $(READY)  ## The same on a simulated AWS, adapters and template included: make simulate-aws RUNS=10000
+simulate-aws: $(TOOLS)  ## The same on a simulated AWS, adapters and template included: make simulate-aws RUNS=10000
 	$(BIN)/python -m tests.aws.histories --resume --runs $(RUNS) --jobs $(JOBS)
 
-digests: $(READY)  ## Compare what seeds of both simulations ask of their ports with what was recorded.
+digests: $(TOOLS)  ## Compare what seeds of both simulations ask of their ports with what was recorded.
 	$(BIN)/python -m tests.simulation.digests --jobs $(JOBS)
 
-mutate: $(READY)  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
+mutate: $(TOOLS)  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS) $(addprefix --only ,$(ONLY)) $(addprefix --suite ,$(SUITE))
 
-fuzz: $(READY)  ## Ask the API, as its document describes it, for SECONDS: what it lets through, and what not.
+fuzz: $(TOOLS)  ## Ask the API, as its document describes it, for SECONDS: what it lets through, and what not.
 	$(BIN)/python -m tests.fuzzing --seconds $(SECONDS)
 
-permissions: $(READY)  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
+permissions: $(TOOLS)  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
 	$(BIN)/python -m tests.permissions.report --again $(AGAIN)
 
-format: $(READY)  ## Rewrite the sources in the house style.
+format: $(TOOLS)  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -133,29 +139,31 @@ docs: $(READY)  ## Write the documents that are made from the code: parameters, 
 lock: .venv/.installed  ## Resolve the dependencies anew into the locks.
 	test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv; }
 	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra local --extra test --generate-hashes \
-	  --no-header --no-emit-index-url --no-annotate pyproject.toml --output-file requirements.lock
+	  --no-header --no-emit-index-url --no-annotate pyproject.toml --output-file requirements-test.lock
+	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra local --constraint requirements-test.lock \
+	  --generate-hashes --no-header --no-emit-index-url --no-annotate pyproject.toml --output-file requirements.lock
 	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra spark --extra spark-bench \
-	  --constraint requirements.lock --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	  --constraint requirements-test.lock --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  pyproject.toml --output-file requirements-spark.lock
 	.venv-lock/bin/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  tests/second_opinion/requirements.in --output-file requirements-second.lock
-	.venv-lock/bin/uv pip compile --quiet --python-version 3.13 --python-platform aarch64-manylinux_2_28 --constraint requirements.lock \
+	.venv-lock/bin/uv pip compile --quiet --python-version 3.13 --python-platform aarch64-manylinux_2_28 --constraint requirements-test.lock \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  layers/tag_matching/requirements.in --output-file layers/tag_matching/python/requirements.txt
-	.venv-lock/bin/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --constraint requirements.lock \
+	.venv-lock/bin/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --constraint requirements-test.lock \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  clients/python/pyproject.toml --output-file requirements-replay.lock
 
 audit-dependencies:  ## Ask for known weaknesses of every locked dependency, in an environment of its own (needs the network).
 	test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit; }
-	for lock in requirements.lock requirements-spark.lock; do \
+	for lock in requirements-test.lock requirements-spark.lock; do \
 	  .venv-audit/bin/pip-audit --requirement $$lock --require-hashes --disable-pip --strict --progress-spinner off || status=1; \
 	done; exit $${status:-0}
 
 python313:  ## Run unit and integration tests, and the build, on the Python that the functions have on AWS (3.13).
 	@test -n "$(PYTHON313)" || { echo "no Python 3.13 was found. Name one with: make PYTHON313=/path/to/python3.13 python313" >&2; exit 1; }
 	test -x .venv-3.13/bin/python || $(PYTHON313) -m venv .venv-3.13
-	.venv-3.13/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
+	.venv-3.13/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements-test.lock
 	.venv-3.13/bin/python clients/python/hatch_build.py
 	# The jobs run on the Python of Glue, and Spark is not installed here.
 	.venv-3.13/bin/python -m pytest -q $(or $(TESTS),tests/unit tests/integration) \

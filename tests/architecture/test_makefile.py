@@ -14,7 +14,8 @@ import pytest
 from tests.architecture.test_documents import ROOT
 
 BUILT = "clients/python/tagcast_client/_sync/client.py"
-SOURCES = ("requirements.lock", "pyproject.toml", "clients/cli/pyproject.toml", "docs/openapi.json")
+LOCKS = ("requirements.lock", "requirements-test.lock")
+SOURCES = (*LOCKS, "pyproject.toml", "clients/cli/pyproject.toml", "docs/openapi.json")
 PACKAGES = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
 
@@ -35,13 +36,18 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def commands_of(checkout: Path, *settings: str) -> str:
-    call = ["make", "--no-print-directory", "--dry-run", "run", f"PYTHON={sys.executable}", *settings]
+def commands_of(checkout: Path, *settings: str, command: str = "run") -> str:
+    call = ["make", "--no-print-directory", "--dry-run", command, f"PYTHON={sys.executable}", *settings]
     return subprocess.run(call, cwd=checkout, capture_output=True, text=True, check=True).stdout
 
 
 def test_an_environment_that_is_made_is_used_at_once(installed: Path) -> None:
     assert commands_of(installed).split()[:4] == ["exec", ".venv/bin/python", "-m", "local"]
+
+
+def test_only_the_tests_install_their_tools(installed: Path) -> None:
+    assert "requirements-test.lock" not in commands_of(installed)
+    assert "-r requirements-test.lock" in commands_of(installed, command="format")
 
 
 def test_a_folder_may_have_a_blank_in_its_name(installed: Path) -> None:

@@ -19,7 +19,7 @@ from tests.running_stack import ROOT, wait_until
 
 MINUTE_S = 60
 TESTS = ROOT / "tests"
-LOCKS = ("requirements.lock", "requirements-spark.lock", "requirements-s3a.lock")
+LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-spark.lock", "requirements-s3a.lock")
 INSTALLED = (*LOCKS, "pyproject.toml", "clients/cli/pyproject.toml")
 
 
