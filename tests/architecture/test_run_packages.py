@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import packages_distributions
 from pathlib import Path
+
+import pytest
 
 from tests.architecture.test_documents import ROOT
 from tests.architecture.test_job_packages import locked
@@ -28,10 +30,15 @@ def imported(module: Path) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def test_make_run_installs_what_the_service_imports() -> None:
-    installed, of_package = locked(ROOT / "requirements.lock"), packages_distributions()
+@pytest.mark.parametrize(
+    ("roots", "locks"),
+    [(STARTED, ("requirements.lock",)), (("glue_jobs",), ("requirements.lock", "requirements-spark.lock"))],
+    ids=["make run", "make spark"],
+)
+def test_a_command_installs_what_its_programs_import(roots: Sequence[str], locks: Sequence[str]) -> None:
+    installed, of_package = set[str]().union(*(locked(ROOT / lock) for lock in locks)), packages_distributions()
     missing = {}
-    for module in (module for root in STARTED for module in (ROOT / root).rglob("*.py")):
+    for module in (module for root in roots for module in (ROOT / root).rglob("*.py")):
         allowed = OPTIONAL.get("/".join(module.parts[-2:]), set[str]())
         for name in {*imported(module)} - allowed:
             names = {re.sub(r"[._]", "-", each.lower()) for each in of_package.get(name, ())}
