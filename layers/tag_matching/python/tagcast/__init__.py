@@ -6,10 +6,10 @@ From the inside out; each package imports only packages above it in this list:
   entries, lanes, faults, time, queues and functions;
 - `tables`, `ports`, `paging`: the ports, and how use cases receive them;
 - `concurrency`: concurrent work, contended rows;
-- `filters`: the filter kinds, their verdicts and explanations; `filters.index` finds all matches at once;
+- `filters`: the filter kinds, their verdicts and explanations; `filters.index` matches a message against all filters;
 - `rows`: keys and codecs of all stored rows;
 - `sealing`: secrets;
-- `registry`: topics, subscriptions, shadows, and the cache of a topic;
+- `registry`: topics, subscriptions, shadows, and a process's cache of a topic's subscriptions;
 - `pushing`: one attempt: its envelope, its slot, its outcome, the delay after it;
 - `delivery`: the protocol: publishing, the first round, redelivery of lanes, ends;
 - `pulling`: pulls of consumer groups and their answers;

@@ -154,7 +154,7 @@ class DisagreementError(ConflictError):
 
 
 class PreconditionFailedError(ConflictError):
-    """The version of a conditional request is not the current one."""
+    """The version that a conditional request requires is not the current version."""
 
 
 class TooLargeError(TagcastError):

@@ -20,7 +20,7 @@ def accepted_at_of(message_id: str) -> int:
 
 
 def first_id_at(instant: int) -> str:
-    """Return the lowest id at *instant* (milliseconds since 1970): every id drawn earlier is lower.
+    """Return the lowest message id at *instant* (milliseconds since 1970). All ids of earlier messages are lower.
 
     >>> accepted_at_of(first_id_at(1_800_000_000_000))
     1800000000000

@@ -1,7 +1,7 @@
 """Consumers of a pull group: members, registrations, and announced changes.
 
-A member is a consumer that sends heartbeats. Liveness only decides who is listed: a group without live members keeps
-its pending messages (docs/consumers.md).
+A member is a consumer that sends heartbeats. Liveness only decides which members are listed: a group without live
+members keeps its pending messages (docs/consumers.md).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUP_LENGTH_MAX = 64 - 1 - HASH_LENGTH
 
 
 class Mode(StrEnum):
-    """Whether members share a group's messages, or each member has its own subscription and gets all messages."""
+    """How members get messages: they share those of one group, or each has its own subscription and gets all."""
 
     CLUSTERING = "clustering"
     BROADCASTING = "broadcasting"

@@ -31,7 +31,7 @@ from tagcast.trace_context import TraceContext, make_trace
 
 
 class EntryState(StrEnum):
-    """The state of a delivery; the last five are terminal. Rows store their positions, so never reorder them."""
+    """The state of a delivery; the last five are terminal. Rows store a state's place among the five: append only."""
 
     PENDING = "pending"
     BLOCKED = "blocked"
@@ -71,9 +71,10 @@ class LaneState(StrEnum):
 class Topic:
     """A named stream of messages. *topic_id* is never reused, even by a later topic of the same name.
 
-    *recent* are the names of recently changed subscriptions. The last change in *recent* made *subscriptions_version*.
-    *unindexed_characters* is the total of its filters, see :mod:`tagcast.filters.index.parted_index`.
-    *filling_quota_until* bounds new groups with *start_from*, see :func:`tagcast.registry.groups.count_filling`.
+    Each change of a subscription raises *subscriptions_version* by one and appends the subscription's name to *recent*,
+    which has only the last names. *unindexed_characters* is the total of all filters
+    (:func:`tagcast.filters.index.parted_index.unindexed_characters`). *filling_quota_until* bounds the number of new
+    groups with *start_from* (:func:`tagcast.registry.groups.count_filling`).
     Only a topic created through the CMQ endpoint has a *filter_type*.
     """
 
@@ -100,7 +101,7 @@ class Topic:
 class Subscription:
     """A named subscription of a topic: its settings and their version.
 
-    *function_until*: when another filter last replaced a filter function, if ever.
+    *function_until*: the instant at which another filter last replaced a filter function; None if that never happened.
     """
 
     topic: str
@@ -123,7 +124,7 @@ class Subscription:
 class Draft:
     """A message as its producer sends it, before the service accepts it.
 
-    Its attributes are declared once (`tagcast.setting`), for requests, answers, envelopes, rows and the archive.
+    Each attribute is declared once (`tagcast.setting`), for requests, answers, envelopes, rows and the archive.
     """
 
     body: bytes
@@ -168,7 +169,7 @@ class Message:
 
     @property
     def body(self) -> bytes:
-        """The body that event patterns read."""
+        """The bytes of the body. Event patterns read them as JSON."""
         return self.draft.body
 
     @property
@@ -188,7 +189,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """One attempt, with everything that an endpoint adapter needs."""
+    """One attempt, with everything that an endpoint adapter needs. *attempt* is its number, counted from 1."""
 
     subscription: Subscription
     message: Message

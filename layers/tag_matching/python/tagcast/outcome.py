@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 NOT_OPENED = "the signing secret cannot be read"
-"""The reason of a delivery that the service did not attempt, because its secrets or seeds cannot be read."""
+"""The outcome of a delivery that the service did not attempt, because its secrets or seeds cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,8 @@ class Outcome:
     *retry_after_s*: the receiver's Retry-After. *gone*: the receiver wants no more messages (410). *unreached*: the
     host did not respond. *unsent*: the service itself refused or failed, which says nothing about the host. *refused*:
     the receiver responded, and may accept other messages. *status*: the HTTP status.
-    *answer*: the beginning of an error response, which is redacted and stored for display. *failed*: the messages of a
-    *delivered* batch that the receiver refused, as details by message id.
+    *answer*: the beginning of an error response, which is redacted and stored for display. *failed* maps the id of each
+    message that the receiver refused, in a *delivered* batch, to its detail.
     """
 
     delivered: bool

@@ -32,9 +32,9 @@ P = ParamSpec("P")
 
 
 class Memory:
-    """One value for each class, such as a cache. Each class is private to the package that defines it.
+    """The memory of a process: one value for each class, such as a cache.
 
-    Losing this memory costs time, but never changes an answer.
+    Only the package that defines a class uses its value. Losing this memory costs time, but never changes an answer.
 
     >>> class Seen(set[str]): "Words that were seen."
     >>> memory = Memory()
@@ -55,9 +55,9 @@ class Memory:
 
 
 class Vault(Protocol):
-    """Encrypts secrets with a key that the service never sees.
+    """Encrypts and decrypts secrets with a key that the service never sees.
 
-    *context* identifies the owner of the secrets. Secrets cannot be decrypted with another context.
+    *context* names the subscription of the secrets. Secrets cannot be decrypted with another context.
     """
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
@@ -94,7 +94,7 @@ class Workflow(Protocol):
     """The timer of lanes that are not active."""
 
     def start(self, topic: str, subscription_id: str, generation: str) -> bool:
-        """Start redelivery of one lane; return whether it started. A generation starts only once."""
+        """Start redelivery of one lane under *generation*, unless it was started before; return False on a failure."""
 
 
 class Pusher(Protocol):
@@ -104,7 +104,7 @@ class Pusher(Protocol):
         """Make one attempt within the subscription's timeout. A failure is an outcome, never an exception."""
 
     async def push_batch(self, batch: PushBatch) -> Outcome:
-        """Make several attempts in one request. The outcome lists the messages that failed."""
+        """Make several attempts in one request, like :meth:`push`. The outcome lists the messages that failed."""
 
 
 class EventBus(Protocol):
@@ -175,10 +175,10 @@ class Executor(Protocol):
     """Runs blocking calls beside the event loop, so that none delays a push."""
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return or raise the result of *call* with its arguments; the number of concurrent calls is bounded.
+        """Return the result of *call* with its arguments, or raise its error.
 
-        Concurrent calls end in any order. Cancellation waits for a call that has begun, so that none outlives its
-        invocation.
+        The number of concurrent calls is bounded; they end in any order. Cancellation waits for a call that has begun,
+        so that no call outlives its invocation.
         """
 
 
@@ -199,7 +199,7 @@ class Telemetry(Protocol):
     """Log lines and metrics for operators, without bodies or secrets."""
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
-        """Record one attempt and its outcome."""
+        """Record one attempt, its outcome, the *state* of the delivery after it, and its duration in milliseconds."""
 
     def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         """Record a delivery that ended without a push, e.g. an expired or an acknowledged delivery."""
@@ -211,16 +211,16 @@ class Telemetry(Protocol):
         """Record the failure of one piece of work, named *what*; other work continues."""
 
     def count(self, name: str, value: int = 1) -> None:
-        """Add to a metric."""
+        """Add *value* to the metric *name*."""
 
     def waited(self, name: str, milliseconds: float) -> None:
-        """Add one wait to a metric with percentiles."""
+        """Add one wait to the metric *name*, which has percentiles."""
 
     def watches(self, topic: str) -> bool:
-        """Return whether *topic* has metrics per subscription."""
+        """Return whether *topic* has metrics for each of its subscriptions."""
 
     def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
-        """Record the backlog metrics of a subscription, if its topic has metrics per subscription."""
+        """Record the backlog metrics *values* of a subscription, if :meth:`watches` is true for *topic*."""
 
 
 @dataclass(frozen=True, slots=True)

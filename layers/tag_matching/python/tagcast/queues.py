@@ -14,7 +14,7 @@ from tagcast.model import Ordering, Subscription
 
 
 class Audience(StrEnum):
-    """The subscriptions that an entry is for: all, the ordered, or the unordered."""
+    """The subscriptions that a queue entry concerns: all, the ordered, or the unordered."""
 
     EVERYBODY = "everybody"
     IN_ORDER = "in_order"
@@ -29,10 +29,10 @@ PACK_MAX = 96
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A queue entry: a message, in the message group of ordered messages or in a message group of its own.
+    """A queue entry for one message, or for a pack: *message_id* and, behind it, *others*.
 
-    A pack names *others* after the first message. All messages of a pack have one audience; either they are of one
-    message group, or all are unordered. An entry for one *section* of a wide message names only that message.
+    *group* is the entry's message group: the group of ordered messages, or one of its own. A pack has one audience; its
+    messages are of one message group, or all unordered. An entry for one *section* of a wide message names no others.
     """
 
     topic: str
@@ -44,7 +44,7 @@ class QueueEntry:
 
     @property
     def has_order(self) -> bool:
-        """Whether the message is in a message group with other messages, so that their order counts."""
+        """Whether the entry shares its message group with other entries, so that their order counts."""
         return self.group != own_group(self.message_id, self.section)
 
     @property
@@ -59,12 +59,12 @@ class QueueEntry:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the entry is one whole message for all subscriptions."""
+        """Whether the entry is for one whole message and all of its subscriptions."""
         return self.audience is Audience.EVERYBODY and not self.others and not self.is_section
 
     @property
     def deduplication_id(self) -> str:
-        """The id by which the queue drops repetitions. It names the topic, because two topics may draw one message id.
+        """The id by which the queue drops repetitions. It has a hash of the topic: two topics may use one message id.
 
         >>> QueueEntry("t", "1", "g", Audience.IN_ORDER).deduplication_id
         '1-in_order-e3b98a4da31a127d4bde6e43033f66ba'
@@ -79,7 +79,7 @@ class QueueEntry:
 
 
 def entry_text(entry: QueueEntry) -> str:
-    """Return the text of an entry in the queue, without its group.
+    """Return the text of an entry in the queue, without its message group.
 
     >>> entry_text(QueueEntry("t", "1", "1", Audience.APART))
     '{"topic": "t", "message_ids": ["1"], "audience": "apart"}'
@@ -89,7 +89,7 @@ def entry_text(entry: QueueEntry) -> str:
 
 
 def entry_in(text: str, group: str) -> QueueEntry | None:
-    """Return the entry that *text* describes, in *group*; None if it is no text of :func:`entry_text`.
+    """Return the entry that *text* describes, with the message group *group*; None for a text of another form.
 
     >>> entry_in('{"topic": "t", "message_ids": ["1", "2"], "audience": "apart"}', "1").message_ids
     ('1', '2')
@@ -125,18 +125,18 @@ class Queue(Protocol):
         """
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make messages visible again after *after_s* seconds, by SQS receipt handle (at most 10).
+        """Make the messages of at most 10 SQS receipt handles visible again after *after_s* seconds.
 
-        After a fault, they become visible when their visibility timeout ends.
+        After a fault, the messages become visible when their visibility timeout ends.
         """
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages by SQS receipt handle (at most 10); on a fault they stay."""
+        """Delete the messages of at most 10 SQS receipt handles; after a fault the messages stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """A group's queue, never reused. *ordered*: one batch per message group is in flight."""
+    """A group's queue, never reused. *ordered*: at most one batch of each message group is in flight."""
 
     subscription_id: str
     ordered: bool
@@ -194,7 +194,7 @@ class GroupQueues(Protocol):
         """Return all existing queues, with or without a group."""
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all entries in order; return the refused ones, and all later entries of their message groups."""
+        """Send all entries in order; return the refused entries, and all later entries of their message groups."""
 
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
@@ -208,9 +208,9 @@ class GroupQueues(Protocol):
         """Delete entries by SQS receipt handle. An entry that could not be deleted is received again."""
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Hide entries for *seconds* from now, by SQS receipt handle. Return the handles that SQS refused.
+        """Hide entries: *seconds* maps SQS receipt handles to seconds from now. Return the handles that SQS refused.
 
-        Raises UnavailableError if the timeout of a valid handle could not be set; other timeouts may have been set.
+        Raises UnavailableError if SQS failed to hide an entry with a valid handle. Other entries may then be hidden.
         """
 
     def counts(self, queue: GroupQueue) -> QueueCounts:
@@ -218,9 +218,9 @@ class GroupQueues(Protocol):
 
 
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
-    """Return the queue's message group of a message (docs/protocol.md, Queue entries).
+    """Return the message group of a message in a FIFO queue (docs/protocol.md, Queue entries).
 
-    An unordered message has a group of its own, named by its id.
+    An unordered message has a message group of its own: its id.
 
     >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
     True

@@ -23,7 +23,7 @@ NO_FUNCTION = rf"^({_ACCOUNT}|function|(eusc-)?[a-z]{{2}}(-gov|-iso[a-z]?)?-[a-z
 alias. The same is true for a region or the word ``function``.
 """
 FUNCTION_LENGTH_MAX = 300
-"""The most characters of a function's name or ARN. The pattern itself bounds no partition and no region."""
+"""The most characters of a function's name or ARN. The pattern does not limit the lengths of partition and region."""
 
 _DOMAIN = r"(?:amazonaws\.(?:com(?:\.cn)?|eu)|api\.aws|api\.amazonwebservices\.(?:com\.cn|eu))"
 _QUEUE_HOST = (

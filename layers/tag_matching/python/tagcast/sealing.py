@@ -25,15 +25,15 @@ KEPT = frozenset(("secret", "headers", "client_certificate"))
 OPENED_S = 900.0
 """A process caches decrypted secrets for 15 minutes, to limit both the cost of decryption and their age."""
 OPENED_MAX = 4_000
-"""The maximum of subscriptions with cached secrets. The secrets of one take at most 16 KiB, with a certificate."""
+"""The maximum of subscriptions with cached secrets. The secrets of a subscription take at most 16 KiB."""
 
 
 _SIGNING = "v1."
-"""The prefix of a token whose sealed secrets include a signing secret, readable without decryption."""
+"""The prefix of a token if its sealed secrets include a signing secret. So readers know this without decryption."""
 
 
 def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
-    """Return whether pushes with these *settings* are signed by a secret, sealed or not. Groups have no pushes."""
+    """Return whether a secret, sealed or not, signs pushes with these *settings*. Always false for a group."""
     if settings.sealed is not None:
         return settings.sealed.startswith(_SIGNING)
     return settings.secret is not None and not settings.is_group
@@ -43,7 +43,7 @@ def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
 class _Known:
     """The current and previous secrets of a subscription, and the time of their decryption on both clocks.
 
-    *last* is the subscription that last got these secrets: as read, and with its secrets.
+    *last* has the last argument of :meth:`given_to` and its result, so the same subscription is not built twice.
     """
 
     opened_s: float
@@ -72,9 +72,10 @@ class OpenedSecrets(dict[str, _Known]):
 def seal_secrets(
     world: World, changed: Subscription, known: Subscription | None
 ) -> tuple[Subscription, tuple[Write, ...]]:
-    """Return *changed*, which replaces *known*, with its secrets sealed, and the writes that store the sealed secrets.
+    """Return *changed* with its secrets sealed, and the writes that store the sealed secrets.
 
-    Unchanged sealed secrets are not sealed again. Raises UnavailableError.
+    *known* is the stored subscription that *changed* replaces; None for a new subscription. Secrets that are still
+    sealed are not sealed again. Raises UnavailableError.
     """
     before = None if known is None else known.settings
     if changed.settings.is_group or (before is not None and before.sealed == changed.settings.sealed is not None):
@@ -90,11 +91,11 @@ def seal_secrets(
 def keep_secrets(
     world: World, settings: SubscriptionSettings, known: Subscription | None, names: Collection[str]
 ) -> SubscriptionSettings:
-    """Return *settings*, with the secrets of *known* in the fields with these *names*, which an update left out.
+    """Return *settings* with the secrets of *known* in the fields *names*, which an update left out.
 
-    The previous secrets stay as long as the current secret. The secrets stay sealed unless the update names a secret or
-    changes the protocol of the endpoint. Raises InvalidRequestError if the new protocol allows no such field. Raises
-    UnavailableError.
+    If the update keeps the current secret, it also keeps the previous secrets. The secrets stay sealed unless the
+    update names a secret or changes the protocol of the endpoint. Raises InvalidRequestError if the new protocol does
+    not allow a kept field, and UnavailableError if the secrets cannot be decrypted.
     """
     if known is None or known.settings.sealed is None or settings.is_group or not (names or settings.secret):
         return settings
@@ -150,7 +151,7 @@ def open_secrets(world: World, subscription: Subscription) -> Subscription:
 
 
 def cached_secrets(world: World, subscription: Subscription) -> Subscription | None:
-    """Return the result of :func:`open_secrets` if it is cached."""
+    """Return the result of :func:`open_secrets` if it needs no decryption; else None."""
     token = subscription.settings.sealed
     if token is None:
         return subscription
@@ -161,7 +162,7 @@ def cached_secrets(world: World, subscription: Subscription) -> Subscription | N
 
 
 def _keep(world: World, token: str, known: _Known) -> None:
-    """Cache secrets, and drop expired secrets, which are the first in the cache."""
+    """Cache secrets. First drop the expired secrets, which are the oldest, or all secrets if the cache is full."""
     kept = world.memory.of(OpenedSecrets)
     kept.pop(token, None)
     if len(kept) >= OPENED_MAX:

@@ -1,7 +1,7 @@
 """Declares the settings of a resource once, in the annotations of a dataclass.
 
-The API, its document, the client, the command line, the console and the archive read these declarations. So a number,
-word or text is declared in one place.
+The API, its document, the client, the command line, the console and the archive read these declarations. So each
+setting that is a number, a word or a text is declared in one place.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ class MalformedError(Exception):
 def parse(content: bytes, number: Callable[[str], object] | None = None) -> object:
     """Return the value of *content*, a JSON text; *number* parses numbers with a fraction or an exponent.
 
-    Values are counted before parsing: a million values fit into 4 MiB of text, but take a hundred times its memory.
+    Raises MalformedError. Values are counted before parsing: a million values fit into 4 MiB of text, but parsed they
+    take a hundred times its memory.
 
     >>> parse(b'{"tags": ["apple"]}')
     {'tags': ['apple']}

@@ -12,9 +12,9 @@ from tagcast.setting import NAME, Only, Setting
 ENQUEUED_AT_ONCE = 10
 """A batch request to a group's queue takes at most ten messages."""
 DECAY_WINDOW = 100
-"""CMQ pushes at most a hundred messages concurrently."""
+"""The maximum deliveries in flight to one endpoint, if their order does not count. CMQ has the same maximum."""
 UNVERIFIED = "unverified"
-"""The reason of a delivery that waits until its endpoint is verified."""
+"""The outcome of a delivery that waits until its endpoint is verified."""
 
 
 class Protocol(StrEnum):
@@ -56,7 +56,7 @@ class Strategy(StrEnum):
 class Endpoint:
     """The endpoint of a subscription: *target* is a URL, a queue URL or ARN, or a function name or ARN.
 
-    A consumer group has no target: its members pull.
+    The *target* of a consumer group is empty, because members pull.
     """
 
     protocol: Protocol
@@ -66,7 +66,7 @@ class Endpoint:
 TIMEOUT_S_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX = 1, 15, 30
 RATE_MIN, RATE_MAX = 0.01, 1_000
 DECAY_INTERVAL_S_MAX = 512
-"""The maximum of waits that double, as in CMQ's EXPONENTIAL_DECAY_RETRY. A subscription may set a smaller maximum."""
+"""The default maximum of waits that double, as in CMQ. Only BACKOFF_RETRY allows a larger maximum."""
 RETRIES_FOR_LIFE = 86_400
 """More retries than fit into a message's life of a day, because each wait takes at least a second."""
 
@@ -92,12 +92,12 @@ class RetryPolicy:
 
 
 IN_ORDER = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE)
-"""The default of an ordered subscription."""
+"""The default retries of an ordered subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormerSecret:
-    """A secret from before a rotation. It also signs pushes, until the instant *until*."""
+    """A secret from before a rotation. It signs pushes, beside the current secret, until the instant *until*."""
 
     secret: str = field(repr=False)
     until: int
@@ -114,7 +114,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """The maximum messages and bytes of one request to the endpoint. A single message may have more bytes."""
+    """The maximum messages and bytes of one request to the endpoint. A message with more bytes is pushed alone."""
 
     messages_max: int
     bytes_max: int
@@ -225,7 +225,7 @@ class SubscriptionSettings:
     client_key: str | None = field(default=None, repr=False)
 
     def signing_secrets(self, now: int) -> tuple[str, ...]:
-        """Return the secrets that sign a push at *now*, the current one first."""
+        """Return the secrets that sign a push at *now*, the current one first; none if there is no current secret."""
         if self.secret is None:
             return ()
         return (self.secret, *(former.secret for former in self.formers if now < former.until))
@@ -260,9 +260,9 @@ class SubscriptionSettings:
     def drained_at_once(self, got_through: int) -> int:
         """Return how many backlogged deliveries to attempt together after *got_through* succeeded together.
 
-        Without batches or a rate, this is the window. With batches it begins at one and doubles, so that a message that
-        makes a batch fail is soon found. With a rate it also doubles, so that a worker reads few messages that it may
-        not push yet.
+        Without batches or a rate, the number is the window. With batches the number begins at one and doubles, so that
+        a message that makes a batch fail is soon found. With a rate the number also doubles, so that a worker reads few
+        messages that must still wait for the rate.
         """
         if self.batching is None and self.rate is None:
             return self.window

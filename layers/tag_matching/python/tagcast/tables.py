@@ -22,7 +22,7 @@ class Absence(Enum):
 
 ABSENT: Final = Absence.ABSENT
 Expectation = Mapping[str, Value | Absence]
-"""The required attributes of a row for a write."""
+"""The condition of a write: attributes of the stored row, with the values that they must have."""
 
 
 class Table(StrEnum):
@@ -43,7 +43,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write a whole row, if every attribute in *expect* is as given (ABSENT = missing)."""
+    """Write a whole row, if the stored row has the values in *expect*. ABSENT: the attribute must be missing."""
 
     key: Key
     row: Row
@@ -52,7 +52,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Set and remove attributes of one row, and add to numbers (default 0), on the same condition as :class:`Put`.
+    """Set and remove attributes of one row, and add to numbers (missing: 0), on the same condition as :class:`Put`.
 
     Additions are not idempotent: a retry may add twice, so use them for statistics only.
     """
@@ -85,7 +85,7 @@ Write = Put | Update | Delete | Check
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Messages of one part of a search, as rows without bodies, and the next cursor (None: finished)."""
+    """Messages that one part of a search found, as rows without bodies, and the next cursor (None: finished)."""
 
     rows: tuple[Row, ...]
     cursor: str | None = None
@@ -115,37 +115,38 @@ class Store(Protocol):
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
     ) -> list[Row]:
-        """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
+        """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; at most *limit* rows."""
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        """Return a shard's lane rows with ``wake_at <= until`` (milliseconds), earliest first, from behind *after*.
+        """Return at most *limit* lane rows of a shard with ``wake_at <= until`` (milliseconds), earliest first.
 
-        The read is eventually consistent.
+        *after* is the last row of the previous call. The read is eventually consistent.
         """
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
-        """Read the next part of all messages; return the ones that may need the sweep. Eventually consistent.
+        """Read the next part of all messages, from *cursor* on; return the messages that the sweep may have to repair.
 
         Such a message was accepted before *open_before* and has an open first round. Or it expired before
-        *over_before*, and is pending or still has a body.
+        *over_before*, and is pending or still has a body. The read is eventually consistent.
         """
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> SearchPage:
-        """Read the next part of all messages; return the live messages of *topic* with a body, by id, without replays.
+        """Read the next part of all messages; return the messages of *topic* with a body, without replays.
 
         They were accepted at *accepted_from* or later, by a publish that read a topic version before *before_version*.
-        They have not expired at *alive_at*. All matching rows that were stored before the call are found.
+        They have not expired at *alive_at*. The read is strongly consistent. Use only ``message_id`` of the rows.
         """
 
     def write(self, write: Write) -> None:
         """Apply one conditional write."""
 
     def update_each(self, updates: Sequence[Update]) -> list[bool]:
-        """Apply at most 25 updates of distinct rows, with conditions and without additions; return which succeeded.
+        """Apply at most 25 updates of distinct rows; return for each whether it succeeded.
 
-        Repeat a failed update with :meth:`write`, which raises the reason.
+        Each update needs a condition and must have no additions. Repeat a failed update with :meth:`write`, which
+        raises the reason.
         """
 
     def transact(self, writes: Sequence[Write]) -> None:

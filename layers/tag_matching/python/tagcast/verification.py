@@ -33,18 +33,19 @@ class EndpointGuard(Protocol):
     """Decides which endpoints may be reached."""
 
     def refusal(self, endpoint: Endpoint) -> str | None:
-        """Return why *endpoint* may not be subscribed, or None."""
+        """Return why *endpoint* must not be subscribed; None if it is allowed."""
 
 
 class EndpointVerifier(Protocol):
     """Sends verification requests to endpoints."""
 
     def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
-        """Ask an HTTP endpoint within ten seconds whether it allows pushes. A failure is a refusal, no exception.
+        """Ask an HTTP endpoint whether it allows pushes; this takes at most ten seconds.
 
-        The request is made like a push with these *settings* and their decrypted secrets. An endpoint without the
-        handshake must repeat *token*, which is sent only to it. A subscription that is not stored yet has no
-        *subscription_id*, and so no service key.
+        A failed request raises nothing: the result has a refusal. Requests are made like pushes with *settings*, whose
+        secrets must be decrypted. An endpoint that does not confirm by the handshake gets *token*, and must repeat it.
+        No other endpoint gets this token. Without *subscription_id* (a subscription not stored yet) no service key
+        signs.
         """
 
 
@@ -62,7 +63,9 @@ class Verification:
 
 
 def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None, origin: str) -> VerificationResult:
-    """Return the result of CloudEvents' webhook handshake for *origin*. *allowed_rate* is per minute.
+    """Return the result of CloudEvents' webhook handshake for *origin*.
+
+    *allowed_origin* and *allowed_rate* (requests a minute) are headers of the response; None if missing.
 
     >>> handshake(200, "*", "120", "me.example"), handshake(204, "ME.example", "*", "me.example")
     (VerificationResult(refusal=None, per_second=2.0), VerificationResult(refusal=None, per_second=None))
@@ -84,7 +87,7 @@ def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None,
 
 
 def confirmation(status: int, answer: bytes, token: str) -> VerificationResult:
-    """Return the result of the token request. The endpoint confirms by a 2xx whose body is exactly the token.
+    """Return the result of the token request. A 2xx whose body is the token confirms; white space around it is ignored.
 
     >>> confirmation(200, b"abc\\n", "abc")
     VerificationResult(refusal=None, per_second=None)

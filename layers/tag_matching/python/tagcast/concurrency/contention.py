@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def window_s(lost: int) -> float:
-    """Return the seconds within which to retry after *lost* failed tries. It grows quickly, to spread many writers.
+    """Return the maximum pause in seconds after *lost* failed tries. It grows quickly, to spread many writers.
 
     >>> [window_s(lost) for lost in (1, 2, 3, 4, 5)]
     [0.02, 0.08, 0.32, 1.0, 1.0]
@@ -32,11 +32,11 @@ def pause_s(world: World, lost: int) -> float:
 
 
 def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:
-    """Return the result of *attempt*; repeat it on contention, for a few seconds at most.
+    """Call *attempt* until its write succeeds, for a few seconds at most; return its result.
 
-    Each call of *attempt* must read again, and end with one conditional write. After the last try, this function raises
-    UnavailableError, with *what* as the name of the contended row. It raises any other error of *attempt* at once, and
-    TableThrottledError after :data:`THROTTLED_S_MAX`.
+    Each call of *attempt* must read again, and end with one conditional write. A lost condition leads to the next call.
+    After the last call this function raises UnavailableError, with *what* as the name of the contended row. It raises
+    TableThrottledError after :data:`THROTTLED_S_MAX`, and any other error of *attempt* at once.
     """
     until = world.clock.now() + round(THROTTLED_S_MAX * 1000)
     for lost in range(1, TRIES_MAX + 1):

@@ -22,9 +22,9 @@ def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
 
 
 async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]]) -> list[R]:
-    """Return the results of *work* on *items*, in order, without the items whose work failed.
+    """Run *work* on all *items* concurrently; return the results in the order of the items, without failed items.
 
-    A failure is reported to telemetry under the name *what*. Use it for work that is repeated, like the sweep.
+    Telemetry gets each failure under the name *what*. Use this only for work that is repeated, as by the sweep.
     """
     done: dict[int, R] = {}
 

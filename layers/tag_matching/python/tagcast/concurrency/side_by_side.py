@@ -11,8 +11,8 @@ from typing import Any
 async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Exception]:
     """Run all *works* until each has ended; return their faults. A fault stops no other work.
 
-    If this call is cancelled, it cancels the works and waits for them. It does the same if one of *works* raises a
-    BaseException, such as a process exit.
+    If this call is cancelled, it cancels the works and waits for them. The same happens if a work raises a
+    BaseException that is no Exception, such as a process exit.
     """
     faults: list[Exception] = []
 
@@ -34,7 +34,7 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
 
 
 class Together(asyncio.TaskGroup):
-    """A task group that ends with its last task; an exception that stops a task is raised unwrapped."""
+    """A task group that ends with its last task, and raises the exception of a task itself, not an exception group."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, stopped: BaseException | None, trace: TracebackType | None

@@ -24,7 +24,7 @@ HELD_S = 60
 
 
 async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
-    """Cancel deliveries of a deleted subscription, many in one transaction."""
+    """Cancel the deliveries *dues* of a deleted subscription, many in one transaction; delete stale due rows."""
     world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
     first = {due.message_id: due for due in reversed(dues)}
     rows = await world.executor.run(stored.messages_with, world.store, lease.task.topic, tuple(first), ordinal)
@@ -41,7 +41,10 @@ async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
 
 
 async def empty_queue(lease: LaneLease, queue: GroupQueue) -> Drained:
-    """Cancel some deliveries in the queue of a deleted group. Return DONE when the queue is empty and deleted."""
+    """Cancel some deliveries in the queue of a deleted group. Return DONE after the empty queue is deleted.
+
+    WAITING: all messages are invisible, and the lane continues later. GOING_ON: the caller must call again.
+    """
     world, run, queues = lease.world, lease.world.executor.run, lease.world.group_queues
     received = await run(
         queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, visibility_timeout_s=VISIBILITY_TIMEOUT_S
@@ -59,7 +62,7 @@ async def empty_queue(lease: LaneLease, queue: GroupQueue) -> Drained:
 
 
 async def _cancel(lease: LaneLease, queue: GroupQueue, received: ReceivedEntry) -> None:
-    """End the delivery of one queue entry as cancelled; its earlier pulls count as attempts."""
+    """End the delivery of one entry of the group's queue as cancelled. Its earlier pulls count as attempts."""
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
     world, state, entry = lease.world, EntryState.CANCELLED, Entry(EntryState.CANCELLED)
     if pulls:

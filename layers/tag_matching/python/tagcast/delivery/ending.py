@@ -30,8 +30,9 @@ def end_due(
 ) -> bool:
     """End a delivery in a backlog and delete its due row. Return whether it was pending there.
 
-    If the delivery was not pending there, its due row is stale and is deleted, and nothing ends. *known* is the row of
-    the message, if the caller just read the delivery as pending. Raises ConditionLostError if nothing was written.
+    If the delivery was not pending there, its due row is stale and is deleted, and nothing ends. *beside* are further
+    writes of the transaction. *known* is the row of the message, if the caller just read the delivery as pending.
+    Raises ConditionLostError if nothing was written.
     """
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)
@@ -54,7 +55,10 @@ def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool
 
 
 def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Mapping[int, PendingDelivery]) -> None:
-    """End deliveries of one message; delete their due rows. Raises ConditionLostError if another writer was faster."""
+    """End deliveries of one message, by ordinal, and delete their due rows, in several transactions if necessary.
+
+    Raises ConditionLostError if another writer was faster. Some deliveries may have ended then.
+    """
     for some in slices_of(sorted(ends), (WRITES_MAX - 1) // 2):
         gone = [due_delete_as_read(dues[each]) for each in some if each in dues]
         write_all(store, (*gone, *end_writes(row, {each: ends[each] for each in some})))
@@ -88,7 +92,7 @@ def slices_of(of: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
 
 
 def write_all(store: Store, writes: Sequence[Write]) -> None:
-    """Execute a single write directly, and several as a transaction."""
+    """Execute a single write directly, and several writes as one transaction."""
     if len(writes) == 1:
         store.write(writes[0])
     else:

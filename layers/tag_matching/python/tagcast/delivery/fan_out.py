@@ -56,9 +56,9 @@ from tagcast.tables import UPDATES_MAX, fitting
 TOGETHER_BYTES_MAX = 2 * 1024 * 1024
 """The maximum of message bytes in one request. DynamoDB accepts 16 MiB, but the sizes are estimates."""
 GO_ON_S = 2.0
-"""The last slice of an invocation starts at most 2 s after its beginning."""
+"""No slice starts later than 2 s after the beginning of its invocation."""
 TIME_S, TIME_S_MAX = 2.0, 4.0
-"""Pushes to a subscription may start for 2 s per 10 messages or 500 subscriptions of a batch, at most 4 s."""
+"""Pushes to a subscription may start for 2 s per 10 of its messages, or per 500 subscriptions in all; at most 4 s."""
 MESSAGES_IN_TIME, SUBSCRIPTIONS_IN_TIME = 10, 500
 
 
@@ -69,12 +69,12 @@ Served = Callable[[tuple[QueueEntry, ...], bool], Awaitable[None]]
 async def fan_out(
     world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots, served: Served | None = None
 ) -> tuple[QueueEntry, ...]:
-    """Complete the first round of these entries of one topic, in queue order.
+    """Complete the first round of the messages in *entries*, queue entries of one topic, in queue order.
 
-    Entries are served in slices, each like a batch of its own. The function returns the entries for which no time was
-    left; these entries must be redelivered. A repeated or concurrent call changes no terminal entry and at most repeats
-    pushes. After a fault of the store, the function finishes its writes and raises the first fault; then all entries
-    must be redelivered.
+    Queue entries are served in slices, each like a batch of its own. The function returns the queue entries for which
+    no time was left; these must be redelivered. A repeated or concurrent call changes no ended delivery and at most
+    repeats pushes. After a fault of the store, the function finishes its writes and raises the first fault; then all
+    queue entries must be redelivered.
 
     A push without a timely response delays nothing else: *served* is called as soon as everything else is written. Late
     results are written before this function returns.
@@ -97,7 +97,7 @@ async def fan_out(
 
 
 def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[QueueEntry, ...], tuple[QueueEntry, ...]]:
-    """Split off the first slice: at most *most* messages, or one section of a wide message."""
+    """Split *entries* into the first slice (at most *most* messages, or one section of a wide message) and the rest."""
     sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: not entry.is_section, entries))
     count = sum(size <= most for size in sizes) or 1
     return entries[:count], entries[count:]
@@ -105,7 +105,10 @@ def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[Queu
 
 @dataclass(slots=True)
 class _SlicedBatch:
-    """The slices of a batch. While one is served, the results of the last one are written, and the next is read."""
+    """The slices of a batch. While one is served, the results of the slice *before* are written, and the next is read.
+
+    *ahead* has the messages of the next slice, if they could be read already.
+    """
 
     world: World
     topic: str
@@ -133,7 +136,7 @@ class _SlicedBatch:
         self.faults += await side_by_side([delivered, self._write(before)])
 
     async def write(self) -> None:
-        """Write the results of the last slice."""
+        """Write the results of the last slice, unless they are written."""
         if self.before is not None:
             before, self.before = self.before, None
             await self._write(before)
@@ -183,7 +186,10 @@ class _SlicedBatch:
 
 
 def _readable_ahead(following: Sequence[QueueEntry], written: Set[str]) -> Sequence[str]:
-    """Return the messages of the next slice, or none if results for one of them are still to be *written*."""
+    """Return the ids of the messages in the queue entries *following*, or none if they cannot be read yet.
+
+    *written* are the ids of messages whose results will still be written. A message among them is read afterwards.
+    """
     ids = _audiences(following).keys()
     return () if any(entry.is_section for entry in following) or ids & written else tuple(ids)
 
@@ -229,7 +235,7 @@ class Slice:
         return "" if self.directory is None else self.directory.topic.topic_id
 
     def begin(self, lanes: Mapping[int, Lane | None]) -> None:
-        """Begin a round for each subscription in *lanes*; the lane is None if it is active."""
+        """Begin a round for each subscription. *lanes* maps ordinals to lanes; None: the lane is active."""
         for each, lane in lanes.items():
             subscription = None if self.directory is None else self.directory.by_ordinal.get(each)
             is_independent = subscription is not None and subscription.settings.is_independent
@@ -353,7 +359,7 @@ class Slice:
             await publish_dead_letter_after_run(self.world, subscription, messages, result.ended)
 
     async def _read_again(self, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
-        """Read stale rows again for this subscription: messages first, then the lane."""
+        """Read rows again for this subscription, because the lane changed: the messages first, then the lane."""
         run, store = self.world.executor.run, self.world.store
         rows = await run(stored.read_addressed, store, self.topic, tuple(self.rows), self.section)
         lane = await run(stored.lane, store, self.topic, subscription.subscription_id)
@@ -362,10 +368,10 @@ class Slice:
         return replace(this, rows=self._rows_for(this.ordinal, known), lane=lane)
 
     async def write(self) -> list[Exception]:
-        """Close the first round of each message for the subscriptions addressed here, with its results.
+        """Close the first round of each message for the subscriptions of this slice, with their results.
 
-        If one subscription's round failed, the ends of others are written separately. So a repeated batch does not push
-        to them again. Returns the faults. After any fault, the batch must be redelivered.
+        If one subscription's round failed, the ends of the other deliveries are written separately. So a repeated batch
+        does not push them again. Returns the faults. After any fault, the batch must be redelivered.
         """
         world, store = self.world, self.world.store
         planned = {each: self._plan(row) for each, row in self.rows.items()}
@@ -384,7 +390,7 @@ class Slice:
         return faults + await side_by_side([self._alone(self.rows[each]) for each in left])
 
     async def _alone(self, row: MessageRow) -> None:
-        """Write one message, with retries on conflicts."""
+        """Write the results of one message, with retries on conflicts."""
         world, store = self.world, self.world.store
         for lost in range(1, TRIES_MAX + 1):
             plan = self._plan(row)
@@ -495,7 +501,7 @@ class SubscriptionRound:
         return [row for row in self.pending() if lane is None or not lane.holds(row.message.message_id)]
 
     def waits(self, row: MessageRow) -> bool:
-        """Return whether the subscription still waits for its first round of a message."""
+        """Return whether the first round of a message is still open for this subscription."""
         return self.ordinal in row.map.waiting
 
     @property
@@ -532,7 +538,7 @@ class SubscriptionRound:
         return [row.message for row in pending[:first]]
 
     def remainder(self) -> list[Message]:
-        """Return the messages that must join the backlog. Messages whose first round is closed are already in it."""
+        """Return the messages that must join the backlog. After its first round, a pending message is already there."""
         return [row.message for row in self.open() if self.waits(row)]
 
     def cancelled(self) -> SubscriptionRound:
@@ -633,10 +639,10 @@ def plan_join(
     generation: str,
     held_until: int | None = None,
 ) -> tuple[Sequence[Write], Lane | None]:
-    """Plan how *messages* join the backlog. Return the writes of one transaction, and a lane whose workflow must start.
+    """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane.
 
-    *generation* is the generation of a newly blocked lane. If *held_until* is given, the head of that lane is claimed
-    until then. The writes fail if the lane changed since it was read.
+    The lane is None if no workflow must start. *generation* is the generation of a newly blocked lane. *held_until*, if
+    set, is the end of a claim of that lane's head. The writes fail if the lane changed since it was read.
     """
     dues = _dues(subscription, this, messages, now)
     joining = [due_put(due) for due in dues]

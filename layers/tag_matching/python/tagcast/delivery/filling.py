@@ -26,7 +26,11 @@ ADDED_AT_ONCE = 8
 
 
 async def fill(lease: LaneLease) -> Drained:
-    """Add the next kept messages that match the group's current filter. A repeated call adds no message twice."""
+    """Add the next page of kept messages that match the group's current filter to the backlog.
+
+    A repeated call adds no message twice. Returns WAITING before the filling may begin. Raises StaleWorkerError if the
+    group was deleted.
+    """
     world, group, filling = lease.world, await lease.read_subscription(), lease.lane.filling
     if group is None:
         raise StaleWorkerError
@@ -106,7 +110,7 @@ async def _add_together(lease: LaneLease, group: Subscription, filter: CompiledF
 def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
     """Return whether a message was accepted without *group* and may still be added.
 
-    If the publish read the topic at version *since* or later, it matched the group.
+    A publish that read the topic at version *since* or later matched the message against the group's filter itself.
     """
     message = row.message
     if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:

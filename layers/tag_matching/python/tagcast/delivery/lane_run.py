@@ -93,7 +93,7 @@ async def attempt_dues(
 
 
 def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pending], streak: Streak) -> Run:
-    """Return the run of pending deliveries. Its attempts end before the claim does. None starts after the budget.
+    """Return the run of the *pending* deliveries. Its attempts end before the claim, and none starts after the budget.
 
     The run checks the circuit if the head's last attempt got no response, or if the circuit held the head. It also
     checks the circuit if the last run under this claim ended deliveries without a success. If deliveries are
@@ -127,7 +127,7 @@ def _is_in_doubt(due: PendingDelivery) -> bool:
 
 
 def _reason(head: PendingDelivery, held: Hold) -> tuple[Write, ...]:
-    """Return the write of the reason why *head* waits, unless its row has that reason. A rate is not recorded."""
+    """Return the write that records why *head* waits; none for a rate, or if the row of *head* has this reason."""
     if held.reason in (RATE, head.last_outcome):
         return ()
     return (due_change(head, replace(head, last_outcome=held.reason)),)
@@ -154,7 +154,7 @@ async def _read_pending(lease: LaneLease, dues: Sequence[PendingDelivery]) -> di
 
 @dataclass(slots=True)
 class _Outcomes:
-    """The results of a run to write. *unwritten* are attempts that no row records yet."""
+    """The results of a run to write. *unwritten* are the ids of messages with an attempt that no row records yet."""
 
     lease: LaneLease
     subscription: Subscription
@@ -228,7 +228,7 @@ class _Outcomes:
                 await self.lease.write(due_change(judged, judged), self.lease.check())
 
     async def _write_failures(self) -> bool:
-        """Write failed attempts to their due rows, the first one together with the lane. Return whether none failed."""
+        """Write failed attempts to their due rows, the first one together with the lane. Return whether to go on."""
         failures, judged = self.result.failures, self.result.judged
         pending = [each.due for message_id, each in self.pending.items() if message_id in failures]
         failed = [replace(due, unjudged=due.unjudged and due.message_id not in judged) for due in pending]
@@ -243,7 +243,7 @@ class _Outcomes:
         return not failures
 
     async def _move_failures(self, failed: Sequence[PendingDelivery]) -> bool:
-        """Give each failed delivery its own next attempt. Return False if the receiver accepts nothing."""
+        """Give each failed delivery its own next attempt. Return False if contact is lost, or a 410 came; else True."""
         failures, lease = self.result.failures, self.lease
         state = independent_state_after(failures.values(), got_through=bool(self.result.got_through), has_more=False)
         stops = state in (LaneState.SUSPENDED, LaneState.LOST_CONTACT)
@@ -258,7 +258,7 @@ class _Outcomes:
         return not stops
 
     def _stopped(self, state: LaneState, due: PendingDelivery) -> Write:
-        """Return the write of a lane whose receiver accepts nothing: suspended, or waiting for the next probe.
+        """Return the write of a lane that stops: it is suspended after a 410, or waits for the next probe.
 
         If the service could attempt no delivery, the lane waits as long as the deliveries do.
         """
@@ -281,7 +281,7 @@ class _Outcomes:
         self.unwritten.discard(due.message_id)
 
     def _rescheduled(self, failure: Failure, head: PendingDelivery) -> Write:
-        """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
+        """Return the write of the lane after its head failed: it plans the next attempt, or suspends after a 410."""
         lease, state = self.lease, lane_state_after(self.subscription, self.result.failures.values())
         plan = partial(lane_transitions.plan, lease.lane, failure.next_attempt_at, head.message_id)
         if state is not LaneState.SUSPENDED:
@@ -294,9 +294,10 @@ class _Outcomes:
 async def write_late(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> None:
-    """Write the results of pushes of *dues* for which the batch did not wait, and start an execution for the lane.
+    """Write the late results of the pushes of *dues*, and start an execution for the lane.
 
-    If another worker has claimed the lane meanwhile, that worker decides, and this function writes no more.
+    The batch did not wait for these results. If another worker has claimed the lane meanwhile, that worker decides, and
+    this function writes no more.
     """
     world = lease.world
     try:
@@ -316,7 +317,7 @@ async def write_late(
 def _plan_behind(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> Write:
-    """Return the lane's write after the successes: it plans the attempt of a failed delivery, or of the next delivery.
+    """Return the lane's write after late successes: it plans the attempt of a failed delivery, or of the next delivery.
 
     A delivery that failed before the batch continued without the run keeps its own schedule.
     """

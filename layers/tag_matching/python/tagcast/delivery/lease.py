@@ -35,7 +35,7 @@ ENDED_AT_ONCE = 33
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The input and state of one workflow execution."""
+    """The input and state of one workflow execution. *rounds* counts its calls of the function so far."""
 
     topic: str
     subscription_id: str
@@ -44,7 +44,7 @@ class Task:
 
 
 class StaleWorkerError(Exception):
-    """Another worker owns the lane. Only the delivery package raises and handles this error."""
+    """This worker lost its lease of the lane. Only the delivery package raises and handles this error."""
 
 
 class Drained(Enum):
@@ -61,7 +61,7 @@ class Drained(Enum):
 
 
 async def look(world: World, task: Task) -> Lane | None:
-    """Read the lane of a task; None while it is active."""
+    """Return the lane of a task as stored; None if it is active."""
     return await world.executor.run(stored.lane, world.store, task.topic, task.subscription_id)
 
 
@@ -88,7 +88,7 @@ class LaneLease:
     retry_now_after: str = ""
 
     def left_s(self) -> float:
-        """Return the remaining budget."""
+        """Return the seconds that remain of the budget."""
         return self.deadline - self.world.clock.monotonic()
 
     async def verify(self) -> int:
@@ -108,13 +108,13 @@ class LaneLease:
         return True
 
     def check(self) -> Write:
-        """Return a condition that makes a transaction fail if the lane is lost."""
+        """Return a condition that makes a transaction fail if the worker has lost the lane."""
         return lane_transitions.check_claim(self.lane)
 
     async def write(self, *writes: Write) -> None:
-        """Execute one write or transaction; on contention retry within the budget.
+        """Execute one write, or several as one transaction; on contention retry within the budget.
 
-        Raises ConditionLostError, and ContendedError when the budget ends.
+        Raises ConditionLostError if a condition failed, and ContendedError if contention lasts until the budget ends.
         """
         lost = 0
         while True:  # It ends: with the budget, if nothing else ends it.
@@ -132,7 +132,10 @@ class LaneLease:
         return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
 
     async def wait(self, lost: int) -> bool:
-        """Pause after *lost* failed tries (:func:`pause_s`); return False if the budget would end before."""
+        """Pause after *lost* failed tries (:func:`pause_s`). Return False, without a pause, if the budget would end.
+
+        The first tries get their pause even then (:data:`TRIES_MIN`).
+        """
         seconds = pause_s(self.world, lost)
         if lost >= TRIES_MIN and self.left_s() <= seconds:
             return False
@@ -140,13 +143,13 @@ class LaneLease:
         return True
 
     async def renew(self, seconds: float) -> None:
-        """Extend the claim by *seconds*, unless the next attempt is already planned."""
+        """Extend the claim if it would end soon after *seconds* from now. Do nothing if the next attempt is planned."""
         until = self.world.clock.now() + (seconds + LEASE_GRACE_S / 2) * 1000
         if self.is_held and self.held_until < until:
             await self.acquire(round(seconds))
 
     async def acquire(self, attempt_s: int) -> None:
-        """Claim the head, or extend the claim, for an attempt of *attempt_s*."""
+        """Claim the head, or extend the claim, for *attempt_s* seconds and a grace period (:data:`LEASE_GRACE_S`)."""
         now = self.world.clock.now()
         until = now + (attempt_s + LEASE_GRACE_S) * 1000
         claimed, write = lane_transitions.claim(self.lane, until)
@@ -161,7 +164,7 @@ class LaneLease:
         await self.write(lane_transitions.activate(replace(self.lane, appended=appended)))
 
     async def reschedule(self, due_at: int, *beside: Write) -> None:
-        """Release the claim of a non-empty lane, which continues at *due_at*."""
+        """Release the claim of a non-empty lane, which continues at *due_at*, in one transaction with *beside*."""
         await self.write(*beside, self.plan(due_at))
 
     def plan(self, due_at: int, message_id: str | None = None) -> Write:
@@ -175,7 +178,7 @@ class LaneLease:
     async def read_subscription(self) -> Subscription | None:
         """Return the current subscription of the lane; None if it was deleted, even if a new one has the same name.
 
-        Also updates the duration of an attempt and *is_independent*.
+        Also updates *attempt_s* and *is_independent*.
         """
         sid = self.task.subscription_id
         read = partial(subscription_at, self.world, self.task.topic, ordinal_of(sid))
@@ -190,7 +193,7 @@ class LaneLease:
         return found
 
     async def end_delivery(self, due: PendingDelivery, entry: Entry, known: MessageRow | None = None) -> None:
-        """End a delivery and delete its due row in one transaction. *known* is its message as read.
+        """End a delivery and delete its due row, as :func:`end_due` does, on condition of the lease.
 
         Retries if another writer changed the message's rows. Raises StaleWorkerError if the worker lost the lane.
         """

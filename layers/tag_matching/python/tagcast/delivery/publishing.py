@@ -1,4 +1,4 @@
-"""The publish use case: accept messages, match them, store both in one write, and queue them.
+"""The publish use case: accept messages, match them, store each message and its matches in one write, and queue it.
 
 See docs/protocol.md, Publishing, and docs/semantics.md, Idempotency.
 """
@@ -34,7 +34,7 @@ from tagcast.rows.message_transitions import accepted_put
 from tagcast.rows.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5
-"""The Retry-After in seconds if the queue accepted nothing. A queue that failed all retries seldom recovers in 1 s."""
+"""The Retry-After in seconds if the queue refused an ordered message. A queue that fails seldom recovers in 1 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ def is_live(claim: Claim, now: int) -> bool:
 
 
 def is_accepted(world: World, topic: Topic, claim: Idempotency) -> bool:
-    """Return whether an earlier request with this claim was accepted. A repetition gets the same answer.
+    """Return whether an earlier request with this claim was accepted.
 
-    It gets this answer even if the topic's settings no longer allow the message.
+    A repetition of that request gets the same answer, even if the topic's settings no longer allow the message.
     """
     known = CLAIM_ROWS.read(world.store, topic.topic_id, claim.key)
     return known is not None and is_live(known, world.clock.now())
@@ -114,8 +114,9 @@ def publish(
     """Accept every draft; return the answers, in order.
 
     *claims* is empty, or has an item (a claim or None) for each draft. Raises NotFoundError, TooLargeError, and
-    ConflictError for a reused idempotency key. These errors come before anything is stored, unless two requests use one
-    key at the same time. Raises UnavailableError, after storing, if the queue did not accept every ordered message.
+    ConflictError for an idempotency key of another request. These errors come before anything is stored, unless two
+    requests use one key at the same time. Raises UnavailableError, after storing, if the queue did not accept every
+    ordered message.
 
     The order of a topic (or of an ordering key) is the order in which the queue first accepted its messages. So an
     ordered message is acknowledged only after the queue accepted it. After an error, stored messages may be delivered
@@ -130,13 +131,13 @@ def publish_by_relay(world: World, topic: str, draft: Draft, claim: Idempotency)
     """Store a message like :func:`publish`, but let the relay send it to the queue.
 
     Functions that push have no permission to send to the service's own queue. Otherwise a subscription with this queue
-    as its endpoint could write to it. The message waits for the table's stream, usually less than a second.
+    as its endpoint could write there. The message waits for the table's stream, usually less than a second.
     """
     _accept_all(world, publishing_directory(world, topic), [(draft, None)], (claim,), is_queued=False)
 
 
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
-    """Accept every draft like :func:`publish`; raise UnmatchedError if one matches no subscription."""
+    """Accept every draft like :func:`publish`, or none: raise UnmatchedError if a draft matches no subscription."""
     directory = publishing_directory(world, topic)
     _check_sizes(world, directory, drafts, ())
     for draft in drafts:
@@ -170,7 +171,7 @@ def _accept_all(
     *,
     is_queued: bool = True,
 ) -> tuple[Accepted, ...]:
-    """Accept each draft in *offers*. A replay has the id of its original. Send all to the queue if *is_queued*."""
+    """Accept each draft in *offers*, beside the id of its original if it is a replay. Queue all if *is_queued*."""
     _check_sizes(world, directory, [draft for draft, _ in offers], claims)
     _check_claims(world, directory.topic, claims)
     taken: list[_AcceptedDraft] = []
@@ -222,7 +223,7 @@ def _check_claims(world: World, topic: Topic, claims: Sequence[Idempotency | Non
 
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
-    """Send the messages without a first round; return the number of ordered ones that the queue did not accept."""
+    """Send the messages whose first round is open; return how many ordered messages the queue did not accept."""
     waiting = [row for row in rows if row.map.waiting]
     if not waiting:
         return 0

@@ -16,14 +16,18 @@ APART_MAX = 9
 
 
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
-    """Return the queue entries in a message's row: its own entries, or the entries of its whole request."""
+    """Return the queue entries in a message's row.
+
+    Of the rows of a request with several messages, only the last has entries: those of the whole request.
+    """
     return _own_entries(ordering, row) if row.is_alone else row.packs
 
 
 def pack_entries(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, ...]:
-    """Return the entries of one request's messages; ordered messages of one message group share an entry.
+    """Return the entries of one request's messages. Ordered messages of one message group share entries.
 
-    A wide message has entries of its own, and separates the messages before it from those behind it.
+    Unordered messages with the same audience share entries, too. A wide message has entries of its own, and separates
+    the messages before it from those behind it.
     """
     if len(rows) == 1:
         return _own_entries(ordering, rows[0])

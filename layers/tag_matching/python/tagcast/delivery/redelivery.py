@@ -23,7 +23,7 @@ from tagcast.rows.due import PendingDelivery, due_reschedule
 from tagcast.rows.lane import Lane
 
 ROUNDS_MAX = 1_500
-"""The most rounds of an execution. Each writes about ten history events, and an execution may have 25,000."""
+"""The maximum rounds of an execution. A round writes about ten history events; AWS allows 25,000 per execution."""
 SETTINGS_S = 5.0
 """A worker with a backlog reads its subscription again after 5 s."""
 RETRY_NOW_PAGE = 100
@@ -32,16 +32,16 @@ RETRY_NOW_PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """The next step of the workflow: call the function again at *wait_until*, or end if *wait_until* is None."""
+    """The next step of the workflow: call the function with *task* at *wait_until*, or end if *wait_until* is None."""
 
     task: Task
     wait_until: int | None = None
 
 
 async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots) -> NextStep:
-    """Attempt the lane's due deliveries, for about *budget_s* seconds, and return when to continue.
+    """Attempt the due deliveries of the task's lane, for about *budget_s* seconds, and return when to continue.
 
-    A worker with another generation or claim writes nothing. Short waits happen inside this function.
+    After another worker took over the lane, this worker writes nothing. Short waits happen inside this function.
     """
     wait_until = await _work(world, task, slots, world.clock.monotonic() + budget_s)
     if wait_until is None:
@@ -53,7 +53,7 @@ async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots)
 
 
 async def _work(world: World, task: Task, slots: PushSlots, deadline: float) -> int | None:
-    """Work until a wait is needed, and return its end; return None if the lane is done, asleep or lost."""
+    """Work until a wait is needed, and return the end of this wait; None if the lane is done, asleep or taken over."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
         lane = await look(world, task)
@@ -79,7 +79,7 @@ async def _work(world: World, task: Task, slots: PushSlots, deadline: float) -> 
 
 
 async def _drain(lease: LaneLease) -> Drained:
-    """Work through the backlog under one claim."""
+    """Work through the backlog under one claim; return DONE or WAITING. Raises StaleWorkerError."""
     subscription = await lease.read_subscription()
     await lease.acquire(0 if subscription is None else subscription.settings.timeout_s)
     streak, lost, reads_again_s = Streak(), 0, -math.inf

@@ -21,12 +21,12 @@ BATCH_FORMATS = frozenset(each for each in ContentFormat if format_of(each).batc
 
 
 def shared_item(message: Message, content_format: ContentFormat) -> Content:
-    """Return the part of *message* in *content_format* that all batches share."""
+    """Return the part of *message* in *content_format* that all batches with this message share."""
     return Content(format_of(content_format).shared_item(message))
 
 
 def item_bytes(push: Push) -> int:
-    """Return the bytes of a message in a batch, without separators."""
+    """Return how many bytes a message takes in a batch, without separators."""
     settings = push.subscription.settings
     if settings.endpoint.protocol is Protocol.SQS:
         sent = queue_message(push)
@@ -37,7 +37,7 @@ def item_bytes(push: Push) -> int:
 def batch_request(
     batch: PushBatch, sent_at: int, version: str, shared: Sequence[Content], sign: Sign | None = None
 ) -> HttpRequest:
-    """Return the request for an HTTP endpoint, signed with its secret and, by *sign*, with the service's keys.
+    """Return the request of a batch for an HTTP endpoint, signed with the subscription's secret and by *sign*.
 
     *shared* holds the :func:`shared_item` of each message. The other arguments are those of
     :func:`~tagcast.pushing.envelope.http_request`. Raises SecretError.
@@ -51,7 +51,7 @@ def batch_request(
 
 
 def batch_event(batch: PushBatch) -> bytes:
-    """Return the JSON event for a Lambda function."""
+    """Return the JSON event of a batch for a Lambda function."""
     content_format = batch.subscription.settings.content_format
     shared = [shared_item(push.message, content_format) for push in batch.pushes]
     return b"".join((b'{"messages":', *array_parts(batch, shared), b"}"))
@@ -75,10 +75,10 @@ _FAILURES, _NAME = "batchItemFailures", "itemIdentifier"
 
 
 def read_response(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
-    """Return the outcome of an accepted request after reading *answer*, the response.
+    """Return *taken*, the outcome of an accepted request, with the failures that *answer*, the response's body, lists.
 
-    A JSON object in the response may list failed messages. If the object is truncated or lists unknown ids, the whole
-    batch fails, as in Lambda. Any other response accepts all messages. A byte order mark is ignored.
+    A JSON object in the body may list failed messages. If the object is truncated or lists unknown ids, the whole
+    batch fails, as in Lambda. Any other body accepts all messages. A byte order mark is ignored.
     """
     answer = answer.removeprefix(BOM_UTF8)
     if not answer.lstrip().startswith(b"{"):

@@ -20,15 +20,15 @@ from tagcast.rows.host import HOSTS, Host, host_put
 from tagcast.subscription_settings import UNVERIFIED
 
 CIRCUIT = "circuit"
-"""The reason of a delivery that waits because the circuit of its host is open."""
+"""The outcome of a delivery that waits because the circuit of its host is open."""
 LANES_MIN, WINDOW_S = 5, 60
-"""The circuit opens when this many lanes get no response within this time."""
+"""The circuit opens when this number of lanes got no response within this number of seconds."""
 PROBE_GAP_S = 10
 """The next probe may begin 10 s after a failed probe."""
 NEW_UNTIL_CLAIM = 3
 """A lane is new until its third claim: it was active until now, and need not wait behind lanes that hang for long."""
 CIRCUIT_WAIT_S_MIN, CIRCUIT_WAIT_S_MAX = 20.0, 512.0
-"""The limits of a lane's wait before it checks again: between half and all of the time since the circuit opened."""
+"""A lane checks an open circuit again after 50 to 100 % of the circuit's age, which counts as 20 to 512 s."""
 REOPENED_S = CIRCUIT_WAIT_S_MAX
 """A circuit that opens again within this time after it closed keeps its age."""
 PROBE_GRACE_S = 30
@@ -47,16 +47,17 @@ class _News:
 
 
 class HostNews(dict[str, _News]):
-    """Recent responses of hosts to this process."""
+    """The last responses, and missing responses, that this process got from each host."""
 
 
 @dataclass(slots=True)
 class CircuitCheck:
     """Decides whether an invocation may push to a host: freely, as the *probe* of an open circuit, or not at all.
 
-    *is_new*: the lane was active until now, so one such lane may probe beside the others' probe. If *until* is set, no
-    attempt is made before *until*. *reached*: the host responded to an attempt. *is_news*: the host responded after an
-    attempt without a response. *has_news*: `tell` has something to record.
+    *is_new*: the lane was active until now, so one such lane may probe beside the others' probe. *probe*: the host's
+    row with the probe that this lane claimed. If *until* is set, no attempt is made before *until*. *reached*: whether
+    the host responded to an attempt; None before an attempt. *is_news*: the host responded after an attempt without a
+    response. *has_news*: `tell` has something to record.
     """
 
     world: World
@@ -95,9 +96,10 @@ class CircuitCheck:
         self.has_news = self.has_news or self.is_news or outcome.unreached
 
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
-        """Check a doubtful host before an attempt. The lane that probes claims the probe for *attempt_s* seconds.
+        """Read the circuit of a doubtful host before an attempt that takes up to *attempt_s* seconds.
 
-        An old lane with a recent attempt (*attempted_at*) leaves the probe to others, to spare its retries.
+        If the circuit is open, the lane either claims the probe (*probe*) or must wait (*until*). Unless it is new, a
+        lane whose last attempt, at *attempted_at*, is recent leaves the probe to others, to spare its retries.
         """
         host, now = await self.look(), self.world.clock.now()
         if host is None or host.probe_at is None or not host.is_open(now):
@@ -128,7 +130,7 @@ class CircuitCheck:
             await self._record()
 
     async def _change(self, known: Host | None, change: Callable[[Host], Host]) -> bool:
-        """Write a change of the host, with retries on conflicts: two lanes may probe. Return whether it was written."""
+        """Write a change of the host's row, if it counts; return whether it was written. Two lanes may conflict."""
         for _ in range(TRIES_MAX):
             if known is None or not self._counts(known):
                 return False
@@ -160,7 +162,7 @@ class CircuitCheck:
         return _next(self.world, host, **{"first_probe_at" if self.is_new else "probe_at": until})
 
     async def _record(self) -> None:
-        """Record an attempt without a response. If throttling or conflicts prevent this, the next one is recorded."""
+        """Record an attempt without a response. If throttling or conflicts prevent this, it is not recorded."""
         lane = self.subscription.subscription_id
         for lost in range(1, TRIES_MAX + 1):
             known = await self.look()
@@ -193,10 +195,10 @@ def _wait_s(world: World, host: Host) -> float:
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return *dues* for display; deliveries without an outcome get the outcome of *head*.
+    """Return *dues* for display; deliveries without an outcome get the outcome of *head*, if it says why all wait.
 
-    This applies while the head waits for an open circuit or an unverified endpoint. Only the head's row records the
-    reason, because a backlog may be long.
+    All wait while the head waits for an open circuit or an unverified endpoint. Only the head's row records this
+    outcome, because a backlog may be long.
     """
     if head is None or head.last_outcome not in (CIRCUIT, UNVERIFIED):
         return list(dues)
@@ -204,7 +206,11 @@ def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) ->
 
 
 def add_failure(world: World, known: Host | None, name: str, lane: str) -> Host:
-    """Return a host's row after *lane* got no response. The circuit opens when enough lanes got none."""
+    """Return the row of host *name* with a failure of *lane* added: *lane* got no response. The caller writes the row.
+
+    The circuit opens when :data:`LANES_MIN` lanes got no response within :data:`WINDOW_S` seconds. *known* is the
+    stored row, or None.
+    """
     now = world.clock.now()
     if known is None or now >= known.kept_until:
         known = Host(name, 0 if known is None else known.version, {}, 0)

@@ -19,7 +19,7 @@ from tagcast.model import ContentFormat, Message, Push
 from tagcast.setting import declared_json
 
 NOBODY = "0"
-"""The owner of topics if no account is known."""
+"""The account in CMQ's field ``TopicOwner`` if no account is known."""
 AGENT = "Qcloud Notification Service Agent"
 CLOUDEVENT_TYPE = "tagcast.message"
 _CLOUDEVENTS_TYPE = "application/cloudevents"
@@ -52,7 +52,7 @@ class QueueMessage:
 
 
 class Format(ABC):
-    """One content format. *batch_type* is the media type of a batch; empty if messages contain no id."""
+    """One content format. *batch_type* is the media type of a batch; empty for a format without batches."""
 
     batch_type = ""
 
@@ -73,11 +73,14 @@ class Format(ABC):
         return message.draft.body
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
-        """Return the body of an HTTP push, or an item of a batch, in parts. The large part is *shared*."""
+        """Return the body of an HTTP push, or an item of a batch, in parts. The large part is *shared*.
+
+        *account* is the owner of the topic in CMQ's JSON form.
+        """
         return (shared,)
 
     def cmq_headers(self, message: Message, sent_at: int) -> dict[str, str]:
-        """Return the headers of a CMQ push; they replace other headers of the same name."""
+        """Return the headers of CMQ's pushes, which replace other headers of the same name; none in other formats."""
         return {}
 
     def shared_item(self, message: Message) -> bytes:

@@ -75,7 +75,7 @@ Result = Entry | Failure
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """No further delivery of a run may begin before *until*, for this *reason*."""
+    """No further attempt of a run may begin before *until*, for this *reason*."""
 
     until: int
     reason: str
@@ -83,11 +83,12 @@ class Hold:
 
 @dataclass(slots=True)
 class RunResult:
-    """The results of a run by message id: terminal entries and failures. Other deliveries were not started.
+    """The results of a run, by message id: *ended* deliveries, *failures*, and *enqueued* deliveries.
 
-    The *enqueued* deliveries are in the queue of their group: they are still pending, but the engine has nothing more
-    to do. The *judged* deliveries passed the filter function in this run. *got_through* counts the successes, including
-    deliveries to a group's queue. *held* is the reason and the end of a wait, if the run must wait.
+    Deliveries without a result were not started. The *enqueued* deliveries are in the queue of their group: they are
+    still pending, but the engine has nothing more to do. The *judged* deliveries passed the filter function in this
+    run. *got_through* counts the successes, including deliveries to a group's queue. *held* is the reason and the end
+    of a wait, if the run must wait.
     """
 
     ended: dict[str, Entry] = field(default_factory=dict)
@@ -99,11 +100,11 @@ class RunResult:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no delivery has a result."""
+        """Whether no delivery has a result, or passed the filter function."""
         return not (self.ended or self.failures or self.enqueued or self.judged)
 
     def add(self, result: RunResult) -> None:
-        """Add the results of other deliveries of the same run."""
+        """Add the results of other deliveries of the same run, without *judged* and *held*."""
         self.ended |= result.ended
         self.failures |= result.failures
         self.enqueued |= result.enqueued
@@ -133,9 +134,9 @@ def add_end(world: World, subscription: Subscription, message: Message, entry: E
 
 
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
-    """Return the failure of a delivery that the service could not attempt. It does not count as an attempt.
+    """Return the failure of a delivery that the service could not attempt. The failure does not count as an attempt.
 
-    Such a delivery ends only by expiring. *made* is the number of earlier attempts.
+    Such failures end a delivery only by its expiry. *made* is the number of earlier attempts.
     """
     now = world.clock.now()
     again_at = min(now + round(PUT_OFF_S * 1000 / world.time_scale), message.expires_at)
@@ -187,7 +188,10 @@ def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: 
 
 
 def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
-    """Return the time of the next attempt of a delivery whose *failures*-th attempt ended at *ended_at*."""
+    """Return the time of the next attempt of a delivery whose *failures*-th attempt failed, and ended at *ended_at*.
+
+    This is *ended_at* if the policy allows no more retries.
+    """
     wait_s = delay_s(subscription.settings.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
     return ended_at + round(wait_s / world.time_scale * 1000)
 
@@ -256,7 +260,7 @@ NEVER = LastPush(Priority.UNKNOWN, 0.0)
 
 
 class LastPushes(dict[str, LastPush]):
-    """This process's last push to each subscription, by id. It only orders pushes."""
+    """This process's last push to each subscription, by id. Only the order of pushes depends on it."""
 
     def remember(self, receiver: str, last: LastPush) -> None:
         """Remember the last push to *receiver*, a subscription id."""
@@ -298,7 +302,7 @@ Request = Sequence[Delivery]
 ASKED_AGAIN_S = 1.0
 """A run checks at most once a second whether its lane was paused or its subscription deleted."""
 ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
-"""A batch stops waiting for responses 0.75 s per 500 subscriptions after the start of its last push."""
+"""A batch waits for responses until 0.75 s after its last push began, and 0.75 s more per further 500 subscriptions."""
 
 
 @dataclass(slots=True)
@@ -350,9 +354,9 @@ class InFlight:
 
 @dataclass(slots=True, eq=False)
 class RunWatch:
-    """A batch's view of one subscription's run: its pushes in flight, and its results.
+    """A batch's view of one subscription's run: the run's pushes in flight, and the run's results.
 
-    If the batch continues without the run (*is_left*), the run starts no more pushes or calls.
+    If the batch continues without the run (*is_left*), the run starts no more pushes or calls of the filter function.
     """
 
     in_flight: InFlight
@@ -394,7 +398,7 @@ class Run:
     watch: RunWatch | None = None
     """The watch of the batch that may continue without this run; None if the run is part of no batch."""
     may_continue: Callable[[], Awaitable[bool]] | None = None
-    """Return whether the lane still allows attempts to begin; None if the run is too short for this check."""
+    """Checks whether the lane still allows attempts to begin; None if the run is too short for this check."""
 
     @property
     def is_left(self) -> bool:
@@ -434,7 +438,7 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
 
 
 async def send_in_order(world: World, run: Run) -> RunResult:
-    """Push the deliveries of *run* in order: one until the first success, then as many at once as the settings allow.
+    """Push the deliveries of *run* in order: one by one until a success, then as many at once as the settings allow.
 
     If a delivery failed and is still pending, no new push starts. The exception is a receiver that refused only that
     message, under INDEPENDENT_RETRY. No push starts later than the run's *seconds* after the first push. The first push
@@ -529,7 +533,10 @@ class _Sender:
         return await self.run.slots.take(self.run.circuit.host, priority, self.until, pushes, before)
 
     def stops_after(self, failure: Failure) -> bool:
-        """Return whether no new push starts after *failure*, because the receiver may accept no message."""
+        """Return whether *failure* stops further pushes: the receiver is possibly unable to accept any message.
+
+        False under INDEPENDENT_RETRY if the receiver responded and refused only this message.
+        """
         return not (failure.outcome.refused and self.run.subscription.settings.is_independent)
 
     def may_go_on(self) -> bool:
@@ -538,7 +545,7 @@ class _Sender:
     async def attempt(self, request: Request) -> None:
         """Attempt the unexpired deliveries of a request.
 
-        If the whole request failed, the deliveries without a counted result return to the front of the queue. Nothing
+        If the whole request failed, the deliveries without a counted result wait again, as the first request. Nothing
         may come between the check of expiry and the push.
         """
         now = self.world.clock.now()
@@ -596,7 +603,7 @@ def _end_expired(world: World, run: Run, result: RunResult) -> Run:
 
 
 def _hold_unverified(run: Run, result: RunResult) -> Run:
-    """Hold all deliveries while the endpoint is unverified. Until it is verified, the head can only expire."""
+    """Hold all deliveries of an unverified endpoint until the head expires. Only a verification ends this earlier."""
     if run.subscription.settings.unverified is None or not run.deliveries:
         return run
     result.held = Hold(run.deliveries[0][0].expires_at, UNVERIFIED)
@@ -658,7 +665,7 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
 
 
 def is_matched(world: World, subscription: Subscription, filter: CompiledFilter, message: Message) -> bool:
-    """Return whether the *filter* of *subscription* matches an accepted message. Failures are counted."""
+    """Return whether the *filter* of *subscription* matches an accepted message. A filter that fails is counted."""
     try:
         return filter.evaluate(message) is True
     except FilterEvaluationError:
@@ -763,7 +770,7 @@ async def _enqueue(world: World, run: Run) -> RunResult:
 
 
 def _entries(world: World, group: Subscription, messages: Sequence[Message]) -> list[QueueEntry]:
-    """Return the entries of *messages*. Only an ordered queue gets their ordering keys."""
+    """Return the queue entries of *messages*. Only in an ordered queue do messages share message groups."""
     ordering = Ordering.NONE
     if group.settings.ordered and (topic := stored.topic(world.store, group.topic)) is not None:
         ordering = topic.settings.ordering

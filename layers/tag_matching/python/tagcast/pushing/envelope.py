@@ -13,14 +13,15 @@ from tagcast.pushing.webhook_signature import Sign, signed_headers
 HEADERS_BYTES_MAX = 4096
 HEADER_BYTES_AROUND = len(": \r\n")
 QUEUE_BODY_MAX = 1_000_000
-"""SQS accepts 1 MiB with attributes. In JSON a control character takes six bytes, so 256 KiB may become 1.5 MiB."""
+"""A longer JSON text gets a base64 body, because SQS accepts 1 MiB with attributes. A control character takes six bytes
+of JSON, so 256 KiB may become 1.5 MiB."""
 UTF8_BYTES_MAX = 4
 """A character takes at most 4 bytes."""
 _LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate", "ce-partitionkey", "x-cmq-message-tag")
 
 
 def fitting(headers: dict[str, str]) -> dict[str, str]:
-    """Return *headers* in at most 4 KiB; the least important headers are dropped first."""
+    """Return *headers*, without the least important ones if all would take more than 4 KiB."""
     characters = sum(map(len, headers)) + sum(map(len, headers.values()))
     if UTF8_BYTES_MAX * characters + HEADER_BYTES_AROUND * len(headers) <= HEADERS_BYTES_MAX:
         return headers
@@ -32,7 +33,7 @@ def fitting(headers: dict[str, str]) -> dict[str, str]:
 
 
 def header_bytes(headers: Mapping[str, str]) -> int:
-    """Return the bytes of *headers* in a request.
+    """Return how many bytes *headers* take in a request.
 
     >>> header_bytes({"x-tenant": "a"})
     13
@@ -54,7 +55,7 @@ class HttpRequest:
 
 
 def content(message: Message, content_format: ContentFormat) -> Content:
-    """Return the part that every HTTP push of *message* in *content_format* shares."""
+    """Return the part of the body, and the headers, that all HTTP pushes of *message* in *content_format* share."""
     form = format_of(content_format)
     headers = form.headers(message) | {"x-tagcast-tags": json.dumps(message.tags), **message.trace.fields}
     replayed = {} if message.replay_of is None else {"x-tagcast-replay-of": message.replay_of}
@@ -69,11 +70,11 @@ def http_request(
     account: str = NOBODY,
     sign: Sign | None = None,
 ) -> HttpRequest:
-    """Return the request for an HTTP endpoint, signed with its secret and, by *sign*, with the service's keys.
+    """Return the request for an HTTP endpoint, signed with the subscription's secret and by *sign*.
 
     *sent_at* is the time of the attempt, *version* the version of this software, and *shared* the :func:`content` of
-    the message. *account* is the owner of the topic in CMQ's format. If the headers exceed 4 KiB, the least important
-    headers are dropped. Raises SecretError.
+    the message. *account* is the owner of the topic in CMQ's JSON form. *sign* signs with the service's keys. If the
+    headers exceed 4 KiB, the least important headers are dropped. Raises SecretError.
     """
     message, content_format = push.message, push.subscription.settings.content_format
     form, shared = format_of(content_format), shared or content(message, content_format)
@@ -84,7 +85,7 @@ def http_request(
 
 
 def queue_message(push: Push) -> QueueMessage:
-    """Return the message for an SQS queue. A text that is too long for SQS in JSON becomes base64."""
+    """Return the message for an SQS queue. If its JSON would be too long for SQS, the body becomes base64."""
     form = format_of(push.subscription.settings.content_format)
     made = form.queue_message(push)
     if len(made.body) <= QUEUE_BODY_MAX:
@@ -99,7 +100,7 @@ def function_event(push: Push) -> bytes:
 
 
 def filter_event(subscription: Subscription, messages: Sequence[Message]) -> bytes:
-    """Return the JSON event that asks a filter function for one verdict on each of *messages*."""
+    """Return the JSON event that asks a filter function for a verdict on each of *messages*."""
     asked = [
         {
             "message_id": message.message_id,

@@ -34,14 +34,17 @@ ITEM_BYTES_AROUND = 256
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The memory of one push. Pushes with the same *key* share this memory."""
+    """The memory of one push, in bytes. Pushes with the same *key* share this memory."""
 
     key: tuple[str, ...]
     size: int
 
 
 class BytesInFlight:
-    """Counts the loads in flight. A load larger than the bound is sent while no other is in flight."""
+    """Adds up the bytes of the loads in flight; the sum is at most *total*.
+
+    A load larger than *total* starts only while no other load is in flight.
+    """
 
     def __init__(self, total: int = BYTES_MAX) -> None:
         self._total = total
@@ -108,7 +111,7 @@ class BytesInFlight:
 
 
 SLOTS = 800
-"""The maximum of pushes in flight. Each takes a socket or a thread, and Lambda allows 1,024 sockets and threads."""
+"""The maximum of pushes in flight. Each push takes a socket or a thread; Lambda allows 1,024 sockets and threads."""
 HOSTS_MIN = 8
 """A dead host takes at most an eighth of the slots, so only eight dead hosts can take all slots."""
 STARTS_AT_ONCE = 4
@@ -186,10 +189,11 @@ class PushSlots:
     async def take(
         self, host: str, priority: Priority, until: float, pushes: Pushes = (), instead_of: Slot | None = None
     ) -> Slot | None:
-        """Take a slot for *pushes*; return None if no slot is free until *until* (monotonic seconds).
+        """Take a slot for *pushes*. Return None if no slot becomes free before *until* (monotonic seconds).
 
         A slot that is free at once is taken even after *until*. Requests of equal priority are served in order.
-        *instead_of*, a slot of the same host, is given back, and its place is used for this request if memory allows.
+        *instead_of*, a slot of the same host, is given back first. The request takes its place at once if memory
+        allows, and otherwise waits like any other.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:
@@ -239,7 +243,7 @@ class PushSlots:
         self._grant()
 
     def tell(self, telemetry: Telemetry) -> None:
-        """Record the waiting times as metrics."""
+        """Record the waiting time, and the number of refused requests, as metrics."""
         if self.waited_ms:
             telemetry.count("SlotWaitMs", self.waited_ms)
         if self.refused:

@@ -16,7 +16,7 @@ HORIZON_S = 2.0
 SKEW_S = 60.0
 """A permit further than this beyond the horizon does not count, because it comes from a wrong clock."""
 RATE = "rate"
-"""The reason of a delivery that waits for its subscription's rate."""
+"""The outcome of a delivery that waits for its subscription's rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> 
 
 
 async def take_permit(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
-    """Take a permit for up to *wanted* attempts. After throttling or repeated conflicts it is empty."""
+    """Take a permit for up to *wanted* attempts; for none (*count* 0) after throttling or repeated conflicts."""
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
         rate = await run(RATE_ROWS.read, world.store, sid)

@@ -19,7 +19,7 @@ DECAY_RETRIES_MAX = 176
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """The consequence of a failed attempt: BLOCKED (with *next_attempt_at*), DISCARDED or EXPIRED."""
+    """The state of a delivery after an attempt. *next_attempt_at* is set if the state is BLOCKED, and only then."""
 
     state: EntryState
     next_attempt_at: int | None = None
@@ -28,7 +28,7 @@ class Disposition:
 def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None:
     """Return the seconds between the *failures*-th failure and the next attempt, or None after the last retry.
 
-    *jitter_s* is drawn from ``BACKOFF_INTERVAL_S_RANGE``; only BACKOFF_RETRY without an interval uses it.
+    *jitter_s* is a random wait in ``BACKOFF_INTERVAL_S_RANGE``; only BACKOFF_RETRY without an interval uses it.
 
     >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
     >>> [delay_s(decay, n, 0.0) for n in (1, 2, 3, 9, 10, 11, 176, 177)]
@@ -54,15 +54,16 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
 def is_retry_now(due: PendingDelivery, retry_all_at: int) -> bool:
     """Return whether *due* was last attempted before a *retry now* of all deliveries at *retry_all_at*.
 
-    If it was never attempted, the acceptance of its message counts instead.
+    If *due* was never attempted, the acceptance of its message counts instead.
     """
     return (due.last_attempt_at or due.accepted_at) < retry_all_at
 
 
 def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_scale: float) -> int:
-    """Return when an independent delivery may be attempted (milliseconds): by its schedule, or by Retry-After.
+    """Return when an independent delivery may be attempted: by its schedule, or by Retry-After.
 
-    A delivery that a *retry now* at *retry_all_at* concerns is due at once.
+    A delivery that a *retry now* at *retry_all_at* concerns is due at once (0). *time_scale* divides the schedule's
+    waits.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> due = PendingDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)

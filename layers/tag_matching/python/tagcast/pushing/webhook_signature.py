@@ -12,7 +12,7 @@ from tagcast.model import Subscription
 from tagcast.subscription_settings import Signature, SubscriptionSettings
 
 Sign = Callable[[str, bytes], Sequence[bytes]]
-"""Signs a content with ed25519 by the keys of a subscription, whose id is the first argument."""
+"""Given a subscription's id and a content, returns a signature (ed25519) by each of the subscription's service keys."""
 
 
 class SecretError(ValueError):
