@@ -99,8 +99,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A *subscription* of a group with heartbeats; *version* is the last version that heartbeats wrote, or 0.
+    """A *subscription* of a group with heartbeats.
 
+    *version* is the subscription's version as heartbeats last wrote it; 0 if another writer created or changed it.
     A broadcasting group has one such subscription for each member. Any other group has one, with the group's name.
     *client* is the member that set the filter; *renewed_at* is the last time a member joined.
     """

@@ -69,7 +69,7 @@ def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
 
 
 def of_round(change: RowChange) -> Iterator[Record]:
-    """Yield the deliveries that ended in the first round of a wide message's section, when the round is closed."""
+    """Yield the deliveries that ended in the first round of a wide message's section, after the round was closed."""
     if change.after is not None:
         row = ROUNDS.value_of(change.after)
         if row.round is not None:
@@ -296,7 +296,7 @@ def of_subscription(change: RowChange) -> Iterator[Record]:
 
 
 def _is_newly_unverified(subscription: Subscription, before: Row | None) -> bool:
-    """Return whether the endpoint of *subscription* is unverified, and was verified, or another endpoint, *before*."""
+    """Return whether *subscription* became unverified: its row *before* is None, verified, or of another endpoint."""
     if subscription.settings.unverified is None or before is None:
         return subscription.settings.unverified is not None
     known = SUBSCRIPTIONS.value_of(before).settings

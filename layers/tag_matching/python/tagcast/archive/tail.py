@@ -21,7 +21,7 @@ FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 @dataclass(slots=True)
 class Share:
-    """A topic's allowance: *left* events at the time *at*. It grows by *per_s* a second, up to *burst*."""
+    """A topic's allowance: *left* events at the time *at* (seconds). It grows by *per_s* a second, up to *burst*."""
 
     left: float = EVENTS_MAX
     at: float = 0.0
@@ -44,7 +44,7 @@ class Share:
 
 @dataclass(slots=True)
 class TailWriter:
-    """Writes the events of watched topics to their tails. Caches which topics clients watch."""
+    """Writes the events of watched topics to their tails. Caches for a second which topics clients watch."""
 
     store: Store
     clock: Clock
@@ -124,7 +124,7 @@ def event_of(record: Record) -> TailEvent:
 
 
 def count_records(records: Iterable[Record]) -> Counts:
-    """Return the counts of *records*."""
+    """Return how many messages, successful attempts and failed attempts *records* have."""
     published = delivered = failed = 0
     for record in records:
         state, attempts = record.fields.get("state"), record.fields.get("attempts")

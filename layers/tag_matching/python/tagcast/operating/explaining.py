@@ -21,7 +21,9 @@ from tagcast.rows.subscription import FILTER_VERSIONS, REMOVALS, FilterVersion
 
 
 def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object], tuple[str, ...]]:
-    """Return a filter's verdict on a message, its explanation, and its warnings. Raises InvalidFilterError.
+    """Return a filter's verdict on a message, the verdict's explanation, and the filter's warnings.
+
+    Raises InvalidFilterError.
 
     >>> test_filter({"kind": "tags", "tags": ["apple"]}, Draft(b"", tags=("apple", "imac")))[0]
     'matched'
@@ -42,7 +44,8 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
 
     *subscription* is a name, or the name of an entry with its ordinal (``billing#3``).
 
-    Raises NotFoundError if the message and its receipt were deleted, or if no known subscription has that name.
+    Raises NotFoundError if the message and its receipt were deleted, or if no present or deleted subscription has that
+    name.
     """
     row = read_message(world, topic, message_id)
     name, _, number = subscription.partition("#")
@@ -102,7 +105,7 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
 
 
 def _matched_ordinal(world: World, row: MessageRow, name: str, ordinal: int) -> int:
-    """Return *ordinal*, or raise NotFoundError if it did not match the message, or its name is not *name*."""
+    """Return *ordinal*; raise NotFoundError if its subscription did not match the message, or is not named *name*."""
     known = stored.subscription_name(world.store, row.message.topic, ordinal)
     if ordinal not in row.map.matched or (name and known not in (name, None)):
         raise NotFoundError("subscription", f"{name}#{ordinal}")

@@ -25,7 +25,7 @@ from tagcast.rows.listed import RETAINED
 HISTORY_S_MAX = 3 * 86_400
 """The history covers at most 3 days, because a receipt stays three days after its message's expiry."""
 _FILE_MS = 300_000
-"""A file is named by the day on which its oldest record arrived. Its newest record is at most this much younger."""
+"""A file is named by the arrival of its oldest record. Its newest record arrived at most this much later (ms)."""
 SEARCH_S = 4.0
 """A page ends after this number of seconds, even if it has few messages or none."""
 RECENT_MAX = 1_000
@@ -38,7 +38,7 @@ _MESSAGE_ID = b'"message_id":"'
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """The criteria of messages: a message was accepted at *since* or later, and matches all other given fields.
+    """The criteria of messages: accepted at *since* or later, and equal in all other fields that are not None.
 
     *state* is a state of the whole message, or of its delivery to *subscription*; if *subscription* is None, of any
     delivery.
@@ -61,7 +61,8 @@ class HistoryFilter:
     def _may_have(self, subscription: Subscription, fields: Mapping[str, Any]) -> bool:
         """Return whether a record's message may have a delivery to *subscription*.
 
-        A late entry is in no record. Any group may have late entries: its settings may have changed since its creation.
+        The record of a message has no late entries. Any group may have some: its settings may have changed since its
+        creation.
         """
         is_older = fields["accepted_at"] < subscription.created_at + PUBLISHED_S * 1000
         return (subscription.settings.is_group and is_older) or subscription.ordinal in fields["matched"]
@@ -238,7 +239,7 @@ class _Search:
         return sorted((each for each in ids if archived_id < each < before), reverse=True)
 
     def _files(self, until: int) -> Iterator[ArchivedFile]:
-        """Yield the files that arrived until *until*, newest first, back to the files with records of *since*."""
+        """Yield files, newest first, from the day of *until* back to the files with records of *since*."""
         first = self.wanted.since - _FILE_MS
         for day in range(min(until, self.world.clock.now()) // DAY_MS, first // DAY_MS - 1, -1):
             if day not in self.files:

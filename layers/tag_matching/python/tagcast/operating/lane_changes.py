@@ -47,7 +47,10 @@ class LaneOrder:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """A lane with its state after the change, or the error that prevented it."""
+    """A lane with its *state* after the change, or the *error* that prevented the change.
+
+    *found* is the lane before the change. It is None if there is no such lane.
+    """
 
     named: NamedLane
     state: LaneState | None
@@ -66,7 +69,7 @@ class LaneChangePage:
 def change_lane(
     world: World, act: LaneChange, topic: str, name: str, *, reason: str = "", message_id: str | None = None
 ) -> LaneView:
-    """Change one lane. A skip needs a *reason*. If *message_id* is given, a skip cancels only that message.
+    """Change one lane. A skip needs a *reason*; with *message_id* it cancels only that message.
 
     Raises NotFoundError, ConflictError if the state of the lane forbids the change, and UnavailableError.
     """
@@ -109,7 +112,7 @@ def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
 def change_named(
     world: World, order: LaneOrder, lanes: Iterable[NamedLane], takes: Callable[[UrgentLane], bool]
 ) -> tuple[LaneResult, ...]:
-    """Change each lane that a request names, if *takes* returns True for it. An error does not stop other changes."""
+    """Change each lane in *lanes* for which *takes* returns True; return the results. No error stops other changes."""
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
     done = []
     for named in lanes:
@@ -131,7 +134,9 @@ def change_listed(
     limit: int,
     cursor: str | None,
 ) -> LaneChangePage:
-    """Change at most *limit* inactive lanes from *cursor* on, if *takes*, and *is_open* for the topic, return True.
+    """Change at most *limit* inactive lanes, from *cursor* on.
+
+    A lane changes only if *takes* returns True for it, and *is_open* for its topic.
 
     A change moves a lane within the list. So that no lane changes twice, a part skips lanes that it has changed
     already. Later parts skip lanes whose generation is newer than the start of the first part.

@@ -110,7 +110,7 @@ def _view(world: World, subscription: Subscription, lane: Lane | None, counted_m
 
 
 def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[DueDelivery]:
-    """Return pending deliveries in their order, after *cursor*."""
+    """Return at most *limit* pending deliveries of a backlog in their order, after *cursor*."""
     subscription = get_subscription(world, topic, name)
     lane = _lane(world, subscription)
     if lane is None:
@@ -241,8 +241,8 @@ def retry_topic(world: World, topic: str) -> tuple[str, ...]:
 def skip_head(world: World, topic: str, name: str, reason: str, message_id: str | None = None) -> LaneView:
     """Cancel the head with *reason*; the next delivery becomes the head.
 
-    Raises ConflictError if no delivery is pending, or if *message_id* is given and is not the head. Under
-    INDEPENDENT_RETRY, *message_id* is required if several deliveries are pending; it must be among the first 1,000.
+    Raises ConflictError if the backlog is empty, or if *message_id* is not None and not the head. Under
+    INDEPENDENT_RETRY, *message_id* is required if several deliveries wait; it must be among the first 1,000.
     """
 
     def attempt() -> LaneView:

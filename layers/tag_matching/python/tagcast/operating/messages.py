@@ -241,7 +241,7 @@ class ViewsOfTopic:
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
         """Yield the views of at most 100 messages, with the counts of their entries; missing messages are left out.
 
-        The view of a wide message shows the section of *owner*, or the first section.
+        The view of a wide message shows the section with the subscription *owner*; the first section if it is None.
         """
         found = stored.messages(self._world.store, self._topic, message_ids)
         for row in (found[each] for each in message_ids if each in found):
@@ -309,7 +309,7 @@ def _view(
 
 
 def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
-    """Return one entry of *row*, without its filter version, or None. Reads only its subscription's backlog."""
+    """Return the entry of *ordinal* without its filter version; None without a match. Reads only this backlog."""
     if ordinal not in row.map.matched:
         return None
     backlogs = BacklogFront(world, read_topic(world, row.message.topic).topic_id, FRONT_ROWS_MAX)

@@ -32,7 +32,10 @@ ID_MAX = 10**20
 
 @dataclass(frozen=True, slots=True)
 class TailRequest:
-    """A client's request for events of a topic: a filter, the maximum, and how long to wait for the first event."""
+    """A client's request for events of a topic: criteria, the maximum number, and how long to wait for the first event.
+
+    *subscription*, *state* and *kind* are the criteria; None accepts any value.
+    """
 
     events_max: int = EVENTS_MAX
     wait_s: int = 0
@@ -42,7 +45,7 @@ class TailRequest:
     kind: EventKind | None = None
 
     def wants(self, event: TailEvent, name: str | None) -> bool:
-        """Return whether an event matches; *name* is the name of its subscription."""
+        """Return whether an event meets the criteria; *name* is the name of its subscription."""
         wished, found = (self.kind, self.state, self.subscription), (event.kind, event.state, name)
         return all(wish in (None, each) for wish, each in zip(wished, found, strict=True))
 

@@ -51,7 +51,9 @@ class UrgentLane:
 
 
 def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLane]:
-    """Return lanes by their next check: the next attempt, or the earliest expiry.
+    """Return at most *limit* lanes that are not active, after *cursor*, in the order of their next checks.
+
+    The next check of a lane is its next attempt, or the earliest expiry in its backlog.
 
     The index is eventually consistent, and lanes move while it is read. So a lane may be missing or appear twice. A
     paused lane without a backlog is not listed. Raises InvalidRequestError for an invalid *cursor*.
@@ -74,7 +76,7 @@ def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tup
 
 
 def _with_names(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:
-    """Return lanes with the names of their subscriptions, without lanes whose name is unknown."""
+    """Return lanes with the names of their subscriptions, without lanes whose name is not stored any more."""
     named = ((lane, subscription_name(world, lane.topic, lane.subscription_id)) for lane in lanes)
     return [(lane, name) for lane, name in named if name is not None]
 
@@ -128,7 +130,7 @@ def _read(world: World, cursor: str) -> Places:
 def _lane_at(topics: Mapping[str, str], shard: int, wake_at: int, topic: str | None, subscription_id: str) -> Lane:
     """Return a lane with only its place in the index. Raises ValueError if no lane of *shard* can have the place.
 
-    If *topic* is None, its name is in *topics*, by topic id, unless the topic was deleted.
+    *topic* is the topic's name. If it is None, *topics* has the names by topic id, except those of deleted topics.
     """
     topic = topics.get(topic_id_of(subscription_id), "deleted") if topic is None else topic
     is_instant = type(wake_at) is int and 0 <= wake_at <= ANY_TIME

@@ -44,7 +44,7 @@ ASKED_WITHIN_S = 8.0
 
 
 def needs_verification(world: World, wanted: SubscriptionRequest, known: Subscription | None) -> bool:
-    """Return whether the endpoint of *wanted* must be verified: now, or earlier as the same endpoint of *known*.
+    """Return whether the endpoint of *wanted* must be verified. An earlier verification by *known* counts.
 
     Raises InvalidRequestError for ``none`` if this deployment verifies all endpoints.
     """
@@ -60,7 +60,7 @@ def needs_verification(world: World, wanted: SubscriptionRequest, known: Subscri
 
 
 def put_verified(world: World, topic: str, wanted: SubscriptionRequest) -> tuple[Subscription, bool]:
-    """Store a subscription like :func:`put_subscription`, with a verified endpoint (:func:`needs_verification`).
+    """Store a subscription like :func:`put_subscription`; first verify an endpoint that must be verified.
 
     If the endpoint does not confirm, the subscription is still stored, but gets no pushes until the endpoint confirms.
     """
@@ -82,7 +82,9 @@ def change_verified(
     *,
     verification: str | None = None,
 ) -> Subscription:
-    """Store a subscription with the settings that *change* returns. *if_match* is its required version.
+    """Store a subscription with the settings that *change* returns, like :func:`put_verified`.
+
+    *if_match* is the required current version; None allows any.
 
     Raises NotFoundError and the errors of :func:`put_verified`.
     """
@@ -101,7 +103,7 @@ def change_verified(
 
 
 def put_all_verified(world: World, topic: str, wanted: Sequence[SubscriptionRequest], came_s: float) -> list[Result]:
-    """Verify the endpoints that need it, then store the subscriptions like :func:`put_subscriptions`.
+    """Verify the endpoints that must be verified, then store the subscriptions like :func:`put_subscriptions`.
 
     The request arrived at *came_s* (monotonic). Raises NotFoundError (topic).
     """
@@ -151,7 +153,7 @@ def _verify_endpoint(
 
 
 def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:
-    """Wake the lane of *put* if *known* was unverified, or if an earlier request verified it but woke no lane."""
+    """Wake the lane of *put* if *known* was unverified, or if it was verified but its lane was not woken."""
     if known is not None and (known.settings.unverified is not None or _is_held(world, put)):
         wake(world, put)
 

@@ -49,7 +49,10 @@ class _ValidHandle:
 
 
 def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> tuple[HandleResult, ...]:
-    """End deliveries as delivered; return results. Raises NotFoundError, ConflictError, UnavailableError."""
+    """End the deliveries of *handles* as delivered; return one result for each handle, in order.
+
+    Raises NotFoundError, ConflictError (no group), UnavailableError.
+    """
     group = group_of(world, topic, name)
     answers = []
     for looked in _check_handles(world, group, handles):
@@ -71,7 +74,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
 
 
 def release(world: World, topic: str, name: str, handles: Sequence[str], delay_s: int) -> tuple[HandleResult, ...]:
-    """Make messages visible again in *delay_s* seconds, at most 12 h after their pull; return each result."""
+    """Make messages visible again in *delay_s* seconds, at most 12 h after their pull; return one result per handle."""
     group = group_of(world, topic, name)
     looked_at = _check_handles(world, group, handles)
     good = [each for each in looked_at if isinstance(each, _ValidHandle)]
@@ -88,8 +91,9 @@ def release(world: World, topic: str, name: str, handles: Sequence[str], delay_s
 def extend(
     world: World, topic: str, name: str, handles: Sequence[str], visibility_timeout_s: int
 ) -> tuple[HandleResult, ...]:
-    """Hide the messages of these handles for *visibility_timeout_s* seconds from now; return new handles.
+    """Hide the messages of these handles for *visibility_timeout_s* seconds from now; return a result for each handle.
 
+    The result of an extended handle has the new handle. The result of any other handle says why it was not extended.
     Raises InvalidRequestError if a timeout would end more than 12 h after the pull. Then no timeout changes.
     """
     group = group_of(world, topic, name)

@@ -25,7 +25,7 @@ def group_of(world: World, topic: str, name: str) -> Subscription:
 
 
 def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None:
-    """Return the approximate numbers of messages in a group's queue; None if unavailable, or if it is no group."""
+    """Return the approximate numbers of messages in a group's queue; None if the queue does not answer, or no group."""
     if not subscription.settings.is_group:
         return None
     with suppress(UnavailableError):  # The rest of the group is still shown.
@@ -41,8 +41,8 @@ def queue_s(world: World, seconds: float) -> int:
 def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry) -> bool:
     """End the delivery to *group* as *entry*; return whether it was pending.
 
-    *row* is the message, as read while the delivery was pending. After a conflict it is read again: another writer
-    ended this delivery, or wrote the message's round. Raises UnavailableError after repeated conflicts.
+    *row* is the message, as read while the delivery was pending. After a conflict the message is read again: another
+    writer ended this delivery, or wrote the message's round. Raises UnavailableError after repeated conflicts.
     """
     known: MessageRow | None = row
     for _ in range(TRIES_MAX):
@@ -55,7 +55,7 @@ def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry)
 
 
 def end_after_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:
-    """End a delivery as *state* after *pulls* pulls without acknowledgement, with the details of the last pull."""
+    """Publish the dead letter of a delivery, and end it as *state*, after *pulls* pulls without acknowledgement."""
     entry = Entry(state)
     if pulls:
         known = stored.failed_pulls(world.store, group.topic, row.message.message_id).get(group.ordinal)
@@ -66,7 +66,7 @@ def end_after_pull(world: World, group: Subscription, row: MessageRow, state: En
 
 
 def keep_failure(world: World, group: Subscription, message: Message, pulls: int, outcome: str) -> None:
-    """Record the number of failed *pulls* and the last *outcome*, shown while pending. A throttled write is lost."""
+    """Record the number of failed *pulls* and the last *outcome*, for display only. A throttled write is lost."""
     pulled = FailedPulls(pulls, world.clock.now(), outcome)
     with suppress(TableThrottledError):
         world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))

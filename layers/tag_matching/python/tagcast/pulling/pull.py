@@ -29,7 +29,7 @@ Messages from before the change live at most a day. A publish that read the topi
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """A pull by *member_id*: the maximum number of messages, the wait, and the visibility timeout.
+    """A pull by *member_id* (None: a consumer without heartbeats), with at most *messages_max* messages.
 
     Pulling stops when the encoded size (*size_of*) reaches *size_enough* bytes. The response never exceeds *size_max*
     bytes: before a message is read, it counts as *around_max* plus seven bytes for each byte of the largest body. An
@@ -55,7 +55,7 @@ class PulledMessage:
 
 
 def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[PulledMessage, ...]:
-    """Give messages of the group's queue to a member, and end messages that cannot be delivered any more.
+    """Return messages of the group's queue for a member; end deliveries that expired or have no retries left.
 
     A pull from a paused group waits, and then returns no messages. Raises NotFoundError, ConflictError (no group),
     DisagreementError (different filter or order), UnavailableError, ThrottledError (too many waiting requests).
@@ -102,7 +102,7 @@ class _Visit:
         return GroupQueue.of(self.group)
 
     def limit(self) -> int:
-        """Return how many messages to receive next. All must fit into the response: each receive counts as a pull."""
+        """Return how many messages to receive next. All must fit into the response, because a receive is an attempt."""
         if self.size >= self.wish.size_enough:
             return 0
         if not self.bound:
@@ -171,7 +171,7 @@ class _Visit:
 
 
 def _body_bytes_max(topic: Topic | None, now: int) -> int:
-    """Return the maximum bytes of a live message's body. The limit of *topic* may have been lowered recently."""
+    """Return the maximum bytes of a live message's body; after a recent change of *topic*, those of any topic."""
     if topic is None or topic.created_at < topic.updated_at > now - LIFE_S * 1000:
         return BODY_BYTES_MAX
     return topic.settings.body_bytes_max

@@ -43,7 +43,7 @@ class ReadStart:
         return cls(clock.monotonic(), clock.now())
 
     def is_recent(self, clock: Clock, seconds: float) -> bool:
-        """Return whether the read began within *seconds* on both clocks. One may stop while the process is frozen."""
+        """Return whether the read began less than *seconds* ago by both clocks. One may stop in a frozen process."""
         since_ms = clock.now() - self.at
         return clock.monotonic() - self.monotonic_s < seconds and 0 <= since_ms < seconds * 1000
 
@@ -78,7 +78,10 @@ class LazyIndex:
     def changed(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
     ) -> LazyIndex:
-        """Return the index after changes. *anew* builds it after many changes, or if there is no index to change."""
+        """Return the index after changes: *filters*, by ordinal, are new, and the ordinals *removed* are gone.
+
+        *anew* builds the whole index after many changes, or if there is no index to change.
+        """
         if self._index is not None:
             return LazyIndex(anew, with_changes(self._index, filters, removed))
         if self._is_kept:
@@ -100,7 +103,7 @@ class Directory:
     read_start: ReadStart = NEVER_READ
 
     def match(self, message: Message) -> Matched:
-        """Return the subscriptions that match *message*, and the subscriptions whose filters failed."""
+        """Return the ordinals of the subscriptions that match *message*, and of those whose filters failed."""
         return self.index.get().match(message)
 
     def only(self, name: str) -> Directory:
@@ -125,9 +128,9 @@ def read_topic(world: World, name: str) -> Topic:
 
 
 def publishing_directory(world: World, name: str) -> Directory:
-    """Return the topic like :func:`directory_of`, or a copy up to a second old if the deployment allows it.
+    """Return the topic like :func:`kept_directory_of`, or this process's copy if it is younger than ``topic_known_s``.
 
-    Such a deployment acknowledges a change of the topic only when the old version is no longer in use.
+    A change of the topic is acknowledged only when the old version is no longer in use (:func:`wait_for_publishers`).
     """
     known = world.memory.of(Directories).get(name)
     if known is not None and known.read_start.is_recent(world.clock, world.topic_known_s):
@@ -155,7 +158,7 @@ def directory_of(world: World, name: str) -> Directory:
 
 
 def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | None:
-    """Return one current subscription, or None. Raises NotFoundError (topic).
+    """Return the current subscription with *ordinal*, or None. Raises NotFoundError (topic).
 
     In a large topic, no other subscription is read: the history of its filter gives the name of the subscription.
     """
@@ -169,7 +172,7 @@ def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | No
 
 
 def _directory_of(world: World, name: str, until_s: float | None = None) -> Directory:
-    """Return the topic; with *until_s*, use and update the copy in the index bucket."""
+    """Return the topic with its subscriptions; with *until_s*, use and update the copy in the index bucket."""
     read_start = ReadStart.of(world.clock)
     topic = read_topic(world, name)
     directories = world.memory.of(Directories)
@@ -206,7 +209,7 @@ def _load_kept(world: World, topic: Topic, until_s: float) -> Directory:
 
 
 def _since(world: World, topic: Topic, kept: StoredSubscriptions) -> Directory | None:
-    """Return *topic* from its *kept* copy and later changes; None if there are too many changes."""
+    """Return *topic* from its *kept* copy and later changes; None if there are too many changes, or new ones."""
     then = replace(topic, subscriptions_version=kept.version)
     index = LazyIndex(lambda: index_of(world, then, kept.by_ordinal, kept.digest), is_kept=True)
     known = Directory(then, kept.by_ordinal, kept.by_name, index, in_order=kept.in_order)

@@ -18,14 +18,14 @@ ALONE_MAX = 16
 SPAN_MAX = 20
 """Up to 16 histories, or more with distant ordinals, are read one by one. All others are read together."""
 TOGETHER_BYTES = 16_384
-"""The mean size up to which histories are read together. A row is read alone at the price of at least 4 KB."""
+"""The mean bytes per history up to which histories are read together. A row that is read alone costs 4 KB or more."""
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
-    """Let the filter version with 20 newer versions expire after all receipts that use it.
+    """Let the filter version that 20 newer versions follow expire, after all receipts that use it.
 
-    No history is read, so a filter may change any number of times. The same write for the version before is repeated,
-    because it may have been throttled.
+    No history is read, so the cost does not grow with the number of changes. The same write is repeated for the version
+    before, because it may have been throttled.
     """
     newest, ttl = subscription.version - VERSIONS_KEPT, world.clock.now() // 1000 + TOMBSTONE_S
     for version in range(max(1, newest - 1), newest + 1):

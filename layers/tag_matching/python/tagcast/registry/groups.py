@@ -14,11 +14,11 @@ PUBLISHED_S = 60
 """A group's creation, and every publish that read the topic before, has ended 60 s after the group's ``created_at``."""
 FILLING_MAX = 10
 FILLING_EVERY_S = 86_400 / FILLING_MAX
-"""A topic fills at most 10 new groups a day. Each filling reads the whole messages table, of all topics."""
+"""A topic fills at most 10 new groups at once, and one more every 2.4 h. Each filling reads all topics' messages."""
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
-    """Return a group's *settings* with the secret of *known*, or with a new one for a new group.
+    """Return *settings*; if they are a group's, with the secret of *known*, or with a new secret for a new group.
 
     Raises ConflictError if *known* would become a group, stop being a group, or change its order. The pending messages
     of a group are in a queue that cannot change.
@@ -37,14 +37,14 @@ def with_secret(world: World, settings: SubscriptionSettings, known: Subscriptio
 
 
 def make_queue(world: World, group: Subscription) -> None:
-    """Create the queue of a group before storing it; `sweep` deletes a queue without a group."""
+    """Create the queue of *group*. Call this before the group is stored: `sweep` deletes a queue without a group."""
     world.group_queues.make(GroupQueue.of(group))
 
 
 def count_filling(world: World, owner: Topic, settings: SubscriptionSettings) -> Topic:
-    """Return *owner* with a new group of these *settings* counted, if its backlog is filled with older messages.
+    """Return the topic *owner*; if a new group with *settings* gets older messages, with its filling counted.
 
-    Each filling moves ``filling_quota_until`` by 2.4 hours, to at most a day from now. Beyond it raises ConflictError.
+    Each filling moves ``filling_quota_until`` by 2.4 hours. Raises ConflictError if it would be over a day from now.
     """
     if settings.start_from is None:
         return owner
@@ -59,7 +59,7 @@ def count_filling(world: World, owner: Topic, settings: SubscriptionSettings) ->
 
 
 def lane_to_fill(world: World, owner: Topic, group: Subscription) -> Lane | None:
-    """Return the lane of a new *group* of *owner*; None if the group receives no older messages.
+    """Return the lane of a new *group* of the topic *owner*; None if the group receives no older messages.
 
     The lane's worker first adds the older messages to the backlog, so that all messages come in order.
     """

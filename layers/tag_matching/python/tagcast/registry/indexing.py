@@ -39,8 +39,8 @@ class Buildings(dict[str, Building]):
 def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription], digest: str | None = None) -> Index:
     """Return the index of one version of a topic, loaded from the archive if it is large and stored there.
 
-    A stored copy of the topic may have newer subscriptions than its version. So its *digest* names the index. Raises
-    UnavailableError if the build takes too long; the next request continues with the parts built so far.
+    A stored copy of the subscriptions may have newer ones than its version says. So the copy's *digest* names its
+    index. Raises UnavailableError if the build takes too long; the next request continues with the parts built so far.
     """
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
         filters = kept_subscriptions.filters(by_ordinal)

@@ -151,7 +151,7 @@ def _tell_gone(world: World, topic: str, group: str, member: Member, change: Mem
 
 
 def leave(world: World, topic: str, group: str, member_id: str) -> None:
-    """Mark a member as gone, and announce that it left. Its messages in flight return when their timeouts end.
+    """Mark a member as gone, and announce that it left. Messages that it holds are visible after their timeouts.
 
     Raises NotFoundError for an unknown member.
     """
@@ -169,7 +169,7 @@ def leave(world: World, topic: str, group: str, member_id: str) -> None:
 
 
 def membership(world: World, topic: str, group: str) -> Membership:
-    """Return the live members. Raises NotFoundError if there is no such group."""
+    """Return the live members of a group. Raises NotFoundError if there is no such group."""
     known = stored.members(world.store, topic, group)
     subscription = stored.subscription(world.store, topic, group)
     if not known and subscription is None:

@@ -29,8 +29,9 @@ class ReadyShadow:
     partition: str
 
     def compare(self, message: Message, matched: frozenset[int]) -> Comparison:
-        """Return the comparison of the shadow with the active filter, which matched for the ordinals in *matched*.
+        """Return the comparison of the shadow with the active filter on *message*.
 
+        *matched* has the ordinals of the subscriptions whose active filters matched.
         A filter that evaluates to unknown (None) does not match. If the shadow's filter fails, the result is ERRORS.
         """
         is_active = self.ordinal in matched

@@ -32,8 +32,9 @@ SHADOWS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class ShadowReport:
-    """A shadow with the counts of its comparison with the current active filter. *samples* are messages that differ.
+    """A shadow with the counts of its comparison with the current active filter.
 
+    *samples* are the ids of messages on which the two filters differ, each with its comparison.
     Each active filter has its own counts. These continue if the same filter becomes active again.
     """
 
@@ -44,7 +45,7 @@ class ShadowReport:
 
 
 def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object] | None) -> tuple[ShadowReport, bool]:
-    """Evaluate *filter* beside the active filter; return the shadow and whether it is new or replaced.
+    """Store *filter* as a shadow of the active filter; return the shadow, and whether it is new or replaced.
 
     Every publish after this call evaluates the shadow. The same filter changes nothing; another filter replaces the
     shadow. Raises NotFoundError, InvalidFilterError, ConflictError (too many, or the active filter is a function).

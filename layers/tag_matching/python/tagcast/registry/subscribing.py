@@ -51,10 +51,11 @@ NO_VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """A requested subscription. *if_match* is the required current version, :data:`NO_VERSION` if it must not exist.
+    """A requested subscription. *if_match* is the required current version; None allows any.
 
-    *keeps* names the fields whose existing secrets stay, and :data:`VERIFICATION` if the known result of an unchanged
-    endpoint stays. *verification* is ``required``, ``none``, or None for the default.
+    :data:`NO_VERSION` as *if_match* means that the subscription must not exist. *keeps* names the fields whose existing
+    secrets stay, and :data:`VERIFICATION` if the verification of an unchanged endpoint stays. *verification* is
+    ``required``, ``none``, or None for the default.
     """
 
     name: str
@@ -79,7 +80,7 @@ Result = StoredSubscription | Refusal | InvalidFilterError
 
 
 def put_subscriptions(world: World, topic: str, wanted: Sequence[SubscriptionRequest], came_s: float) -> list[Result]:
-    """Store each of *wanted*, at most 100 with distinct names; return the results in their order.
+    """Store each of *wanted*, at most 100 with distinct names; return their results or refusals, in their order.
 
     The request arrived at *came_s* (monotonic). Raises NotFoundError (topic).
     """
@@ -146,7 +147,7 @@ def valid_filter(world: World, filter: Mapping[str, object] | None) -> dict[str,
 def put_together(
     world: World, topic: str, wanted: Sequence[SubscriptionRequest], also: Callable[[Subscription], Write] | None = None
 ) -> list[StoredSubscription | Refusal]:
-    """Store the valid requests of *wanted* (:func:`validate`, distinct names) in one transaction.
+    """Store *wanted* (results of :func:`validate`, with distinct names) in one transaction; return results or refusals.
 
     For each stored subscription the transaction includes the write that the callback *also* returns.
     Each subscription raises the topic's version by one, so the topic's row lists every change. If this function raises
@@ -181,7 +182,10 @@ def put_together(
 
 
 def update_counts(owner: Topic, after: SubscriptionSettings | None, known: Subscription | None) -> Topic:
-    """Return *owner* with the version and the counts when *after* replaces *known*; None is no subscription.
+    """Return the topic *owner* with the version and the counts it has after the settings *after* replace *known*.
+
+    *known* is None for a new subscription, and *after* is None for a deletion.
+
 
     Raises ConflictError if the topic then has too many subscriptions, or too long filters.
     """
@@ -246,7 +250,7 @@ def has_endpoint(known: Subscription | None, settings: SubscriptionSettings) -> 
 
 
 def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
-    """Return the write that makes later messages join the backlog behind the independent deliveries in it."""
+    """Return the write after which new messages join the backlog behind its independent deliveries; none if active."""
     lane = stored.lane(world.store, known.topic, known.subscription_id)
     if lane is None or lane.state is LaneState.REMOVED:
         return ()
@@ -271,7 +275,7 @@ def replace_filter(
 
 
 def check_version(known: Subscription | None, if_match: int | None) -> None:
-    """Raise PreconditionFailedError if *if_match* is given and is not the version of *known*."""
+    """Raise PreconditionFailedError if *known* does not have the version *if_match*; None allows any version."""
     present = NO_VERSION if known is None else known.version
     if if_match is not None and present != if_match:
         reason = f"has version {present}" if if_match else "exists already"

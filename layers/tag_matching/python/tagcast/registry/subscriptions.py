@@ -87,7 +87,7 @@ def get_subscription(world: World, topic: str, name: str) -> Subscription:
 
 
 def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None) -> Page[Subscription]:
-    """Return subscriptions sorted by name, after *cursor*."""
+    """Return at most *limit* subscriptions, sorted by name, after the name *cursor*."""
     read_topic(world, topic)
     after = "" if cursor is None else subscription_key(topic, cursor).sk
     rows = stored.subscription_rows(world.store, topic, after=after, limit=limit + 1)
@@ -98,7 +98,11 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 def delete_subscription(
     world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
 ) -> None:
-    """Delete the subscription; *also* are further writes (default: of its registrations). Deliveries end later."""
+    """Delete the subscription. Its pending deliveries end later.
+
+    *also* are further writes of the transaction; the default deletes the subscription's registrations. Raises
+    NotFoundError and PreconditionFailedError.
+    """
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)
@@ -181,6 +185,7 @@ def rotate_secret(
 ) -> tuple[Subscription, int | None]:
     """Rotate the subscription's secret. Return the subscription, and when the previous secret expires, or None.
 
+    The previous secret signs beside the new one for *grace_s* seconds.
     Rotating to the current secret changes nothing, so a call can be repeated. Raises NotFoundError, ConflictError
     (pushes do not use HTTP), PreconditionFailedError, UnavailableError.
     """

@@ -144,7 +144,7 @@ def _create(world: World, name: str, settings: TopicSettings, filter_type: Filte
 
 
 def list_topics(world: World, limit: int, cursor: str | None) -> Page[Topic]:
-    """Return topics after *cursor*, sorted by name."""
+    """Return at most *limit* topics, sorted by name, after the name *cursor*."""
     names = stored.topic_names(world.store, after=cursor or "", limit=limit + 1)
     return Page(stored.topics(world.store, names[:limit]), names[limit - 1] if len(names) > limit else None)
 
@@ -177,8 +177,8 @@ def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
 def retained_count(world: World, topic: str) -> int:
     """Return how many live messages have pending deliveries after their first round, at most :data:`RETAINED_MAX`.
 
-    At most :data:`PAGES_MAX` pages of rows are read, oldest first. So the number is too low if they are full of expired
-    messages, whose rows the sweep deletes later.
+    At most :data:`PAGES_MAX` pages of rows are read, oldest first. So the number is too low if these pages are full of
+    expired messages, whose rows the sweep deletes later.
     """
     now, found = world.clock.now(), set[str]()
     after = first_id_at(now - RETENTION_S_MAX * 1000)

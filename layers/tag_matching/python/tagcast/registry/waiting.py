@@ -17,7 +17,7 @@ LEFT_LATE_S = 10
 
 @contextmanager
 def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterator[None]:
-    """Take a place of *topic* for a wait of up to *wait_s*. Raises ThrottledError if no place is free.
+    """Take a place of *topic* for a wait of up to *wait_s* seconds. Raises ThrottledError if no place is free.
 
     If the place cannot be given back, the result of the wait is not lost: the place becomes free later.
     """

@@ -104,7 +104,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
 def expire_due(world: World, lane: Lane, owner: Subscription | None, due: PendingDelivery) -> bool:
     """End one pending delivery as expired, with its attempts; return whether its due row is gone.
 
-    If *owner*, the lane's subscription, is given, the function also publishes a dead letter.
+    *owner* is the lane's subscription if it has dead letters for expired messages, else None. Its letter comes first.
     """
     entry, ordinal = due.entry(EntryState.EXPIRED), ordinal_of(due.subscription_id)
     for _ in range(TRIES_MAX):
@@ -229,7 +229,11 @@ def _expire_message(
     owners: Mapping[int, Subscription],
     known: MessageRow,
 ) -> int:
-    """Expire and complete a message; publish the dead letters of *owners*. Return the number of expired deliveries."""
+    """Expire and complete a message; return the number of expired deliveries.
+
+    *dues* has due rows as :func:`_dues` returns them, *laned* the ordinals of the lanes that are not active, and
+    *owners* the subscriptions with dead letters.
+    """
     message, row, store = known.message, known, world.store
     for _ in range(TRIES_MAX):
         enqueued = row.map.enqueued

@@ -100,7 +100,7 @@ async def _look(world: World, indexed: Lane) -> FoundLanes:
 
 
 def _countable(lane: Lane) -> list[Lane]:
-    """Return the lane if its head counts as blocked. A paused lane does not count, because a pause is deliberate."""
+    """Return the lane, or nothing if its head does not count as blocked: a pause is deliberate, a deletion final."""
     return [] if lane.state in (LaneState.PAUSED, LaneState.REMOVED) else [lane]
 
 

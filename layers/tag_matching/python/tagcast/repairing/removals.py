@@ -55,7 +55,7 @@ def _is_silent(world: World, registration: Registration, members: Sequence[Membe
 def _remove(world: World, registration: Registration, members: Sequence[Member]) -> bool:
     """Delete a subscription created by heartbeats, and its silent *members*, which every heartbeat of the group reads.
 
-    Nothing is deleted if the subscription changed or a member joins. Return whether it was deleted.
+    Nothing is deleted if the subscription changed or a member joins. Return whether the subscription was deleted.
     """
     topic, forget = registration.topic, registration_delete(registration)
     gone = (member_delete(topic, registration.group, each) for each in members[:FORGOTTEN_AT_ONCE])

@@ -30,9 +30,9 @@ OVER_S = 3_600
 
 
 async def search(world: World, sending: Sending, known: Pass, ends: float) -> tuple[int, int, Pass]:
-    """Continue the pass, or begin the next one when it is time, until *ends* (monotonic).
+    """Continue the pass *known*, or begin the next one when it is time, until *ends* (monotonic).
 
-    Returns the number of messages sent to the queue again, the number of expired entries, and the progress.
+    Returns the number of queue entries sent again, the number of expired deliveries, and the progress.
     """
     now, sent, expired = world.clock.now(), 0, 0
     scale, began_at = world.time_scale, known.began_at
@@ -89,7 +89,7 @@ async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
 
 
 async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:
-    """Send *messages* to the queue in order; list the entries that the queue does not accept."""
+    """Send *messages* to the queue in order; list the refused entries. Return the number of accepted entries."""
     ordering_of = orderings(world)
 
     async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:
