@@ -14,7 +14,7 @@ class TagcastError(Exception):
 
 
 class FaultCode(StrEnum):
-    """The kind of a fault, for programs; its detail is for people and may change."""
+    """The kind of a fault, for programs; the fault's detail is for people and may change."""
 
     REQUIRED = "required"
     UNKNOWN = "unknown"

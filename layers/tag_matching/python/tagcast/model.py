@@ -31,7 +31,7 @@ from tagcast.trace_context import TraceContext, make_trace
 
 
 class EntryState(StrEnum):
-    """The state of a delivery; the last five are terminal. Rows store a state's place among the five: append only."""
+    """The state of a delivery; the last five are terminal. Rows store their places: add new states only at the end."""
 
     PENDING = "pending"
     BLOCKED = "blocked"

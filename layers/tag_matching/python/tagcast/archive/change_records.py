@@ -1,7 +1,7 @@
 """Derives archive records (`record`) from a row change: flat records with an id by which duplicates are dropped.
 
-The schema, field by field, is in ``docs/archive.md``. A record depends only on the two images of one change, so a
-change read twice gives identical records, byte for byte.
+The schema, field by field, is in ``docs/archive.md``. A record depends only on the row before and after the change, so
+a change read twice gives identical records, byte for byte.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
 
 
 def of_round(change: RowChange) -> Iterator[Record]:
-    """Yield the deliveries that ended in the first round of a wide message's section, after the round was closed."""
+    """Yield the records of deliveries that ended in the first round of a wide message's section, when it is closed."""
     if change.after is not None:
         row = ROUNDS.value_of(change.after)
         if row.round is not None:
@@ -82,13 +82,13 @@ def _of_round(change: RowChange, origin: Origin, done: Round) -> Iterator[Record
 
 
 def of_end(change: RowChange) -> Iterator[Record]:
-    """Yield a delivery that ended after its first round."""
+    """Yield the record of a delivery that ended after its first round."""
     if change.after is not None:
         yield _ended(change, ENDS.value_of(change.after), "e", None)
 
 
 def of_late(change: RowChange) -> Iterator[Record]:
-    """Yield an entry that was added for a group younger than the message."""
+    """Yield the record of a late entry."""
     if change.after is not None and change.before is None:
         yield _added(change, LATE.value_of(change.after))
 
@@ -179,10 +179,10 @@ def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **co
 
 
 def of_due(change: RowChange) -> Iterator[Record]:
-    """Yield a delivery when it joins a backlog, after each failed attempt, and when the time to live removes its row.
+    """Yield a record when a delivery joins a backlog, after a failed attempt, and when the table's TTL removes its row.
 
-    The end of a delivery is archived from the rows of its message, not from this row. A row that moved because the
-    secrets cannot be read shows no new attempt, and yields nothing.
+    The end of a delivery is archived from the rows of its message, not from its due row. A due row that moved because
+    the secrets cannot be read shows no new attempt, and yields nothing.
     """
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)
@@ -218,7 +218,7 @@ def _waiting(change: RowChange, due: PendingDelivery, removed_by: str | None) ->
 
 
 def of_lane(change: RowChange) -> Iterator[Record]:
-    """Yield the new state or generation of a lane. A lane without a row is active again."""
+    """Yield a record of the new state or generation of a lane. A lane whose row was deleted is active again."""
     before = None if change.before is None else LANES.value_of(change.before)
     after = None if change.after is None else LANES.value_of(change.after)
     if after is None:

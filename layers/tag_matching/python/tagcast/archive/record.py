@@ -12,11 +12,11 @@ from tagcast.ports import Row
 SCHEMA_VERSION = 1
 Field = str | int | bool | None | list[int] | list[str] | Mapping[str, str]
 KeepsBody = Callable[[str], bool]
-"""Returns whether a topic's message bodies are archived."""
+"""Returns whether the message bodies of the topic with this name are archived."""
 
 
 class RecordKind(StrEnum):
-    """The kinds of records; each has a delivery stream, a prefix in the bucket and a table of its own."""
+    """The kinds of records; each has a Firehose stream, a prefix in the bucket and a table of its own."""
 
     MESSAGES = "messages"
     DELIVERIES = "deliveries"
@@ -25,7 +25,7 @@ class RecordKind(StrEnum):
 
 
 def split_columns(values: Mapping[str, Field], columns: Iterable[str], rest: str) -> dict[str, Field]:
-    """Return the values with a column of their own, and all others as JSON in one column, *rest*.
+    """Return the values named in *columns*, and all other values as JSON in one further column, named *rest*.
 
     >>> split_columns({"tags": ["a"], "region": "eu", "zone": None}, ("tags",), "attributes")
     {'tags': ['a'], 'attributes': '{"region": "eu"}'}
@@ -37,7 +37,10 @@ def split_columns(values: Mapping[str, Field], columns: Iterable[str], rest: str
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One change of a row. *removed_by_ttl*: the table deleted the row because its time to live was over."""
+    """One change of a row. *before* is None for a new row, *after* for a deleted row.
+
+    *removed_by_ttl*: the table deleted the row because its time to live was over.
+    """
 
     before: Row | None
     after: Row | None

@@ -1,4 +1,4 @@
-"""Dead letters: a discarded or expired delivery is published to another topic before its end is written.
+"""Dead letters: the message of a discarded or expired delivery is published to another topic before the end is written.
 
 So a crash between the two writes loses no letter. The publication is repeated, but stores only one letter
 (docs/semantics.md, Dead letters). The relay sends letters to the delivery queue when it reads them in the table's
@@ -25,7 +25,7 @@ DEAD_LETTER_OUTCOME, DEAD_LETTER_RESPONSE = "dead_letter_outcome", "dead_letter_
 
 
 def has_dead_letter(settings: SubscriptionSettings, state: EntryState) -> bool:
-    """Return whether a delivery that ends in *state* is published to a dead-letter topic.
+    """Return whether the message of a delivery that ends in *state* is published to a dead-letter topic.
 
     >>> from tagcast.subscription_settings import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> endpoint, retry = Endpoint(Protocol.PULL, ""), RetryPolicy(Strategy.BACKOFF_RETRY, 3)

@@ -65,7 +65,7 @@ def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Map
 
 
 def complete(store: Store, topic: str, message_id: str) -> None:
-    """Take a message without pending deliveries off the retained list, and delete its body unless it is kept.
+    """Complete a message without pending deliveries: remove it from the retained list, delete its body unless kept.
 
     If a delivery is pending, this function changes nothing, so the caller need not know whether it wrote the last end.
     Raises ConditionLostError if other writers keep changing the message's rows.

@@ -206,7 +206,7 @@ def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The rows read for a slice, and the results in the *rounds* of its subscriptions.
+    """The rows that were read for a slice, and the results so far, in the *rounds* of the subscriptions.
 
     *addressed* has, for each message, the subscriptions that this slice serves. If the message is wide, these
     subscriptions are in one *section*.
@@ -280,7 +280,7 @@ class Slice:
             await side_by_side(self._leave(each) for each in late if not self.watches[each].is_left)
 
     async def _leave(self, ordinal: int) -> None:
-        """Continue without a subscription's late pushes: its pending deliveries join its backlog under a claim.
+        """Continue without a subscription's late pushes: the pending deliveries join the backlog under a claim.
 
         If another writer was faster, or the store fails, the slice waits for the pushes instead.
         """
@@ -511,7 +511,7 @@ class SubscriptionRound:
 
     @property
     def lane_to_recover(self) -> Lane | None:
-        """The lane that had lost contact, if a push of this round succeeded and no worker has claimed the lane."""
+        """The lane if it had lost contact, a push of this round succeeded, and no worker has claimed it; else None."""
         lane = self.lane
         is_lost = lane is not None and lane.state is LaneState.LOST_CONTACT and not lane.is_claimed
         return lane if is_lost and self.got_through else None

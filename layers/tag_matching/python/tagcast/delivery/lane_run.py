@@ -215,7 +215,7 @@ class _Outcomes:
         return len(done) < len(ends)
 
     async def _write_unattempted(self) -> None:
-        """Write deliveries enqueued for a group, and verdicts on deliveries that were not started."""
+        """Write results without an attempt: deliveries in the group's queue, and verdicts on deliveries not started."""
         result, lease = self.result, self.lease
         for message_id, each in self.pending.items():
             if message_id in result.enqueued:

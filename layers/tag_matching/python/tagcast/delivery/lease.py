@@ -164,7 +164,7 @@ class LaneLease:
         await self.write(lane_transitions.activate(replace(self.lane, appended=appended)))
 
     async def reschedule(self, due_at: int, *beside: Write) -> None:
-        """Release the claim of a non-empty lane, which continues at *due_at*, in one transaction with *beside*."""
+        """Release the claim of a non-empty lane, which continues at *due_at*; execute the writes *beside* with this."""
         await self.write(*beside, self.plan(due_at))
 
     def plan(self, due_at: int, message_id: str | None = None) -> Write:
@@ -213,7 +213,8 @@ class LaneLease:
     async def end_deliveries(self, ends: Sequence[tuple[PendingDelivery, Entry, MessageRow]]) -> bool:
         """End deliveries in one transaction; return False if they must be ended one by one.
 
-        An end before the first round also changes the message's row. Several such rows may exceed a transaction's 4 MB.
+        Before the first round is closed, an end also changes the message's row. Several rows may exceed 4 MB, the limit
+        of a transaction.
         """
         ordinal = ordinal_of(self.task.subscription_id)
         if any(ordinal in row.map.waiting for _, _, row in ends):

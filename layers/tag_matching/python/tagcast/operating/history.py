@@ -31,7 +31,7 @@ SEARCH_S = 4.0
 RECENT_MAX = 1_000
 READ_AT_ONCE = 25
 _BEFORE_ALL = "~"
-"""Sorts behind every message id."""
+"""Sorts behind every message id, so in a list of the newest first it stands before all messages."""
 _CURSOR = re.compile(r"(-|[0-9]{20}) ([0-9]{20}) ([0-9]{1,15}) (\S{1,300}) (~|[0-9]{20})", re.ASCII)
 _MESSAGE_ID = b'"message_id":"'
 

@@ -50,7 +50,8 @@ class DueDelivery:
 class LaneView:
     """One subscription's lane: its state, the length of its backlog, and its head.
 
-    *has_more*: the backlog was counted only up to *backlog*. *is_filling*: older messages are still joining.
+    *has_more*: the backlog is longer than *backlog*, because the count ended there. *is_filling*: older messages are
+    still joining.
     """
 
     state: LaneState

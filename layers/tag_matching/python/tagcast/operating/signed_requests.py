@@ -22,7 +22,7 @@ def is_timely(timestamp_s: int, now: int) -> bool:
 def take_once(world: World, secret_id: str, timestamp_s: int, signature: str) -> bool:
     """Record a request; return whether it is the first of *secret_id* with this signature.
 
-    Clients may repeat a nonce: the signature covers it, the timestamp, and all else. The row lives twice as long as the
+    Clients may repeat a nonce, because the signature covers the whole request. The row lives twice as long as the
     request is timely, because clocks differ.
     """
     named = (secret_id, signature)

@@ -25,7 +25,7 @@ def subscription_name(world: World, topic: str, of: str) -> str | None:
 
 
 def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collection[int]) -> Mapping[int, str]:
-    """Return the known names of a topic's subscriptions, by ordinal, from the cache or the store."""
+    """Return the names of a topic's subscriptions, by ordinal, as far as they are cached or stored."""
     found = kept_names(world, topic_id, ordinals)
     unknown = [ordinal for ordinal in ordinals if ordinal not in found]
     if len(unknown) > ONE_BY_ONE_MAX:

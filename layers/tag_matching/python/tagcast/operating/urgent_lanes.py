@@ -97,7 +97,7 @@ def _urgent(world: World, lane: Lane, name: str, of: Subscription | None) -> Urg
 
 
 def find_lane(world: World, topic: str, name: str) -> UrgentLane:
-    """Return one lane as in the list, including an active one. Raises NotFoundError (topic, subscription)."""
+    """Return one lane, active or not, in the form of the list. Raises NotFoundError (topic, subscription)."""
     subscription = get_subscription(world, topic, name)
     row = stored.lane(world.store, topic, subscription.subscription_id)
     lane = row or Lane(topic, subscription.subscription_id, LaneState.ACTIVE, "", 0, 0, None, None)

@@ -44,7 +44,7 @@ ASKED_WITHIN_S = 8.0
 
 
 def needs_verification(world: World, wanted: SubscriptionRequest, known: Subscription | None) -> bool:
-    """Return whether the endpoint of *wanted* must be verified. An earlier verification by *known* counts.
+    """Return whether the endpoint of *wanted* must be verified. If *known* has the same endpoint, its result suffices.
 
     Raises InvalidRequestError for ``none`` if this deployment verifies all endpoints.
     """

@@ -25,7 +25,7 @@ def group_of(world: World, topic: str, name: str) -> Subscription:
 
 
 def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None:
-    """Return the approximate numbers of messages in a group's queue; None if the queue does not answer, or no group."""
+    """Return the approximate numbers of messages in a group's queue; None if unavailable, or without a group."""
     if not subscription.settings.is_group:
         return None
     with suppress(UnavailableError):  # The rest of the group is still shown.

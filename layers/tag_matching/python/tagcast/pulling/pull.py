@@ -171,7 +171,7 @@ class _Visit:
 
 
 def _body_bytes_max(topic: Topic | None, now: int) -> int:
-    """Return the maximum bytes of a live message's body; after a recent change of *topic*, those of any topic."""
+    """Return the maximum bytes of a live message's body: the limit of *topic*; after a recent change, of all topics."""
     if topic is None or topic.created_at < topic.updated_at > now - LIFE_S * 1000:
         return BODY_BYTES_MAX
     return topic.settings.body_bytes_max

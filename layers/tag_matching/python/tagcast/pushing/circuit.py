@@ -130,7 +130,7 @@ class CircuitCheck:
             await self._record()
 
     async def _change(self, known: Host | None, change: Callable[[Host], Host]) -> bool:
-        """Write a change of the host's row, if it counts; return whether it was written. Two lanes may conflict."""
+        """Write a change of the host's row if :meth:`_counts` allows it; retry on conflicts. Return whether written."""
         for _ in range(TRIES_MAX):
             if known is None or not self._counts(known):
                 return False

@@ -379,9 +379,9 @@ class RunWatch:
 class Run:
     """One subscription's deliveries in their order, attempted together.
 
-    Pushes start within *seconds*, in *slots*. *unjudged* messages need a verdict of the filter function. *answered*:
-    the receiver just answered well, so pushes are concurrent at once. *asks_circuit*: the run first checks the circuit
-    of the host, because the receiver may not respond. *attempted_at*: the time of the head's last attempt.
+    Pushes start within *seconds*, in *slots*. *unjudged* messages need a verdict of the filter function. *answered*: a
+    push just succeeded, so pushes are concurrent from the start. *asks_circuit*: the run first checks the circuit of
+    the host, because the receiver may not respond. *attempted_at*: the time of the head's last attempt.
     """
 
     subscription: Subscription
@@ -455,7 +455,7 @@ async def send_in_order(world: World, run: Run) -> RunResult:
 
 @dataclass(slots=True)
 class _Sender:
-    """The deliveries of a run, and its progress."""
+    """The requests of a run that are still waiting, and the progress of the run."""
 
     world: World
     run: Run
@@ -479,7 +479,8 @@ class _Sender:
     async def send(self, lead: bool = True, held: Slot | None = None) -> None:
         """Push the next requests one after the other in one slot.
 
-        After a good answer the *lead* starts further senders, as many as the subscription's settings allow.
+        The first sender is the *lead*: after a success it starts further senders, as many as the subscription's
+        settings allow. *held* is a slot that this sender already has.
         """
         try:
             while self.waiting and (self.run.permit is None or self.taken < self.run.permit.count):
@@ -580,7 +581,7 @@ NOT_TAKEN = "the group's queue did not take it"
 async def attempt_run(world: World, run: Run) -> RunResult:
     """Attempt the deliveries that pass the gates.
 
-    Each gate may remove deliveries from the run. It records in the result that they ended, failed, or are held.
+    Each gate may remove deliveries from the run, and records in the result that these ended, failed, or are held.
     Deliveries without a result were not started.
     """
     result = RunResult()

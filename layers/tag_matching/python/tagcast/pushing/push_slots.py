@@ -2,8 +2,8 @@
 
 See docs/protocol.md, Pushing.
 
-A push in flight takes one slot. Receivers that answered well in this batch go first, then receivers whose last push
-succeeded. A host takes at most an eighth of all slots, plus one slot for each of its good answers. The time that a push
+A push in flight takes one slot. Receivers with a success in this batch go first, then receivers whose last push
+succeeded. A host takes at most an eighth of all slots, plus one slot for each successful push. The time that a push
 waits for a slot does not reduce the receiver's time.
 """
 
@@ -82,14 +82,14 @@ class BytesInFlight:
         return not added or self._used == 0 or self._used + added <= self._total
 
     def add(self, loads: Sequence[Load]) -> None:
-        """Count one push more for each of *loads*."""
+        """Count one more push for each of *loads*."""
         for load in loads:
             holders = self._holders.get(load.key, 0)
             self._holders[load.key] = holders + 1
             self._used += 0 if holders else load.size
 
     def remove(self, loads: Sequence[Load]) -> bool:
-        """Count one push less for each of *loads*. Return whether a load has no more pushes."""
+        """Count one push less for each of *loads*. Return whether this was the last push of a load."""
         was_last = False
         for load in loads:
             holders = self._holders.pop(load.key)
@@ -126,7 +126,7 @@ class Priority(IntEnum):
     """The order in which receivers get free slots."""
 
     ANSWERED = 0
-    """The receiver answered well in this batch."""
+    """A push to the receiver succeeded in this batch."""
     TRUSTED = 1
     """This process's last push to the receiver succeeded."""
     UNKNOWN = 2
@@ -192,7 +192,7 @@ class PushSlots:
         """Take a slot for *pushes*. Return None if no slot becomes free before *until* (monotonic seconds).
 
         A slot that is free at once is taken even after *until*. Requests of equal priority are served in order.
-        *instead_of*, a slot of the same host, is given back first. The request takes its place at once if memory
+        *instead_of*, a slot of the same host, is given back first. The request takes that place at once if memory
         allows, and otherwise waits like any other.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))

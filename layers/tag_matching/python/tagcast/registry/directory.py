@@ -209,7 +209,7 @@ def _load_kept(world: World, topic: Topic, until_s: float) -> Directory:
 
 
 def _since(world: World, topic: Topic, kept: StoredSubscriptions) -> Directory | None:
-    """Return *topic* from its *kept* copy and later changes; None if there are too many changes, or new ones."""
+    """Return *topic* from its *kept* copy and later changes; None after too many changes, or one during the read."""
     then = replace(topic, subscriptions_version=kept.version)
     index = LazyIndex(lambda: index_of(world, then, kept.by_ordinal, kept.digest), is_kept=True)
     known = Directory(then, kept.by_ordinal, kept.by_name, index, in_order=kept.in_order)

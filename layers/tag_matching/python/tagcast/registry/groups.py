@@ -42,7 +42,7 @@ def make_queue(world: World, group: Subscription) -> None:
 
 
 def count_filling(world: World, owner: Topic, settings: SubscriptionSettings) -> Topic:
-    """Return the topic *owner*; if a new group with *settings* gets older messages, with its filling counted.
+    """Return the topic *owner*, with one more filling counted if a new group with *settings* gets older messages.
 
     Each filling moves ``filling_quota_until`` by 2.4 hours. Raises ConflictError if it would be over a day from now.
     """

@@ -22,7 +22,7 @@ OBSERVED_WITHIN_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ReadyShadow:
-    """A compiled shadow. *partition* is the partition key of the results of comparing it with the active filter."""
+    """A compiled shadow. Its stored comparisons with the active filter have the partition key *partition*."""
 
     ordinal: int
     filter: CompiledFilter

@@ -117,8 +117,9 @@ def _put(
 
 
 def validate(world: World, topic: str, wanted: SubscriptionRequest, known: Subscription | None) -> SubscriptionRequest:
-    """Return *wanted*, which replaces *known*, in its canonical form. Raises InvalidFilterError, InvalidRequestError.
+    """Return the request *wanted* in canonical form. Raises InvalidFilterError, InvalidRequestError.
 
+    *known* is the subscription that it will replace, or None.
     Only a new endpoint is checked here, because the look-up of its name may take seconds. A stored endpoint is checked
     at every push.
     """
@@ -186,7 +187,6 @@ def update_counts(owner: Topic, after: SubscriptionSettings | None, known: Subsc
 
     *known* is None for a new subscription, and *after* is None for a deletion.
 
-
     Raises ConflictError if the topic then has too many subscriptions, or too long filters.
     """
     added = int(known is None) - int(after is None)
@@ -250,7 +250,7 @@ def has_endpoint(known: Subscription | None, settings: SubscriptionSettings) -> 
 
 
 def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
-    """Return the write after which new messages join the backlog behind its independent deliveries; none if active."""
+    """Return the write that makes new messages join behind the independent deliveries; none if the lane is active."""
     lane = stored.lane(world.store, known.topic, known.subscription_id)
     if lane is None or lane.state is LaneState.REMOVED:
         return ()

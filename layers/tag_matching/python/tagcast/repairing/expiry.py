@@ -104,7 +104,8 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
 def expire_due(world: World, lane: Lane, owner: Subscription | None, due: PendingDelivery) -> bool:
     """End one pending delivery as expired, with its attempts; return whether its due row is gone.
 
-    *owner* is the lane's subscription if it has dead letters for expired messages, else None. Its letter comes first.
+    *owner* is the lane's subscription if it has dead letters for expired messages, else None. The dead letter is
+    published first.
     """
     entry, ordinal = due.entry(EntryState.EXPIRED), ordinal_of(due.subscription_id)
     for _ in range(TRIES_MAX):

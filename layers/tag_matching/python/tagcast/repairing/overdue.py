@@ -52,7 +52,10 @@ class FoundLanes:
 
 
 async def wake_lanes(world: World, ends: float) -> FoundLanes:
-    """Restart every overdue awake lane under a new generation, until *ends* (monotonic); return the lanes found."""
+    """Restart each overdue lane that is not asleep, under a new generation, until *ends* (monotonic).
+
+    Returns all lanes found.
+    """
     lanes = FoundLanes()
     for found in await each(world, "a shard of lanes", range(WAKE_SHARDS), partial(_shard, world, ends)):
         lanes.absorb(found)

@@ -85,7 +85,10 @@ class Sending:
         self._refused: set[str] = set()
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send the entries of message groups without a refused entry. Return all other entries, in the given order."""
+        """Send the entries of message groups without a refused entry; return the entries that the queue does not have.
+
+        These were not sent or not accepted. They are in the given order.
+        """
         offered = tuple(entry for entry in entries if entry.group not in self._refused)
         refused = self._world.queue.send(offered) if offered else ()
         self._refused.update(entry.group for entry in refused)
