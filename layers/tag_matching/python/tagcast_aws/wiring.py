@@ -1,4 +1,4 @@
-"""The composition root: all ports, created once per execution environment and on first use."""
+"""The composition root: creates all ports, once per execution environment of Lambda, and on first use."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The dependencies of a composition. The defaults are the real ones; adapters create each dependency that is None.
+    """The inputs of :func:`compose`. The defaults are the real ones; for None, an adapter creates its own.
 
     *make_client* has the signature of ``boto3.client``, and *lookup* resolves a host name. *make_loop* creates the
-    event loop of the pushes, and *make_socket* creates its sockets. *make_thread* starts the thread that resolves a
-    host name when a subscription is created. *make_threads* starts the threads of blocking calls.
+    event loop of the pushes, and *make_socket* creates its sockets. *make_thread* returns the executor that resolves
+    a host name when a subscription is created. *make_threads* returns the executor of blocking calls.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -86,7 +86,7 @@ class Process:
 
     @cached_property
     def kept_changes(self) -> KeptChanges:
-        """The changes of this deployment that could not be archived. Its clients are created on first use."""
+        """The store of changes that could not be archived. It creates its clients on first use."""
         from tagcast_aws.dispatch.kept_changes import KeptChanges
 
         settings, client = self._settings, client_factory(self._ground.make_client)
@@ -94,7 +94,7 @@ class Process:
 
     @cached_property
     def tail(self) -> TailWriter:
-        """The tail writer of this deployment, with short timeouts, because the archive waits for it."""
+        """The writer of live events. Its calls have short timeouts, because the function `archive` waits for them."""
         from tagcast.archive.tail import TailWriter
 
         from tagcast_aws.store.dynamodb import DynamoStore
@@ -105,14 +105,14 @@ class Process:
 
     @cached_property
     def events(self) -> EventPublisher:
-        """The event publisher of this deployment. It creates its ``World`` when it publishes the first event."""
+        """The publisher of topics' events. It needs :attr:`world` only when it publishes the first event."""
         from tagcast.archive.events import EventPublisher
 
         return EventPublisher(self.tail.store, self._ground.clock, lambda: self.world, self._settings.events_to_bus)
 
     @cached_property
     def cmq_keys(self) -> CachedSecret:
-        """The secret with the keys of the CMQ endpoint."""
+        """The keys of the CMQ endpoint, a cached secret of Secrets Manager."""
         from tagcast_aws.store.cached_secret import CachedSecret
 
         client = client_factory(self._ground.make_client)
@@ -129,18 +129,18 @@ class Process:
 
 
 PROCESS: ContextVar[Process] = ContextVar("PROCESS")
-"""The current process, in a simulation of several processes in one interpreter."""
+"""The process of the running code, in a simulation of several processes in one interpreter. Otherwise unset."""
 
 _THIS = Process(Dependencies())
 
 
 def process() -> Process:
-    """Return the objects of this process."""
+    """Return the current :class:`Process`."""
     return PROCESS.get(_THIS)
 
 
 def compose(ground: Dependencies) -> World:
-    """Compose all ports from the adapters."""
+    """Create the adapters, and return them as the ports of the core."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
@@ -223,5 +223,5 @@ def _group_queues(ground: Dependencies, settings: Settings) -> GroupQueues:
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* on the event loop of the pusher's connections, and cancel the tasks that it leaves."""
+    """Run *work* on the event loop of the pusher's connections; return its result. Tasks it leaves are cancelled."""
     return cast("EndpointPusher", world.pusher).run(work)

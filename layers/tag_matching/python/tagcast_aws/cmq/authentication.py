@@ -24,14 +24,14 @@ UNKNOWN_KEPT_S = 5.0
 
 
 class Secret(Protocol):
-    """A secret whose text contains the keys."""
+    """The secret in Secrets Manager whose text holds all CMQ keys as JSON (:meth:`KeyRing.of` parses it)."""
 
     def text(self, age_s_max: float) -> str | None:
         """Return the text, read at most *age_s_max* seconds ago; None if the secret does not exist."""
 
 
 def authenticate(world: World, keys: Secret, form: Form) -> CmqKey:
-    """Return the key of a request, and record its signature, so that a repetition is refused. Raises CmqError."""
+    """Return the key that signed a request. Record the request, so a repetition is refused. Raises CmqError."""
     given = Parameters(form.parameters)
     if given.optional("SecretId") is None and given.optional("appId") is not None:
         raise CmqError(CmqFault.ACCOUNT)
@@ -107,7 +107,7 @@ def signature(text: str, secret_key: str, method: str | None) -> str:
 
 
 def is_signed(form: Form, secret_key: str, *, leaves_out: bool = False) -> bool:
-    """Return whether the form has the signature of this key, with *leaves_out* as in :func:`string_to_sign`.
+    """Return whether *form* is signed with *secret_key*. *leaves_out* has the meaning of :func:`string_to_sign`.
 
     The comparison takes constant time.
     """

@@ -33,7 +33,7 @@ _ACTIONS: Mapping[str, Action] = {
 
 @dataclass(frozen=True)
 class CmqEndpoint:
-    """Answers requests with the *keys* of a deployment in its *home* account."""
+    """Answers requests that are signed with one of the deployment's *keys*. *home* is the deployment's account."""
 
     world: World
     keys: Secret
@@ -85,7 +85,7 @@ def _check_topic(key: CmqKey, topic: str | None) -> None:
 
 
 def _echo(form: Form) -> dict[str, object]:
-    """Return the request's ``clientRequestId``, by which the Go client matches answers to requests."""
+    """Return the request's ``clientRequestId`` as a field of the answer, by which the Go client finds its request."""
     given = Parameters(form.parameters)
     if given.optional("clientRequestId") is None:
         return {}

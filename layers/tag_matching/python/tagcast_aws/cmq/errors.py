@@ -98,7 +98,7 @@ class CmqError(Exception):
 
 
 def error_of(error: Exception) -> CmqError | None:
-    """Return the CMQ error of a use case's error, or None for an unexpected error.
+    """Return the CMQ error that represents *error*, or None if *error* is unexpected.
 
     >>> error_of(NotFoundError("topic", "t")).fault.pair
     (4440, 10600)

@@ -38,7 +38,7 @@ class Form:
 
 
 def is_of_cmq(event: Mapping[str, Any]) -> bool:
-    """Return whether a request is for CMQ. On the root path, which the API also uses, it must have an action.
+    """Return whether a request is for CMQ. On the root path, which the native API also uses, it must have an action.
 
     >>> root = {"rawPath": "/", "rawQueryString": ""}
     >>> is_of_cmq(root), is_of_cmq(root | {"rawQueryString": "a=1&Action=ListTopic"}), is_of_cmq({"rawPath": PATHS[0]})
@@ -55,7 +55,7 @@ def is_of_cmq(event: Mapping[str, Any]) -> bool:
 
 
 def form_of(event: Mapping[str, Any]) -> Form:
-    """Return the form in an API Gateway event (payload 2.0). Raises CmqError."""
+    """Return the form in an API Gateway event (payload 2.0). Raises CmqError if it is malformed."""
     method = event["requestContext"]["http"]["method"].upper()
     if method not in ("GET", "POST"):
         raise CmqError(CmqFault.METHOD, method)
@@ -77,7 +77,7 @@ def _content(event: Mapping[str, Any], method: str) -> bytes:
 
 
 def parameters_in(content: bytes) -> dict[str, str]:
-    """Return the parameters of a form.
+    """Return the parameters of a form. Raises CmqError if it is malformed, or repeats a parameter.
 
     >>> parameters_in(b"topicName=t1&routingKey=&msgBody=a+%26+b")
     {'topicName': 't1', 'routingKey': '', 'msgBody': 'a & b'}

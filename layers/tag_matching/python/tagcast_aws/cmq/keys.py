@@ -1,4 +1,4 @@
-"""The keys of the CMQ endpoint: all keys of a deployment in the text of one secret."""
+"""The keys of the CMQ endpoint: all keys of a deployment, in the text of one secret in Secrets Manager."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tagcast_aws.api.http.authorization import EVERY_TOPIC
 KEYS_MAX, REVOKED_KEPT = 100, 50
 KEY_TOPICS_MAX, KEY_TOPIC_LENGTH_MAX = 3, 64
 NOTE_BYTES_MAX = 64
-"""The most bytes of a note. With such notes, all keys fit into the 64 KiB of one secret."""
+"""The maximum bytes of a key's note. With such notes, all keys fit into the 64 KiB of one secret."""
 SECRET_ID_PREFIX = "AKID"
 
 
@@ -18,8 +18,8 @@ SECRET_ID_PREFIX = "AKID"
 class CmqKey:
     """A key for the topics that match one of the patterns in *topics*, at most three.
 
-    *signs_all* is False for programs that do not sign values that begin with an at sign. A revoked key has no secret
-    part and no topics. It stays in the list, so that its users get a precise error.
+    *signs_all* is False for programs that do not sign values that begin with an at sign. A revoked key has no
+    ``secret_key`` and no topics. It stays in the list, so that its users get a precise error.
     """
 
     secret_id: str

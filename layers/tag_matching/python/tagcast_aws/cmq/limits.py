@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 FORM_BYTES_MAX = 1024 * 1024
-"""The most bytes of a request, except a batch. The limit of a batch counts the decoded bodies."""
+"""The maximum bytes of a request, except a batch. The limit of a batch counts the decoded bodies."""
 FORM_FIELDS_MAX = 200
 NONCE_DIGITS_MAX = 19
 TIMESTAMP_DIGITS_MAX = 11
 
 BODY_BYTES_MIN, BODY_BYTES_MAX, BODY_BYTES_ASKED_MAX = 1024, 64 * 1024, 1024 * 1024
-"""The bounds of a topic's body size, and the largest size that a request may name: the default of Java programs.
+"""The bounds of a topic's maximum body size, and the largest size that a request may name, the default of Java clients.
 
-A request for more than the second bound gets the second bound.
+A request that names more than the second number gets the second number.
 """
 BATCH_MAX, BATCH_BYTES_MAX = 16, 1024 * 1024
 TAGS_MAX, TAG_LENGTH_MAX = 5, 16

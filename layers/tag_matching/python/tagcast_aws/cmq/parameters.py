@@ -1,4 +1,4 @@
-"""Reads the parameters of a request; each fault is reported by its code pair and the parameter's name."""
+"""Reads the parameters of a request; a fault raises CmqError with its code pair and the parameter's name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,3}")
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters by name. The first letter may be a capital, as in CMQ's English documents."""
+    """Parameters by name. A name may begin with a capital, as in CMQ's English documents."""
 
     given: Mapping[str, str]
 
@@ -35,14 +35,14 @@ class Parameters:
         return self.value(name) or None
 
     def text(self, name: str) -> str:
-        """Return a required text."""
+        """Return a text. Raises CmqError if it is missing or blank."""
         found = self.optional(name)
         if found is None:
             raise CmqError(CmqFault.LACKS, name)
         return found
 
     def digits(self, name: str, length_max: int) -> str:
-        """Return a number of at most *length_max* digits as it was written."""
+        """Return a required number of at most *length_max* digits, as the text that was sent."""
         found = self.text(name)
         if not re.fullmatch(rf"[0-9]{{1,{length_max}}}", found):
             raise CmqError(CmqFault.TYPE, name)
@@ -81,7 +81,7 @@ class Parameters:
         return tuple(found[place] for place in places)
 
     def check_known(self, known: Collection[str]) -> None:
-        """Raise CmqError for a parameter that is not *known*, or is given in two spellings.
+        """Raise CmqError for a parameter that is not in *known*, or is given in two spellings.
 
         >>> Parameters({"TopicName": "t", "msgTag.1": "a"}).check_known(("topicName", "msgTag.n"))
         """
@@ -97,14 +97,14 @@ class Parameters:
             found.add(spelled)
 
     def topic(self) -> str:
-        """Return the name of a topic."""
+        """Return the name of the request's topic."""
         name = self.text("topicName")
         if not _NAME.fullmatch(name):
             raise CmqError(CmqFault.TOPIC_NAME)
         return name
 
     def subscription(self) -> str:
-        """Return the name of a subscription."""
+        """Return the name of the request's subscription."""
         name = self.text("subscriptionName")
         if len(name) > _NAME_LENGTH_MAX:
             raise CmqError(CmqFault.SUBSCRIPTION_NAME_LENGTH)
@@ -113,7 +113,7 @@ class Parameters:
         return name
 
     def tags(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
-        """Return the distinct tags of a parameter. Raises *too_many* if there are more than *most*."""
+        """Return the distinct tags in the array *name*. Raises *too_many* if there are more than *most*."""
         found = self.items(name)
         if len(found) > most:
             raise too_many
@@ -122,7 +122,7 @@ class Parameters:
         return tuple(dict.fromkeys(found))
 
     def keys(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
-        """Return the distinct binding keys of a parameter. Raises *too_many* if there are more than *most*."""
+        """Return the distinct binding keys in the array *name*. Raises *too_many* if there are more than *most*."""
         found = self.items(name)
         if len(found) > most:
             raise too_many
@@ -132,7 +132,7 @@ class Parameters:
 
 
 def check_key(name: str, key: str) -> None:
-    """Raise CmqError if a routing or binding key is too long, has too many dots, or an empty word."""
+    """Raise CmqError if a routing or binding key is too long, or has too many dots or an empty word."""
     if len(key.encode()) <= KEY_BYTES_MAX and key.count(".") > KEY_DOTS_MAX:
         raise CmqError(CmqFault.DOTS, name)
     if any(key_faults(key)):

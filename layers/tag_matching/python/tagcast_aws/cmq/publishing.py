@@ -14,11 +14,11 @@ from tagcast_aws.cmq.parameters import check_key
 from tagcast_aws.cmq.request import Action, CmqRequest
 
 BATCH = "batchpublishmessage"
-"""The action with larger requests, in lower case."""
+"""The action, in lower case, whose requests may exceed ``FORM_BYTES_MAX``."""
 
 
 def publish_one(request: CmqRequest) -> dict[str, object]:
-    """Accept one message."""
+    """Publish one message."""
     body = request.given.value("msgBody")
     if body is None:
         raise CmqError(CmqFault.LACKS, "msgBody")
@@ -27,7 +27,7 @@ def publish_one(request: CmqRequest) -> dict[str, object]:
 
 
 def publish_several(request: CmqRequest) -> dict[str, object]:
-    """Accept the messages of a batch: all or none, except after a fault of the service."""
+    """Publish the messages of a batch: all or none, except after a fault of the service."""
     bodies = request.given.items("msgBody")
     if not bodies:
         raise CmqError(CmqFault.LACKS, "msgBody.n")

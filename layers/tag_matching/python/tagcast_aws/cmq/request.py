@@ -1,4 +1,4 @@
-"""Requests and actions: plain values in, the fields of the answer out."""
+"""The request of an action, and actions: functions that return the fields of the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CmqRequest:
     given: Parameters
 
     def part(self, items: Sequence[T], most: int) -> Sequence[T]:
-        """Return the part of a list selected by *offset* and *limit*."""
+        """Return the page of *items* that the parameters ``offset`` and ``limit`` select, at most *most* items."""
         offset = self.given.integer("offset", 0, OFFSET_MAX) or 0
         limit = self.given.integer("limit", 0, most)
         return items[offset : offset + (PAGE_DEFAULT if limit is None else limit)]
@@ -32,7 +32,7 @@ class CmqRequest:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """The function of an action, and its parameters in addition to :data:`OF_EVERY_ACTION`; ``.n`` is an array."""
+    """The function of an action, and its parameters in addition to :data:`OF_EVERY_ACTION`; ``.n`` marks an array."""
 
     serve: Callable[[CmqRequest], dict[str, object]]
     parameters: tuple[str, ...]
@@ -46,5 +46,5 @@ OF_EVERY_ACTION = (
 
 
 def seconds(instant: int) -> int:
-    """Return an instant in seconds, CMQ's unit."""
+    """Return an instant, given in ms, in seconds, CMQ's unit."""
     return instant // 1000

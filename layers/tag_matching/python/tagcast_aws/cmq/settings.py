@@ -28,7 +28,7 @@ _FORMATS = {"JSON": ContentFormat.CMQ_JSON, "SIMPLIFIED": ContentFormat.CMQ_SIMP
 
 
 def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | None:
-    """Return the policy of the requested strategy. Return None if no strategy is requested, or if *known* has it."""
+    """Return the policy of the requested strategy; None if none is requested, or if *known* has this strategy."""
     word = given.optional("notifyStrategy")
     if word is None:
         return None
@@ -40,10 +40,10 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the requested format, or *known* if the request has the word of *known* or no word. The default is JSON.
+    """Return the requested format, or *known*, the present one, if the request has its word or no word.
 
-    Several formats share a word, because CMQ lacks some of them. For a queue the requested format is ignored: return
-    *known*, or without *known*, bare bodies.
+    The default is JSON. Several formats share a word, because CMQ lacks some of them. For a queue the word is ignored:
+    return *known*, or bare bodies.
     """
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:

@@ -94,9 +94,9 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
 
 
 def _wanted_filter(given: Parameters, topic: Topic, known: Mapping[str, object] | None) -> Mapping[str, object] | None:
-    """Return the filter in a request. Without one, or if its tags and keys are those of *known*, return *known*.
+    """Return *known*, the present filter, if the request has no filter or the same tags and keys; else its filter.
 
-    The tags of *known* may exceed CMQ's limits, or must all match.
+    So a *known* that CMQ cannot express stays: it may have more tags, or demand that all of them match.
     """
     shown = format_filter(known)
     if all(list(given.items(name)) in ([], shown[name]) for name in ("filterTag", "bindingKey")):
@@ -146,7 +146,7 @@ def get_attributes(request: CmqRequest) -> dict[str, object]:
 
 
 def list_subscriptions(request: CmqRequest) -> dict[str, object]:
-    """List the subscriptions of a topic by a part of their names."""
+    """List the subscriptions of a topic whose names contain ``searchWord``."""
     topic, word = request.given.topic(), (request.given.value("searchWord") or "").lower()
     store = request.world.store
     read_topic(request.world, topic)

@@ -32,7 +32,7 @@ def create(request: CmqRequest) -> dict[str, object]:
 
 
 def set_attributes(request: CmqRequest) -> dict[str, object]:
-    """Update the maximal message size. The present size is accepted and stays, even beyond CMQ's bounds."""
+    """Update the maximum message size. A request may repeat the present size, even if it is beyond CMQ's bounds."""
     known = read_topic(request.world, request.given.topic())
     if request.given.optional("maxMsgSize") == str(known.settings.body_bytes_max):
         return {}
@@ -58,7 +58,7 @@ def get_attributes(request: CmqRequest) -> dict[str, object]:
 
 
 def list_topics(request: CmqRequest) -> dict[str, object]:
-    """List topics by a part of their names."""
+    """List the topics whose names contain ``searchWord``."""
     found = search_topics(request.world, request.given.value("searchWord") or "")
     part = request.part(found, TOPICS_PAGE_MAX)
     topics = [{"topicId": format_id(topic_id), "topicName": name} for name, topic_id in part]

@@ -1,1 +1,1 @@
-"""Adapters of other services: the queue, the workflow, the archive, the event bus."""
+"""Adapters of other services: the queues, the workflow, the archive, the event bus."""

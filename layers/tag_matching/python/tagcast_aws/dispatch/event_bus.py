@@ -19,7 +19,7 @@ SOURCE, MEMBERSHIP_CHANGED = "tagcast", "Group Membership Changed"
 class EventBridgeBus:
     """The port ``EventBus``. Its client is created on first use; most processes never need it.
 
-    Each event names *workflow*, the ARN of the deployment's workflow: all deployments of an account share the bus.
+    All deployments of an account share the bus, so each event names *workflow*, the ARN of the deployment's workflow.
     """
 
     def __init__(self, make_client: Callable[[], Any], workflow: str, logger: Logger) -> None:
@@ -28,11 +28,11 @@ class EventBridgeBus:
         self._logger = logger
 
     def announce(self, change: MembershipChange) -> None:
-        """Publish one change. A failure does not affect the heartbeat."""
+        """Publish one change of a membership. A failure is only logged, so the heartbeat succeeds."""
         self._put(MEMBERSHIP_CHANGED, _detail(change))
 
     def tell(self, event: Mapping[str, object]) -> None:
-        """Publish one event of a topic, with its type as detail type and its data as detail."""
+        """Publish one event of a topic: its type as detail type, data and id as detail. A failure is only logged."""
         self._put(event["type"], {**cast("Mapping[str, object]", event["data"]), "id": event["id"]})
 
     def _put(self, detail_type: object, detail: Mapping[str, object]) -> None:

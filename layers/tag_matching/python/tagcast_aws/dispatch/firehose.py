@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from mypy_boto3_firehose.type_defs import RecordTypeDef
 
 PARCEL_BYTES_MAX = 900 * 1024
-"""The most bytes of lines in a record. Firehose takes 1,000 KiB, and bills each record in steps of 5 KB.
+"""The maximum bytes of a record's lines. Firehose takes 1,000 KiB, and bills each record in steps of 5 KB.
 
-The lines are counted before deflation, because some lines do not shrink.
+The bytes are counted before compression, because some lines do not shrink.
 """
 REQUEST_PARCELS_MAX = 4
 """Firehose takes at most 4 MiB in a request."""
 DEFLATION = 1
 """zlib's fastest level: the default takes three times as long and saves a seventh more."""
 AHEAD_MAX = 100_000
-"""The maximum number of digests that a process remembers (*ahead*): some 7 MB."""
+"""The maximum number of digests in :attr:`FirehoseArchive.ahead`, some 7 MB."""
 ATTEMPTS_MAX = 5
 PAUSE_S = 0.2
 
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Lines that share one Firehose record. *places* are the positions of their changes in the batch of the stream."""
+    """Lines that share one Firehose record. *places* has the place of each line's change in the stream's batch."""
 
     kind: RecordKind
     content: bytearray = field(default_factory=bytearray)
@@ -54,7 +54,7 @@ class RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class FirehoseArchive:
-    """Puts records into the delivery stream of their kind. Topics that match *bodies* archive their bodies."""
+    """Puts records into the delivery stream of their kind. *bodies* are patterns of the topics with archived bodies."""
 
     client: FirehoseClient
     streams: Mapping[RecordKind, str]
@@ -62,7 +62,7 @@ class FirehoseArchive:
     logger: Logger
     sleep: Callable[[float], object] = time.sleep
     ahead: set[bytes] = field(default_factory=set)
-    """Digests of lines accepted after a lost line. Their batch is retried, usually in this process."""
+    """Digests of lines that were accepted behind a lost line. Their batch is retried, usually in this process."""
 
     def keeps_body(self, topic: str) -> bool:
         """Return whether the topic's message bodies are archived."""
@@ -71,7 +71,7 @@ class FirehoseArchive:
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
         """Put the lines in order; return the place of the first line that was not accepted, or None.
 
-        The caller retries the lines from that place on. Lines that were accepted already are remembered and skipped.
+        The caller retries the lines from that place on. The accepted ones among them are remembered, and then skipped.
         """
         taken: list[RecordBatch] = []
         left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
@@ -96,7 +96,7 @@ class FirehoseArchive:
             self.ahead.clear()
 
     def _put(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
-        """Put the parcels of one request, and retry refused parcels after a pause; return parcels still refused."""
+        """Put *parcels* with one request, and retry refused parcels after a pause; return those still refused."""
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 self.sleep(random.uniform(0.5, 1.0) * PAUSE_S * 2**attempt)

@@ -29,7 +29,7 @@ RETENTION_S = 4 * 86_400
 """Entries stay for 4 days, longer than a message's life (a day) and its longest visibility timeout (half a day)."""
 _ABSENT = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 _PRESENT = ("QueueAlreadyExists", "QueueNameExists")
-"""The codes for a queue with other attributes: the old one, and the one of AWS's JSON protocol."""
+"""The error codes for an existing queue with other attributes: the old code, and the one of AWS's JSON protocol."""
 
 
 class SqsGroupQueues:
@@ -48,7 +48,7 @@ class SqsGroupQueues:
         self._logger = logger
 
     def make(self, queue: GroupQueue) -> None:
-        """Create the queue, unless it exists. A queue that its owner gave other attributes stays as it is."""
+        """Create the queue, unless it exists. An existing queue with other attributes stays as it is."""
         attributes: dict[QueueAttributeNameType, str] = {
             "MessageRetentionPeriod": str(RETENTION_S),
             "SqsManagedSseEnabled": "true",
@@ -80,16 +80,16 @@ class SqsGroupQueues:
                         yield queue
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return entries that were not accepted, and all later entries of their message groups.
+        """Send *entries* in order; return those that were not accepted, and all later entries of their message groups.
 
-        No entry is accepted behind a refused entry of its group: a member would receive it first.
+        After a refused entry, no entry of its message group is sent, because a member would receive that one first.
         """
         return self._queue(queue).send(entries)
 
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
     ) -> Sequence[ReceivedEntry]:
-        """Return at most *limit* entries, waiting up to *wait_s* seconds for the first."""
+        """Receive at most *limit* entries; wait for the first up to *wait_s* seconds."""
         found: Sequence[MessageTypeDef] = ()
         with _translate_faults():
             found = (
@@ -111,7 +111,10 @@ class SqsGroupQueues:
             self._queue(queue).delete(part)
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Hide entries for *seconds* from now, by SQS receipt handle. Return the handles that SQS refused."""
+        """Hide entries: *seconds* maps SQS receipt handles to seconds from now. Return the handles that SQS refused.
+
+        Raises UnavailableError if SQS failed to hide an entry with a valid handle. Other entries may then be hidden.
+        """
         refused: list[str] = []
         for part in _parts(tuple(seconds)):
             entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
@@ -182,7 +185,7 @@ def _parts(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 @contextmanager
 def _translate_faults(harmless: Collection[str] = _ABSENT) -> Iterator[None]:
-    """Ignore the *harmless* codes (a missing queue is empty), and raise UnavailableError for any other fault."""
+    """Ignore errors with *harmless* codes (a missing queue counts as empty); raise UnavailableError for others."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:

@@ -1,7 +1,7 @@
 """Changes that could not be archived: objects in a bucket, listed in a queue until they are archived.
 
 Lambda stores a refused batch when it is too old to be retried (lambda/latest/dg/services-dynamodb-errors.html). The
-batch's ``payload`` is the function's input. AWS does not say whether the payload is a text or an object, so both are
+object's ``payload`` is the function's input. AWS does not say whether the payload is a text or an object, so both are
 read. The function `archive` stores an unreadable change in the same form.
 """
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
 AGAIN_S = 120
-"""The visibility timeout of the queue: longer than the invocation, so that a failed object is received again."""
+"""The queue's visibility timeout in seconds. An invocation ends earlier, so only failed objects are received again."""
 Change = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """The changes of one object, as in an event of the function `archive`; none if the object is gone."""
+    """The changes in one object, in the form of the function `archive`'s input; no changes if the object is gone."""
 
     key: str
     receipt: str
@@ -61,7 +61,7 @@ class KeptChanges:
         return KeptBatch(key, messages[0]["ReceiptHandle"], self._changes(key))
 
     def remove(self, batch: KeptBatch) -> None:
-        """Delete an archived batch."""
+        """Delete the object of a batch, and its queue entry."""
         self.client("s3").delete_object(Bucket=self.bucket, Key=batch.key)
         self.client("sqs").delete_message(QueueUrl=self.queue_url, ReceiptHandle=batch.receipt)
 

@@ -1,4 +1,4 @@
-"""The FIFO queue on SQS."""
+"""A queue on SQS: the FIFO queue of `fan_out`, or a group's queue."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ BATCH_MAX = 10
 
 
 class SqsQueue:
-    """The port ``Queue``. Returns entries that SQS did not accept, and sends no later entries of their message groups.
+    """The port ``Queue``. After an entry that SQS did not accept, no later entry of its message group is sent.
 
-    A queue that *is_fifo* gets message groups and drops repetitions. With *strict*, no request contains two entries of
-    a message group.
+    If *is_fifo*, entries have message groups, and SQS drops repetitions. With *strict*, no request contains two entries
+    of a message group.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class SqsQueue:
         self._strict = strict
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, at most ten per request; return the entries that were not accepted, in order.
+        """Send *entries* in order, at most ten per request; return the entries that were not accepted, in order.
 
         After a failed entry, later requests send no entry of its group. Later entries in the same request count as not
-        accepted, even if they were, so a repetition sends them again. If a request gets no response, the queue is
-        unavailable: no further request is sent, because the caller has little time.
+        accepted, even if they were, so a repetition sends them again. If a whole request fails, no further request is
+        sent, because the caller has little time. Its entries and all later ones count as not accepted.
         """
         lost: list[QueueEntry] = []
         broken: set[str] = set()
@@ -59,7 +59,7 @@ class SqsQueue:
         return tuple(lost)
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make messages visible again in *after_s* seconds, by SQS receipt handle. On a fault, their timeout stays."""
+        """Make messages visible again in *after_s* seconds, by SQS receipt handle. After a fault they stay hidden."""
         entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
             for place, receipt in enumerate(receipts)
@@ -70,7 +70,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages by SQS receipt handle. If this fails, Lambda deletes those of its queue with their batch."""
+        """Delete messages by SQS receipt handle. If this fails, Lambda deletes those of `fan_out` with their batch."""
         entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(receipts)
         ]
@@ -80,7 +80,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay", extra={"error": type(error).__name__})
 
     def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry] | None:
-        """Return the entries that the queue refused, or None if there was no response."""
+        """Send *batch* in one request; return the entries that SQS refused, or None if the whole request failed."""
         if not batch:
             return ()
         requests = [_request(place, entry, self._is_fifo) for place, entry in enumerate(batch)]
@@ -93,7 +93,7 @@ class SqsQueue:
 
 
 def _requests_of(entries: Sequence[QueueEntry], *, strict: bool) -> Iterator[Sequence[QueueEntry]]:
-    """Split *entries* into requests.
+    """Split *entries* into requests of at most ten.
 
     If one publish has several entries of a message group, they are packs or sections. Two such entries never share a
     request, because the queue may refuse the first and accept the second. With *strict*, no two entries of a message

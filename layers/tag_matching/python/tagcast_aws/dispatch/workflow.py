@@ -23,7 +23,7 @@ class StepFunctionsWorkflow:
         self._logger = logger
 
     def start(self, topic: str, subscription_id: str, generation: str) -> bool:
-        """Start redelivery; return whether it started or runs already. If not, relay and sweep start it later."""
+        """Start a lane's workflow; return False if the request failed. Then the relay or the sweep starts it later."""
         task = {"topic": topic, "subscription_id": subscription_id, "generation": generation, "rounds": 0}
         try:
             self._client.start_execution(

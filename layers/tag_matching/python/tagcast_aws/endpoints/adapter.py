@@ -1,4 +1,4 @@
-"""The protocol of endpoint adapters, and their environment."""
+"""The interface of endpoint adapters, :class:`EndpointAdapter`, and the settings and objects that adapters share."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ MakeTls = Callable[[], ssl.SSLContext]
 
 
 def threads_for_pushes() -> ThreadPoolExecutor:
-    """Return threads for blocking parts of pushes, each started on demand."""
+    """Return the pool of threads for blocking parts of pushes. Threads start on demand."""
     return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="push")
 
 
 class AwsConnections:
     """The connections of AWS clients, which share the process's file descriptors with the pool of HTTP connections.
 
-    A client opens a connection for each concurrent call, and closes none. *most* is an upper bound of their number.
-    After it grew, *make_room* is called. Each of *closers* closes idle connections, and returns how many there may
-    have been.
+    A client opens a connection for each concurrent call, and keeps it open. *most* is an upper bound of their number;
+    *make_room* is called after each increase. Each of *closers* closes idle connections, and returns the number by
+    which *most* falls.
     """
 
     def __init__(self) -> None:
@@ -60,14 +60,15 @@ class AwsConnections:
 
 @dataclass(frozen=True, slots=True)
 class AdapterEnvironment:
-    """The environment of adapters. None for *make_tls*, *lookup* or *make_client* means the real function.
+    """The settings and objects of adapters. None for *make_tls*, *lookup* or *make_client* means the real function.
 
     - *make_tls* creates TLS contexts, and *lookup* resolves a host name. *make_client* has the signature of
       ``boto3.client``, and *make_socket* that of aiohttp's socket factory.
     - All protocols share *threads*, because a push needs one thread at a time.
-    - *account* owns the topics, and *region* is the service's own; *sign* signs with the service's keys.
-    - *aws_connections* counts the connections of AWS clients, so that descriptors are left for them.
-    - Functions named *own_functions…* are never invoked, and queues named *own_queues…* are never written to.
+    - *account* and *region* are those of the deployment; *sign* signs with the service's keys.
+    - *aws_connections* counts the connections of AWS clients, so that HTTP leaves descriptors for them.
+    - Names of functions that are never invoked begin with *own_functions*; those of queues that are never written to
+      begin with *own_queues*.
     """
 
     clock: Clock
@@ -88,8 +89,8 @@ class AdapterEnvironment:
     def tls(self) -> ssl.SSLContext:
         """Return a TLS context for connections to endpoints. A receiver cannot choose expensive handshakes.
 
-        Without elliptic curves, TLS 1.2 lets it choose a modulus of up to 10,000 bits. That takes 1.3 s of CPU time, in
-        which no push goes on. A renegotiation is another handshake, and a receiver may ask for any number.
+        Without elliptic curves, TLS 1.2 lets a receiver choose a modulus of up to 10,000 bits. That takes 1.3 s of CPU
+        time, in which no push goes on. A renegotiation is another handshake, and a receiver may ask for any number.
         """
         context = (self.make_tls or ssl.create_default_context)()
         names = [each["name"] for each in context.get_ciphers() if each["kea"] == "kx-ecdhe"]

@@ -104,7 +104,7 @@ parsed = lru_cache(maxsize=4096)(URL)
 
 @lru_cache(maxsize=4096)
 def url_refusal(text: str, protocol: Protocol, reach: Reach) -> str | None:
-    """Return why *text* may not be the URL of an endpoint, or None. Does not resolve names."""
+    """Return why *text* must not be the URL of an endpoint, or None if it may be. Does not resolve names."""
     if len(text) > URL_CHARS_MAX:
         return f"URL longer than {URL_CHARS_MAX} characters"
     if re.search(r"[\s\x00-\x20\x7f-\x9f\\]", text):

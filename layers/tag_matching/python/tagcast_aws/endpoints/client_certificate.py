@@ -36,9 +36,10 @@ class ClientCertificateError(ValueError):
 
 
 def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
-    """Return the public details of the first certificate of *chain*, and the PEM with its *private_key*.
+    """Return the public details of *chain*'s first certificate, and one PEM of *chain* and *private_key*.
 
-    A handshake in memory decides, so that an accepted certificate works in a push. Raises ClientCertificateError.
+    A handshake in memory tries both, so an accepted certificate works in a push. Otherwise raises
+    ClientCertificateError.
     """
     certificates = _certificates(chain)
     pem = "\n".join((*certificates, _private_key(private_key), ""))
@@ -57,7 +58,7 @@ def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificat
 
 
 def present(context: ssl.SSLContext, pem: str) -> None:
-    """Make connections present the certificate in *pem*. Its key is in no file afterwards. Raises ssl.SSLError."""
+    """Make connections of *context* present the certificate in *pem*. Raises ssl.SSLError. No file keeps its key."""
     with _readable(pem.encode()) as path:
         # With a password given, OpenSSL does not ask at a terminal.
         context.load_cert_chain(path, password="")

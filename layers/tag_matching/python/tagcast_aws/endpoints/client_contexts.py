@@ -1,4 +1,4 @@
-"""TLS contexts by client certificate, so that connections of one certificate serve no other subscription."""
+"""TLS contexts, one per client certificate, so that pushes with different certificates share no connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.client_certificate import present
 
 CONTEXTS_MAX = 64
-"""The most cached contexts. Each has its own trusted issuers: nearly a megabyte, and 20-40 ms of CPU time to create."""
+"""The maximum number of cached contexts. Each takes nearly a megabyte, and 20-40 ms of CPU time."""
 
 
 class _Load(NamedTuple):
@@ -24,10 +24,10 @@ class _Load(NamedTuple):
 
 
 class ClientContexts:
-    """Creates contexts in threads and caches the recent ones. An object belongs to one event loop.
+    """Creates contexts in threads and caches the recent ones. An instance belongs to one event loop.
 
-    It creates one at a time. Otherwise many certificates would take the processor from the loop of all pushes.
-    A context holds its private key, so it is dropped when decrypted secrets are (:data:`OPENED_S`).
+    Contexts are created one at a time. Otherwise many certificates would take the processor from the loop of all
+    pushes. A context holds a private key, so it is cached only as long as decrypted secrets (:data:`OPENED_S`).
     """
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:

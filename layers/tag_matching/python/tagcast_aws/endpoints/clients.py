@@ -27,7 +27,7 @@ from tagcast_aws.endpoints.time_limit import TimeLimit
 
 CONNECT_S_MAX = 5
 CLIENTS_MAX = 128
-"""The most clients of other regions that are cached. Subscribers choose both; a client takes 170 KB and up to 20 ms."""
+"""The maximum number of cached clients of other regions, which subscribers name. Each takes 170 KB, and up to 20 ms."""
 
 T = TypeVar("T")
 _Key = tuple[str | None, int]
@@ -36,7 +36,7 @@ _Key = tuple[str | None, int]
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Cached clients, one of which is created at a time."""
+    """Cached clients. The thread that holds *creating* may create a client."""
 
     clients: dict[_Key, Any] = field(default_factory=dict)
     creating: threading.Lock = field(default_factory=threading.Lock)
@@ -59,7 +59,7 @@ class Caller:
     pusher: otherwise the first push after a pause might fail, and a filter function's error would discard a message.
     A call that outlasts its push is not repeated: its thread may wake minutes later, with the frozen process.
 
-    Clients of the service's own region are apart, so that invented regions cannot delay or displace them.
+    Clients of the deployment's own region are cached apart, so that invented regions cannot delay or displace them.
     """
 
     def __init__(self, service: str, surroundings: AdapterEnvironment) -> None:
@@ -74,7 +74,7 @@ class Caller:
         self._counting = threading.Lock()
 
     async def attempt(self, subscription: Subscription, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
-        """Return the outcome of *call* with a client of *region*; a fault of AWS or the network is an outcome."""
+        """Return the outcome of *call* with a client of *region*. A fault of AWS or the network is a failed outcome."""
         try:
             return await self.call(region, subscription.settings.timeout_s, call)
         except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
@@ -86,7 +86,7 @@ class Caller:
             return Outcome(False, f"{self._service}: {type(error).__name__}", unreached=lost, unsent=not lost)
 
     async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
-        """Return or raise the result of *call* with a client of *region*. Raises TimeoutError."""
+        """Return the result of *call* with a client of *region*, or raise its error. Raises TimeoutError if late."""
         loop = asyncio.get_running_loop()
         client = await loop.run_in_executor(self._threads, self._client, region, timeout_s)
 
@@ -128,7 +128,7 @@ class Caller:
             running.has_ended = True
 
     def _close_idle(self) -> int:
-        """Close the connections of clients without a running call; return how many there may have been."""
+        """Close the connections of clients without a running call; return an upper bound of their number."""
         closed = 0
         with self._counting:
             for key in [each for each in self._open_at_most if not self._running[each]]:
@@ -141,9 +141,9 @@ class Caller:
         return self._own if region in (None, self._own_region) else self._elsewhere
 
     def _client(self, region: str | None, timeout_s: int, instead_of: Any = None) -> Any:
-        """Return the client of *region*, or a new one if it is the client *instead_of*. Raises TimeoutError.
+        """Return the cached client of *region*, or a new one if there is none or it is *instead_of*.
 
-        A push waits at most *timeout_s* while clients of other pushes are created.
+        Raises TimeoutError if clients of other pushes are being created for *timeout_s* seconds.
         """
         kept, key = self._kept(region), (region, timeout_s)
         known = kept.clients.get(key)

@@ -52,9 +52,9 @@ def failure(error: Exception) -> str:
 
 
 def is_unreached(error: Exception) -> bool:
-    """Return whether a request got no response. This is false for an unsent request.
+    """Return whether a request was sent and got no response.
 
-    A refused client certificate is a response, too.
+    False for an unsent request (:func:`is_unsent`). A refused client certificate counts as a response.
     """
     if is_unsent(error) or _ALERT.sub("", _tls_reason(error) or "") in _OF_CERTIFICATES:
         return False
@@ -62,13 +62,13 @@ def is_unreached(error: Exception) -> bool:
 
 
 def is_unsent(error: Exception) -> bool:
-    """Return whether the service refused to connect to the address of a request."""
+    """Return whether the service itself refused to connect to the endpoint's address, so no request was sent."""
     found = error.os_error if isinstance(error, aiohttp.ClientConnectorDNSError) else error
     return isinstance(found, AddressRefusedError)
 
 
 def _tls_reason(error: Exception) -> str | None:
-    """Return OpenSSL's name of a TLS fault, or None. After a TLS 1.3 handshake it is in a cause of the error."""
+    """Return OpenSSL's name of a TLS fault, or None. After a TLS 1.3 handshake the fault is the cause of *error*."""
     found = next((each for each in (error, error.__cause__) if isinstance(each, ssl.SSLError)), None)
     if isinstance(error, aiohttp.ClientConnectorSSLError) and isinstance(error.os_error, ssl.SSLError):
         found = error.os_error

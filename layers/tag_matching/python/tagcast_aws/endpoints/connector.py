@@ -31,9 +31,9 @@ WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
 INTERIM_MAX = 16
 """The most interim answers (1xx) before an answer. aiohttp would read any number of them, without a pause."""
 RECEIVED_BYTES_MAX = 1_048_576
-"""The most bytes that are parsed for an answer; some 500 KB arrive before reading a large body pauses.
+"""The maximum bytes that are parsed for one response. Reading a large body pauses only after some 500 KB.
 
-aiohttp would read any number of blank lines before an answer, and of extensions and zeros of a chunk's size.
+aiohttp would read any number of blank lines before a response, and of extensions and zeros in a chunk's size.
 """
 READ_BYTES = 16_384
 _HEAD_END = re.compile(rb"[^\r\n]\r?\n\r?\n")
@@ -54,7 +54,7 @@ class BoundedResponses(ResponseHandler):
     _interim = 0
     _received = 0
     _is_answered = True
-    """Whether no request waits for the head of its response."""
+    """False while a request waits for the head of its response."""
     _head_tail = b""
     """The last bytes of an incomplete head."""
 
@@ -89,7 +89,7 @@ class BoundedResponses(ResponseHandler):
                 return
 
     def _head_end(self, part: bytes) -> int:
-        """Return the length of the beginning of *part* that belongs to the head."""
+        """Return how many bytes at the beginning of *part* belong to the head."""
         known = self._head_tail
         found = _HEAD_END.search(known + part)
         self._head_tail = (known + part)[1 - _HEAD_END_BYTES :] if found is None else b""

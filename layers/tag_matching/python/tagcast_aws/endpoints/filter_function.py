@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tagcast_aws.endpoints.clients import Caller
 
 EVENT_BYTES_MAX = 5_000_000
-"""Lambda takes synchronous events of up to 6 MB."""
+"""A larger event is split. Lambda takes synchronous events of up to 6 MB."""
 
 
 class LambdaFilterFunctions:
@@ -30,7 +30,7 @@ class LambdaFilterFunctions:
         self._surroundings = surroundings
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
-        """Call the function; return its verdicts, or None after any error. A large event is split into two calls."""
+        """Return the function's verdict on each message, or None after any error. A large event is split in two."""
         function = function_of(subscription)
         assert function is not None
         named = function_named(function.function)

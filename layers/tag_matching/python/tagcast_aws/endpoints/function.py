@@ -1,4 +1,4 @@
-"""Lambda endpoints: one synchronous invocation per request; delivered means no function error."""
+"""Lambda endpoints: one synchronous invocation per request, which succeeds without a function error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ERROR_TYPE = re.compile(r"[\w.$]{1,80}", re.ASCII)
 
 
 class FunctionEndpoint:
-    """Delivers to functions, by name or ARN."""
+    """Invokes subscribed functions, named by name or ARN."""
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._caller = Caller("lambda", surroundings)
@@ -41,7 +41,7 @@ class FunctionEndpoint:
     async def _attempt(
         self, subscription: Subscription, event: Callable[[], bytes], read: Callable[[Outcome, bytes], Outcome]
     ) -> Outcome:
-        """Invoke the function with *event*; *read* interprets the response of a successful invocation."""
+        """Invoke the function with the result of *event*; *read* interprets the response if the invocation succeeds."""
         target = subscription.settings.endpoint.target
         function = function_named(target)
         if function is None:
@@ -64,7 +64,7 @@ def _invoke(client: Any, name: str, event: bytes, read: Callable[[Outcome, bytes
 
 
 def error_type(payload: bytes, kind: str) -> str:
-    """Return the ``errorType`` in a failed function's response, or the *kind* of fault from Lambda.
+    """Return the ``errorType`` in a failed function's response, or without one *kind*, Lambda's word for the fault.
 
     >>> error_type(b'{"errorType": "KeyError", "errorMessage": "secret"}', "Unhandled")
     'KeyError'

@@ -1,4 +1,4 @@
-"""Checks an endpoint at subscribe time, by the same rules as at every push."""
+"""Checks an endpoint before it is stored, by the same rules as at every push."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOOKUP_S_MAX = 5.0
 class Guard:
     """Implements the core's EndpointGuard. Under Reach.ANY no name is resolved.
 
-    Queues named *own_queues…* and functions named *own_functions…* belong to the service and may not be endpoints.
+    Queues and functions of the service must not be endpoints. Their names begin with *own_queues* or *own_functions*.
 
     Names are resolved in a thread from *make_thread*, because a name server that does not answer takes long.
     """
@@ -49,7 +49,7 @@ class Guard:
         self._make_thread = make_thread or partial(ThreadPoolExecutor, 1, thread_name_prefix="dns")
 
     def refusal(self, endpoint: Endpoint) -> str | None:
-        """Return why *endpoint* may not be subscribed, or None."""
+        """Return why *endpoint* must not be subscribed, or None if it may be."""
         match endpoint.protocol:
             case Protocol.HTTP | Protocol.HTTPS:
                 return url_refusal(endpoint.target, endpoint.protocol, self._reach) or self._name_refusal(

@@ -73,7 +73,7 @@ class HttpPusher:
         return read_response(batch, outcome, answer) if outcome.delivered else outcome
 
     def _shared(self, push: Push, form: str, encode: Callable[[Message, ContentFormat], Content]) -> Content:
-        """Return the content in this *form* that concurrent requests with the message share."""
+        """Return the message's content in *form*, which concurrent requests with the message share."""
         key = push.message.topic, push.message.message_id, form
         shared = self._contents.get(key)
         if shared is None:
@@ -81,7 +81,7 @@ class HttpPusher:
         return shared
 
     async def _attempt(self, subscription: Subscription, request: HttpRequest, kept_max: int) -> tuple[Outcome, bytes]:
-        """Return the outcome of a request, and the first bytes of the response."""
+        """Return the outcome of a request, and the first *kept_max* bytes of the response, if there is one."""
         settings = subscription.settings
         endpoint = settings.endpoint
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._reach)
@@ -123,7 +123,7 @@ class HttpPusher:
         return outcome(response.status, retry_after, self._clock.now(), answer[:READ_BYTES_MAX]), answer
 
     def _forget_names(self) -> None:
-        """Resolve names again after :data:`RESOLVED_S` on either clock. One may stop while the process is frozen."""
+        """Forget resolved names after :data:`RESOLVED_S` on either clock. One may stop while the process is frozen."""
         if not self._read_start.is_recent(self._clock, RESOLVED_S):
             self._read_start = ReadStart.of(self._clock)
             for connector in self._connectors:
@@ -138,7 +138,7 @@ async def _send(
 
 
 def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
-    """Return a session without cookies, proxies and local credentials, which does not decode responses."""
+    """Return a session without cookies, proxies and local credentials. It does not decompress responses."""
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -150,9 +150,9 @@ def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
 
 
 def certificate_refusal(settings: SubscriptionSettings, now: int) -> str | None:
-    """Return why the certificate of *settings* cannot be presented at *now*, or None.
+    """Return why the certificate of *settings* cannot be presented at *now*; None if it can, or if there is none.
 
-    Such a push is not sent, because the receiver would refuse the push or attribute the push to another sender.
+    A push without its certificate is not sent: the receiver would refuse it, or attribute it to another sender.
     """
     certificate = settings.client_certificate
     if certificate is None:
@@ -199,7 +199,7 @@ def _died_silently(error: Exception) -> bool:
 
 
 async def read_answer(response: aiohttp.ClientResponse, kept_max: int) -> bytes:
-    """Read the response, at most ``ANSWER_BYTES_MAX`` bytes; return the first *kept_max* bytes."""
+    """Read the body of *response*, at most ``ANSWER_BYTES_MAX`` bytes; return its first *kept_max* bytes."""
     left, kept = ANSWER_BYTES_MAX, b""
     while left > 0 and (chunk := await response.content.read(left)):
         left -= len(chunk)

@@ -33,7 +33,7 @@ class SharedPayload(Payload):
 
 
 def slices(parts: Iterable[bytes], most: int) -> Iterator[bytes | memoryview]:
-    """Yield *parts* in bounded slices. Small parts are joined, because each slice costs a call and a TLS record.
+    """Yield *parts* in slices of up to *most* bytes. Small parts are joined: each slice costs a call and a TLS record.
 
     >>> [bytes(each) for each in slices([b"[", b"a", b",", b"bbbbbb", b"c", b"]"], 4)]
     [b'[a,', b'bbbb', b'bb', b'c]']
@@ -55,5 +55,5 @@ def slices(parts: Iterable[bytes], most: int) -> Iterator[bytes | memoryview]:
 
 
 def body_of(parts: Sequence[bytes], content_type: str) -> bytes | SharedPayload:
-    """Return *parts* in the form that aiohttp sends best."""
+    """Return *parts* joined if they are small, otherwise as a payload that is sent in slices."""
     return b"".join(parts) if sum(map(len, parts)) <= JOINED_BYTES_MAX else SharedPayload(parts, content_type)

@@ -1,4 +1,4 @@
-"""The registry of endpoint protocols, and the pusher port."""
+"""The adapter of each endpoint protocol, and the port ``Pusher`` over all of them."""
 
 from __future__ import annotations
 

@@ -15,20 +15,20 @@ from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, Lookup, are_reacha
 from tagcast_aws.runtime.settings import Reach
 
 CHECKED_MAX, TRIED_MAX = 64, 8
-"""The most addresses of a name that are checked, and tried. A receiver's name server may send thousands.
+"""The maximum addresses of a name that are checked, and tried. A receiver's name server may send thousands.
 
 If all of n addresses refuse connections, aiohttp tries to connect n (n + 1) / 2 times.
 """
 
 LOOKUPS_MAX, OF_DOMAIN_MAX = 700, 50
-"""The most look-ups at once: of all names, and of names with the same last two labels.
+"""The maximum look-ups at once: of all names, and of names with the same last two labels.
 
 A look-up may outlast its push by many seconds, and keeps its thread meanwhile. AWS's clients need the other threads.
 """
 
 
 class AddressRefusedError(OSError):
-    """A name resolves to an address that may not be reached."""
+    """A name resolves to an address that endpoints must not have."""
 
 
 class CheckedResolver(AbstractResolver):
@@ -59,7 +59,7 @@ class CheckedResolver(AbstractResolver):
         return [_result(host, address, port) for address in addresses[:TRIED_MAX]]
 
     async def _look_up(self, host: str) -> list[str]:
-        """Look a name up in a thread. Its places become free when the thread is, even if its push is over before."""
+        """Look a name up in a thread. Its places become free with the thread, even if the push ends before."""
         domain = ".".join(host.rstrip(".").split(".")[-2:])
         own = self._of_domain.setdefault(domain, asyncio.Semaphore(OF_DOMAIN_MAX))
         with ExitStack() as places:

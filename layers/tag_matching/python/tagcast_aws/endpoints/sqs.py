@@ -1,4 +1,4 @@
-"""SQS endpoints: one SendMessage or SendMessageBatch per request; delivered means that SQS accepted the message."""
+"""SQS endpoints: one SendMessage or SendMessageBatch per request. A message that SQS accepts is delivered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GROUP = re.compile(r"[!-~]{1,128}")
 
 
 class QueueEndpoint:
-    """Delivers to standard and FIFO queues, by URL or ARN."""
+    """Sends to standard and FIFO queues, named by URL or ARN."""
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._caller = Caller("sqs", surroundings)

@@ -25,7 +25,7 @@ from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import TimeLimit
 
 QUESTION_S = 5
-"""Each of the two requests may take 5 s."""
+"""The timeout of each of the two requests, in seconds."""
 TOKEN_BYTES_MAX = 1_024
 _NOTHING = SimpleNamespace()
 
@@ -33,7 +33,7 @@ _NOTHING = SimpleNamespace()
 class VerificationRequests:
     """Verifies one endpoint, over its own connections, with the certificate, headers and signatures of pushes.
 
-    *origin* is the service's name; *subscription_id* selects the service's key that signs. Without it, no key signs.
+    *origin* is the service's name. *subscription_id* selects the service's key; without an id, no service key signs.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class VerificationRequests:
         self._subscription_id = subscription_id
 
     async def ask(self, token: str) -> VerificationResult:
-        """Return the first confirmation, or the last refusal."""
+        """Send the handshake, then the token unless the handshake confirms. Return the last result."""
         around, url = self._surroundings, URL(self._settings.endpoint.target)
         refusal = certificate_refusal(self._settings, around.clock.now())
         if refusal is not None:

@@ -1,1 +1,1 @@
-"""The process: clock, dice, threads, log and metrics, the settings of its deployment."""
+"""The process: clock, randomness, threads, log and metrics, the settings of its deployment."""

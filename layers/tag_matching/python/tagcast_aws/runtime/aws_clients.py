@@ -26,7 +26,7 @@ class Patience:
 
     @property
     def longest_s(self) -> float:
-        """The maximal duration of a call, with the pauses of the SDK's standard mode (1, 2, 4 … 20 s at most).
+        """The maximum duration of a call in seconds. The SDK's standard mode pauses 1, 2, 4 … s, at most 20 s.
 
         >>> Patience(4, 4).longest_s, Patience(1, 25).longest_s
         (27.0, 26.0)
@@ -47,9 +47,9 @@ WAITING = Patience(attempts_max=1, answer_s=25)
 
 
 def client_factory(make_client: Callable[..., Any] | None, patience: Patience = USUAL) -> Callable[[str], Any]:
-    """Return a thread-safe function that creates the client of a service once.
+    """Return a thread-safe function that returns the client of a named service, and creates it once.
 
-    *make_client* has the signature of its default ``boto3.client``, which is not thread-safe. The SDK does not
+    *make_client* has the signature of ``boto3.client``, the default, which is not thread-safe. The clients do not
     validate requests: AWS validates them anyway, and validation costs a tenth to a fifth of a call's CPU time.
     """
     from botocore.config import Config
@@ -80,7 +80,7 @@ def _boto3_client(service: str, **how: Any) -> Any:
 
 
 def with_plain_rows(client: T) -> T:
-    """Make a DynamoDB client return rows in their wire form: typed JSON, bytes as base64.
+    """Make *client* return rows of DynamoDB in their wire form (typed JSON, bytes as base64); return *client*.
 
     This saves time: for a hundred rows, botocore's check of each value takes 20 times as long as parsing the JSON.
     Errors and other operations are unchanged.

@@ -88,7 +88,7 @@ class Settings:
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the pairs in a list.
+    """Yield the pairs in *text*: commas separate the pairs, and a colon the two parts of a pair.
 
     >>> list(_pairs("orders-*:dead-letters,billing:billing-dead")), list(_pairs(""))
     ([('orders-*', 'dead-letters'), ('billing', 'billing-dead')], [])

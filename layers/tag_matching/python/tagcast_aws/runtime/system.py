@@ -24,7 +24,7 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Block the whole process for *seconds*."""
+        """Block the calling thread, with its event loop, for *seconds*."""
         time.sleep(seconds)
 
     async def pause(self, seconds: float) -> None:
@@ -45,7 +45,7 @@ class SystemDice:
         return random.uniform(low, high)
 
     def unique_id(self, now: int) -> str:
-        """Return 20 decimal digits: 42 bits of milliseconds, and 22 bits that count up from a random number."""
+        """Return 20 decimal digits: 42 bits of *now* in ms, and 22 bits that count up from a random number."""
         fresh = (now << ID_SEQUENCE_BITS) | secrets.randbits(ID_SEQUENCE_BITS - 1)
         self._last = fresh if fresh >> ID_SEQUENCE_BITS > self._last >> ID_SEQUENCE_BITS else self._last + 1
         return f"{self._last:020d}"
@@ -56,7 +56,7 @@ class SystemDice:
 
 
 CALLS_MAX = 32
-"""The maximum number of concurrent calls. Each AWS client has as many connections."""
+"""The maximum number of concurrent AWS calls, and of the connections of each AWS client."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class ThreadExecutor:
         self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run *call* in a thread; return its result. If cancelled, wait until a call that has begun ends."""
+        """Run *call* in a thread; return its result. If cancelled, wait for the end of a call that has begun."""
         import asyncio  # Only pushing functions need it; others start faster without.
 
         submitted = self._threads.submit(call, *args, **kwargs)

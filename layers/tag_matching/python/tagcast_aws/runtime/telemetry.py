@@ -40,7 +40,7 @@ class PowertoolsTelemetry:
         self._watched = frozenset(watched)
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
-        """Log one push and count its result; a success at the first attempt is logged at DEBUG only.
+        """Log an attempt and count *state*, its result; a success at the first attempt is logged at DEBUG only.
 
         At INFO, the lines of such successes would be most of the cost of a topic with many subscribers
         (docs/speed-and-cost.md).
@@ -64,7 +64,7 @@ class PowertoolsTelemetry:
         self._came_to(push.message, push.subscription, state, push.attempt)
 
     def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
-        """Log and count an entry that ended without a push; an acknowledgement is logged at DEBUG only."""
+        """Log a delivery that ended without a push, an acknowledgement at DEBUG only. Count states with a metric."""
         log = self._logger.debug if state is EntryState.DELIVERED else self._logger.info
         log(
             "ended",
@@ -79,17 +79,17 @@ class PowertoolsTelemetry:
             self._came_to(message, subscription, state)
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
-        """Log the names of filters that failed, and add their number *count*."""
+        """Log the *subscriptions* whose filters failed; add *count* to the metric ``FilterErrors``."""
         self._logger.warning("filter failed", extra={"topic": topic, "subscriptions": list(subscriptions)})
         self.count("FilterErrors", count)
 
     def failed(self, what: str, error: Exception) -> None:
-        """Log an error with its traceback, and count it."""
+        """Log *error* with its traceback, and count it; *what* names the failed work."""
         self._logger.error(f"{what} failed", exc_info=error)
         self.count("Failed")
 
     def count(self, name: str, value: int = 1) -> None:
-        """Add to a metric; one sum is written per invocation."""
+        """Add *value* to the metric *name*; each invocation writes one sum."""
         counted = self._metrics.provider.metric_set.get(name)
         if counted is None:
             self._metrics.add_metric(name=name, unit="Count", value=value)
@@ -97,7 +97,7 @@ class PowertoolsTelemetry:
             counted["Value"][0] += value
 
     def waited(self, name: str, milliseconds: float) -> None:
-        """Add one wait to a metric."""
+        """Add one value in milliseconds to the metric *name*."""
         self._metrics.add_metric(name=name, unit="Milliseconds", value=milliseconds)
 
     def watches(self, topic: str) -> bool:
@@ -105,12 +105,12 @@ class PowertoolsTelemetry:
         return topic in self._watched
 
     def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
-        """Add backlog metrics of a subscription."""
+        """Add metric values of a subscription, if its topic has metrics per subscription."""
         if topic in self._watched:
             self._by_subscription.add(topic, ordinal, subscription, values)
 
     def _came_to(self, message: Message, subscription: Subscription, state: EntryState, attempts: int = 0) -> None:
-        """Count the end of a delivery, with its number of *attempts* if it was pushed."""
+        """Count *state*, an end or a failed attempt. *attempts* is the number of pushes so far, or 0."""
         self.count(_METRIC_NAMES[state])
         values: dict[str, float] = {_METRIC_NAMES[state]: 1}
         if state is EntryState.DELIVERED:
@@ -125,7 +125,7 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 @cache
 def logger() -> Logger:
-    """Return the process's logger; it never logs an event.
+    """Return the process's logger. The event of an invocation is never logged.
 
     Its level is the template's ``LogLevel``. Lambda's own level, which powertools uses by default, would be wrong,
     because it must let metric lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such
@@ -138,7 +138,7 @@ def logger() -> Logger:
 
 @cache
 def metrics() -> Metrics:
-    """Return the process's metrics, flushed by each handler. An invocation without metrics logs no warning."""
+    """Return the process's metrics, which each handler flushes. An invocation without metrics logs no warning."""
     warnings.filterwarnings("ignore", message="No application metrics to publish", category=UserWarning)
     return Metrics()
 
@@ -150,7 +150,7 @@ def by_subscription() -> SubscriptionMetrics:
 
 
 def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetry:
-    """Return the port over log and metrics; *watched* are the topics with metrics per subscription."""
+    """Return the port ``Telemetry`` for log and metrics; *watched* are the topics with metrics per subscription."""
     return PowertoolsTelemetry(logger(), metrics(), clock, by_subscription(), watched)
 
 
@@ -166,7 +166,7 @@ def flush_after(handler: Handler) -> Handler:
 
 
 def _flush_counts(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer an event, and write the metrics per subscription, also after an error."""
+    """Call *counting*, and then write the metrics per subscription, also after an error."""
     try:
         return counting(event, context)
     finally:
@@ -202,7 +202,7 @@ class SubscriptionMetrics:
         self._values.setdefault((topic, name), []).extend(values.items())
 
     def flush(self) -> None:
-        """Write everything, and start empty."""
+        """Write all collected metrics, and forget them."""
         from aws_lambda_powertools.metrics import EphemeralMetrics
 
         kept, self._values = self._values, {}

@@ -1,1 +1,1 @@
-"""The tables: typed rows in, conditional and transactional writes out, their streams, and stored objects."""
+"""The tables of DynamoDB and their streams, files on S3, keys and secrets."""

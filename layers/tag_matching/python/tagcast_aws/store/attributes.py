@@ -56,5 +56,5 @@ def from_attribute(attribute: Mapping[str, Any]) -> Value:
 
 
 def to_row(item: Mapping[str, Mapping[str, Any]]) -> Row:
-    """Return an item as a plain row."""
+    """Return a DynamoDB item as a row of the core."""
     return {name: from_attribute(attribute) for name, attribute in item.items()}

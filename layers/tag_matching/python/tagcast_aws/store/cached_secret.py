@@ -1,4 +1,4 @@
-"""A cached secret of Secrets Manager, read again when it is too old."""
+"""A secret of Secrets Manager, cached as long as each caller allows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
 _ABSENT = ("ResourceNotFoundException", "AccessDeniedException", "InvalidRequestException")
-"""The codes for a missing secret, and for one that is scheduled for deletion.
+"""AWS's error codes for a missing secret, and for one that is scheduled for deletion.
 
 If a role has access by name pattern, AWS denies access to a missing secret.
 """
 
 
 class CachedSecret:
-    """The text of one secret, never logged. A failed read raises UnavailableError, and the next call repeats it."""
+    """The text of one secret, never logged. A failed read raises UnavailableError; the next call reads again."""
 
     def __init__(self, client: Any, name: str, clock: Clock, logger: Logger) -> None:
         self._client = client
@@ -31,11 +31,11 @@ class CachedSecret:
         self._read_start = NEVER_READ
 
     def text(self, age_s_max: float) -> str | None:
-        """Return the secret, read less than *age_s_max* seconds ago; None if there was no secret."""
+        """Return the secret, or None if it does not exist. Reads again if the last read is *age_s_max* seconds old."""
         return self._text if self._read_start.is_recent(self._clock, age_s_max) else self.read_now()
 
     def read_now(self) -> str | None:
-        """Return the current secret, or None if it does not exist."""
+        """Read the secret now; return it, or None if it does not exist."""
         start = ReadStart.of(self._clock)
         self._text = self._read()
         self._read_start = start

@@ -14,7 +14,7 @@ VAIN_MAX = 7
 PAUSE_S = 0.02
 LOST = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 CONFLICTS = frozenset({"TransactionConflictException", "TransactionConflict"})
-"""Error codes of a write, and cancellation reasons, that mean: another transaction is writing a row."""
+"""Error codes and reasons of a cancellation which mean that another transaction is writing one of the rows."""
 THROTTLED = frozenset(
     {
         "ProvisionedThroughputExceededException",
@@ -32,10 +32,10 @@ Sleep = Callable[[float], object]
 
 
 def execute(call: Callable[[], object], sleep: Sleep) -> None:
-    """Execute one write or transaction, with retries of conflicts for a tenth of a second.
+    """Execute one write or transaction, and retry conflicts for up to a tenth of a second.
 
-    Raises ConditionLostError for a failed condition, ContendedError if rows are in use, TableThrottledError, else
-    ClientError.
+    Raises ConditionLostError for a failed condition, ContendedError if conflicts remain, TableThrottledError if the
+    table refuses more requests, and ClientError for any other fault.
     """
     for conflict in range(1, CONFLICTS_MAX + 1):
         try:
@@ -56,7 +56,7 @@ def execute(call: Callable[[], object], sleep: Sleep) -> None:
 
 
 def back_off(in_vain: int, detail: str, sleep: Sleep) -> None:
-    """Wait after *in_vain* failed reads, longer each time. After too many failed reads, raise UnavailableError."""
+    """Wait after *in_vain* reads without progress, longer each time. After too many, raise UnavailableError."""
     if in_vain == VAIN_MAX:
         raise UnavailableError(detail)
     _pause(in_vain, sleep)
@@ -67,7 +67,7 @@ def _pause(number: int, sleep: Sleep) -> None:
 
 
 def codes_of(error: ClientError) -> set[str]:
-    """Return the code of an error, or the cancellation reasons of a transaction.
+    """Return the code of *error*, or the codes of the reasons if it cancelled a transaction.
 
     >>> reasons = [{"Code": "None"}, {"Code": "ThrottlingError"}]
     >>> cancelled = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}

@@ -1,4 +1,4 @@
-"""The store on DynamoDB: typed rows in, conditional and transactional writes out."""
+"""The store on DynamoDB: reads rows, and writes them under conditions or in transactions."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ KEPT = (
     "accepted_at >= :accepted_from AND subscriptions_version < :before_version AND expires_at > :alive_at"
 )
 KEPT_PAGE = 1_000
-"""The rows of a page: few enough that the late entries for its messages are added within seconds."""
+"""The maximum rows of a page of kept messages. The late entries for such a page are added within seconds."""
 SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name in FOUND_ATTRIBUTES)))
 """The attributes that a search returns. ``round`` needs a placeholder: it is a reserved word of DynamoDB."""
 
 
 def search_request(open_before: int, over_before: int, cursor: str | None) -> dict[str, Any]:
-    """Return the parameters of a request for one page of the search (a megabyte of the table), from *cursor* on."""
+    """Return the parameters of the scan that searches one page (a megabyte of the table) for lost work.
+
+    The page begins at *cursor*, or at the table's begin if that is None.
+    """
     request: dict[str, Any] = {
         "FilterExpression": FILTER,
         "ProjectionExpression": SHOWN,
@@ -56,7 +59,7 @@ def search_request(open_before: int, over_before: int, cursor: str | None) -> di
 def kept_request(
     topic: str, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
 ) -> dict[str, Any]:
-    """Return the parameters of a request for one page of the kept messages of *topic*, strongly consistent."""
+    """Return the parameters of the strongly consistent scan for one page of the kept messages of *topic*."""
     numbers = {"accepted_from": accepted_from, "before_version": before_version, "alive_at": alive_at}
     request: dict[str, Any] = {
         "FilterExpression": KEPT,
@@ -79,7 +82,7 @@ def _going_on(cursor: str | None) -> dict[str, Any]:
 
 
 def cursor_at(last: Mapping[str, Any] | None) -> str | None:
-    """Return the cursor after the last key of a page, or None if there are no more pages.
+    """Return the cursor of the next page from *last*, this page's last key; None if there are no more pages.
 
     >>> cursor_at({"pk": {"S": "MSG#t#1"}, "sk": {"S": "MSG"}}), cursor_at(None)
     ('MSG#t#1\\x00MSG', None)
@@ -88,7 +91,7 @@ def cursor_at(last: Mapping[str, Any] | None) -> str | None:
 
 
 def statement_of(update: Update, tables: Mapping[Table, str]) -> dict[str, Any]:
-    """Return the statement of an update of an existing row. The update must have a condition and no additions.
+    """Return *update*, of an existing row, as a PartiQL statement. It must have a condition and no additions.
 
     >>> from tagcast.ports import Key
     >>> update = Update(Key(Table.MESSAGES, "MSG#t#1", "MSG"), {"pending": 0}, ("body",), {"version": 3})
@@ -127,12 +130,12 @@ class DynamoStore:
         self._sleep = sleep
 
     def get(self, key: Key) -> Row | None:
-        """Return the row, strongly consistent, or None."""
+        """Return the row of *key*, strongly consistent, or None if there is no such row."""
         answer = self._client.get_item(TableName=self._names[key.table], Key=key_of(key), ConsistentRead=True)
         return to_row(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
-        """Return the existing rows. Raises UnavailableError if DynamoDB leaves rows unread for some seconds."""
+        """Return the rows of *keys* that exist. Raises UnavailableError if some stay unread for several seconds."""
         assert len(keys) <= BATCH_GET_MAX
         wanted: dict[str, Any] = {}
         by_name = {(self._names[key.table], key.pk, key.sk): key for key in keys}
@@ -164,7 +167,7 @@ class DynamoStore:
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
     ) -> list[Row]:
-        """Return rows of one partition in order of their sort key."""
+        """Return the rows of a partition with sort keys from *sk_from* to *sk_to* (inclusive), in their order."""
         request: dict[str, Any] = {
             "TableName": self._names[table],
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
@@ -178,7 +181,7 @@ class DynamoStore:
         return self._pages(request, limit)
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        """Return lanes of a shard whose ``wake_at`` has come, earliest first; eventually consistent."""
+        """Return the rows of a shard's lanes with ``wake_at`` up to *until*, earliest first; eventually consistent."""
         request: dict[str, Any] = {
             "TableName": self._names[Table.MESSAGES],
             "IndexName": WAKE_INDEX,
@@ -191,13 +194,13 @@ class DynamoStore:
         return self._pages(request, limit)
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
-        """Read the next megabyte of the table. The read costs half a unit per 4 KB, whatever the filter finds."""
+        """Return lost work in the next megabyte of the table. Each 4 KB costs half a read unit, whatever is found."""
         return self._scan(search_request(open_before, over_before, cursor))
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> SearchPage:
-        """Read the next thousand rows of the table. They cost one read unit per 4 KB, whatever the filter finds."""
+        """Return kept messages in the next thousand rows. Each 4 KB costs one read unit, whatever is found."""
         return self._scan(kept_request(topic, accepted_from, before_version, alive_at, cursor))
 
     def _scan(self, request: dict[str, Any]) -> SearchPage:
@@ -205,7 +208,7 @@ class DynamoStore:
         return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
     def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
-        """Return the rows of all pages, up to *limit*. This ends, because each page begins behind the previous page."""
+        """Return the rows of all pages, up to *limit*. The loop ends: each page begins behind the previous page."""
         rows: list[Row] = []
         while limit is None or len(rows) < limit:
             if limit is not None:
@@ -218,7 +221,7 @@ class DynamoStore:
         return rows
 
     def write(self, write: Write) -> None:
-        """Apply one write, or raise ConditionLostError."""
+        """Apply one write, or raise ConditionLostError if its condition fails."""
         ((kind, request),) = write_request(write, self._names).items()
         match kind:
             case "Put":
@@ -231,7 +234,7 @@ class DynamoStore:
                 raise TypeError("a check alone is a read")
 
     def update_each(self, updates: Sequence[Update]) -> list[bool]:
-        """Apply each of the updates independently, in one request; return whether each update succeeded."""
+        """Apply the updates independently, in one request; return for each update whether it succeeded."""
         assert len(updates) <= UPDATES_MAX
         statements = cast("Any", [statement_of(update, self._names) for update in updates])
         try:
@@ -257,12 +260,12 @@ _OPERATIONS: Mapping[type[Write], str] = {Put: "Put", Update: "Update", Delete: 
 
 
 def key_of(key: Key) -> dict[str, dict[str, str]]:
-    """Return the key of a row in typed JSON."""
+    """Return a key in DynamoDB's typed JSON."""
     return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
 
 
 def write_request(write: Write, tables: Mapping[Table, str]) -> dict[str, dict[str, Any]]:
-    """Return the request of one write. Its only key is the name of the operation in a transaction, such as ``Put``.
+    """Return a mapping with one item: the name of the operation in a transaction (such as ``Put``), and its request.
 
     >>> key = Key(Table.REGISTRY, "TOPIC#t", "SUB#A")
     >>> write_request(Delete(key, {"version": 3}), {Table.REGISTRY: "registry"})["Delete"]["ConditionExpression"]
@@ -283,7 +286,7 @@ def write_request(write: Write, tables: Mapping[Table, str]) -> dict[str, dict[s
 
 
 class _Expression:
-    """The placeholders of one write's expressions."""
+    """Builds the expressions of one write, and collects their placeholders."""
 
     def __init__(self) -> None:
         self.marks: dict[str, str] = {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class S3IndexArchive:
-    """The port ``IndexArchive``. The client is created when a topic is large enough to need it."""
+    """The port ``IndexArchive``. Its client is created for the first topic that is large enough for a stored index."""
 
     def __init__(self, make_client: Callable[[], S3Client], bucket: str, logger: Logger) -> None:
         self._make_client = make_client
@@ -23,7 +23,7 @@ class S3IndexArchive:
         self._logger = logger
 
     def load(self, name: str) -> bytes | None:
-        """Return the object, or None if it is missing or S3 fails."""
+        """Return the stored index *name*, or None if it is missing or S3 fails."""
         try:
             return self._make_client().get_object(Bucket=self._bucket, Key=_key(name))["Body"].read()
         except (ClientError, BotoCoreError) as error:
@@ -32,7 +32,7 @@ class S3IndexArchive:
         return None
 
     def save(self, name: str, content: bytes) -> None:
-        """Put the object. After a failure, the next cold start compiles the index again."""
+        """Store the index *name*. A failure is only logged: the next cold start compiles the index again."""
         try:
             self._make_client().put_object(Bucket=self._bucket, Key=_key(name), Body=content)
         except (ClientError, BotoCoreError) as error:

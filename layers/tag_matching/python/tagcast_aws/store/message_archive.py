@@ -27,7 +27,7 @@ class S3MessageArchive:
         self._bucket = bucket
 
     def files(self, day: int) -> Sequence[ArchivedFile]:
-        """Return the files in the folder of a day, newest first.
+        """Return the files in the folder of the day that begins at *day*, newest first.
 
         Firehose names the folder by a file's first record, and may write the file on the next day. Such a file counts
         as arrived at the end of its day, before every file of the next day.
@@ -46,7 +46,7 @@ class S3MessageArchive:
         return sorted(found, key=lambda each: (each.arrived_at, each.name), reverse=True)
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """Yield the lines of a file while it is downloaded."""
+        """Yield the lines of a file while it is downloaded; none if the file is gone."""
         client = self._make_client()
         try:
             body = client.get_object(Bucket=self._bucket, Key=name)["Body"]

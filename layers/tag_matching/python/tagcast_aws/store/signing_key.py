@@ -1,4 +1,4 @@
-"""Ed25519 keys that sign pushes, one per subscription, derived from a secret that CloudFormation generated.
+"""Ed25519 keys that sign pushes: one per subscription, derived from a Secrets Manager secret.
 
 HKDF (RFC 5869) derives the keys with the standard library's HMAC. PyNaCl has no HKDF, and cryptography is three times
 its size. PyNaCl is imported when a key is first needed, which most processes never do.
@@ -24,12 +24,12 @@ SIGNING_KEY_KEPT_S = 300.0
 DERIVED_KEYS_MAX = 4_000
 """The maximum number of subscriptions with cached keys, some 600 bytes each."""
 SEED_STAGES = ("AWSCURRENT", "AWSPREVIOUS")
-"""The versions of the secret that sign: the current one, and the previous one until its label is removed."""
+"""The labels of the secret's versions that sign: the current one, and the previous one while it has this label."""
 _PURPOSE = b"ed25519 push signature "
 
 
 class Ed25519Signer:
-    """The port ``Signer``; its seeds are the versions of the secret with this *name*."""
+    """The port ``Signer``. Its seeds are the versions of *name*, a secret of Secrets Manager."""
 
     def __init__(self, make_client: Callable[[], Any], name: str, clock: Clock) -> None:
         self._client, self._name, self._clock = cache(make_client), name, clock
@@ -39,11 +39,11 @@ class Ed25519Signer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the cached seeds are recent enough."""
+        """Whether the cached seeds are recent enough to sign."""
         return self._read_start.is_recent(self._clock, SIGNING_KEY_KEPT_S)
 
     def prepare(self) -> None:
-        """Read the seeds unless they are cached."""
+        """Read the seeds, unless the cached seeds are recent. Raises UnavailableError if they cannot be read."""
         if self.is_ready:
             return
         start, texts = ReadStart.of(self._clock), self._read()
@@ -52,7 +52,7 @@ class Ed25519Signer:
         self._read_start = start
 
     def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
-        """Return the signatures of *content* by the keys of a subscription, from the cached seeds."""
+        """Return one signature of *content* for each key of a subscription. Call :meth:`prepare` before."""
         return tuple(key.sign(content).signature for key in self._known(subscription_id))
 
     def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:

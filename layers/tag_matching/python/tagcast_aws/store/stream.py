@@ -20,7 +20,7 @@ TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
 def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
-    """Return the message, lane or end written in *record*, or None if the relay has nothing to do for it."""
+    """Return the message, lane or end that *record* wrote, or None if the relay has nothing to do for the record."""
     change = record["dynamodb"]
     image = change.get("NewImage")
     if image is None:
@@ -49,5 +49,5 @@ def change_of(record: Mapping[str, Any]) -> RowChange:
 
 
 def _row(image: Mapping[str, Any]) -> Row:
-    """Return the row in an image, without attributes that consumers of the stream may not see."""
+    """Return the row in an image, without the attributes that consumers of the stream must not see."""
     return to_row({name: attribute for name, attribute in image.items() if name not in UNTOLD})

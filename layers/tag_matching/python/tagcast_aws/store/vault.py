@@ -23,7 +23,7 @@ class KmsVault:
         self._key = key
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
-        """Return *plain* in encrypted pieces, each preceded by its length."""
+        """Return *plain* in encrypted pieces, each preceded by its length. :meth:`open` needs the same *context*."""
         pieces = [plain[start : start + PLAIN_BYTES_MAX] for start in range(0, len(plain), PLAIN_BYTES_MAX)]
         sealed = b""
         for number, piece in enumerate(pieces):
@@ -32,7 +32,7 @@ class KmsVault:
         return sealed
 
     def open(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
-        """Return the plaintext. KMS refuses another context, or pieces in another order."""
+        """Return the plaintext of *sealed*. KMS refuses another *context*, and pieces in another order."""
         blobs = tuple(_blobs(sealed))
         parts = (_part(context, number, len(blobs)) for number in range(len(blobs)))
         return b"".join(self._decrypted(blob, part) for blob, part in zip(blobs, parts, strict=True))
