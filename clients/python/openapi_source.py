@@ -101,7 +101,7 @@ def write(document: Schema, package: Path) -> None:
 
 
 def docstring(text: str, margin: str = "    ") -> str:
-    """Return a docstring with wrapped paragraphs."""
+    """Return the source of a docstring: *text* in wrapped paragraphs, indented by *margin*."""
     quoted = "\n\n".join(fill(each, 119 - len(margin)) for each in text.strip().split("\n\n"))
     quoted = quoted.replace("\\", "\\\\").replace('"""', "'''")
     end = f"\n{margin}" if "\n" in quoted or quoted.endswith('"') else ""
@@ -130,7 +130,7 @@ class Modules:
         self._schema_of: dict[str, str] = {}
 
     def class_of(self, schema_name: str) -> str:
-        """Return the name of the class of a schema. Raises ValueError if another schema has a class of this name."""
+        """Write the class of a schema; return the class's name. Raises ValueError if another schema has this name."""
         if schema_name in BY_HAND:
             return BY_HAND[schema_name]
         name = NAMES.get(schema_name, schema_name.removesuffix("Answer"))
@@ -284,7 +284,7 @@ class Modules:
         elif "If-Match" in headers:
             arguments.keywords.insert(0, "if_version: int | None = None")
             sent.append("headers=if_match(if_version)")
-            arguments.help.append("*if_version*: only this version, else raises PreconditionFailedError.")
+            arguments.help.append("*if_version*: raises PreconditionFailedError if the resource has another version.")
             conditions += ["if_version is None"] if verb != "DELETE" else []
         sent += [f"repeatable={' and '.join(conditions)}"] if conditions else []
         sent += ["gone_is_done=True"] if verb == "DELETE" else []
@@ -323,7 +323,7 @@ class Arguments:
         self.help: list[str] = []
 
     def add(self, name: str, schema: Schema, *, is_required: bool) -> None:
-        """Add an argument."""
+        """Add an argument: positional if *is_required*, otherwise a keyword."""
         kind = self._modules.annotation(schema, "argument")
         if is_required:
             self._positional.append(f"{name}: {kind}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tagcast_aws.dispatch.kept_changes import KeptChanges
 
 RESERVE_MS = 30_000
-"""With less time left, no further batch of stored changes is started. An interrupted batch is redelivered."""
+"""With less time left (ms), no further batch of stored changes begins. An interrupted batch is redelivered."""
 Told = list[tuple[int, Record]]
 
 
@@ -46,9 +46,10 @@ def handle(
 def archive_kept(
     kept: KeptChanges, archive: FirehoseArchive, events: EventPublisher, left_ms: Callable[[], int]
 ) -> dict[str, int]:
-    """Archive the batches in *kept* and publish their events, while time is left. Count the changes archived and left.
+    """Archive the batches in *kept* and publish their events, while time is left.
 
-    A batch may be archived twice. Its records then have the same ids, and compaction drops the duplicates.
+    Return the numbers of archived changes and of those left. A batch may be archived twice. Its records then have
+    the same ids, and compaction drops the duplicates.
     """
     counts = {"archived": 0, "left": 0}
     while left_ms() > RESERVE_MS and (batch := kept.receive()) is not None:
@@ -95,7 +96,7 @@ def _put(told: Told, archive: FirehoseArchive) -> int | None:
 
 @wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Entry point named in template.yaml. Operators send ``{"archive": "kept"}``."""
+    """Entry point named in template.yaml. Operators send ``{"archive": "kept"}`` to archive the stored changes."""
     here = wiring.process()
     if event.get("archive") == "kept":
         return archive_kept(here.kept_changes, here.archive, here.events, context.get_remaining_time_in_millis)

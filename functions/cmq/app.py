@@ -1,7 +1,7 @@
 """The CMQ endpoint: programs written for CMQ change only their endpoint and keys.
 
-One of CMQ's paths is also the root of the API. A request to the root without a CMQ action gets the description of the
-service.
+One of CMQ's paths is also the root of the native API. A request to the root without a CMQ action gets the description
+of the service.
 """
 
 from __future__ import annotations

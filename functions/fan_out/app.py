@@ -22,7 +22,7 @@ RESERVE_S = 10.0
 PUT_OFF_S_MAX = 60
 """A failed entry is redelivered at once, then after 1, 2, 4 … 60 s. So a lasting fault causes no busy loop."""
 BESIDE_S = 0.25
-"""A served batch waits this long for the others. If all are served by then, Lambda itself deletes their entries."""
+"""The seconds that a served batch waits for the others. If all are served by then, Lambda deletes their entries."""
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:

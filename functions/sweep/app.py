@@ -1,4 +1,4 @@
-"""Runs every five minutes: restarts overdue lanes, sends listed messages, expires old deliveries."""
+"""Runs every five minutes: restarts overdue lanes, repeats sends to queues, expires old deliveries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESERVE_S = 30.0
 
 
 async def handle(world: World, budget_s: float) -> dict[str, Any]:
-    """Sweep once and report the result."""
+    """Sweep once, for about *budget_s* seconds; return the counts (:class:`SweepResult`)."""
     swept = await sweep(world, budget_s)
     return {
         "restarted": swept.restarted,

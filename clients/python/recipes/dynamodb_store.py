@@ -22,7 +22,7 @@ class TableStore:
         self._clock = clock
 
     def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token* for *lease_s* seconds, if *name* is free."""
+        """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free."""
         try:
             self._client.put_item(
                 TableName=self._table,
@@ -44,7 +44,7 @@ class TableStore:
         self._client.put_item(TableName=self._table, Item={**_key(name), "expires_at": self._in(life_s)})
 
     def release(self, name: str, token: str) -> None:
-        """Release the claim of *token*'s holder."""
+        """Release the claim of *name*, unless another token holds it."""
         try:
             self._client.delete_item(
                 TableName=self._table,

@@ -29,7 +29,7 @@ async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> 
 
 
 def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
-    """Call *on_error*. If it calls ``sys.exit``, the event loop ends."""
+    """Call *on_error* with *fault*. If *on_error* calls ``sys.exit``, the event loop ends."""
     on_error(fault)
 
 
@@ -66,7 +66,7 @@ class AsyncTasks:
         self._stop.set()
 
     async def abandon(self, seconds: float) -> None:
-        """Wait until all tasks ended or *seconds* have passed; then cancel them. Raise the error of a failed task."""
+        """Wait for the end of all tasks, for at most *seconds*; cancel the rest. Raise the error of a failed task."""
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:

@@ -58,7 +58,7 @@ def _values(text: str) -> int:
 
 
 def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-    """Return the places of items that repeat an earlier name.
+    """Return the places of items that repeat the name of an earlier item.
 
     In separate requests the later item would replace the earlier one, or be refused.
 

@@ -22,11 +22,11 @@ class WithBody:
     __slots__ = ()
 
     def text(self: HasBody) -> str:
-        """Return the body as text. Raises UnicodeDecodeError, or ValueError if the body is deleted."""
+        """Return the body as text. Raises UnicodeDecodeError unless it is UTF-8, ValueError if the body is deleted."""
         return _octets(self).decode()
 
     def json(self: HasBody) -> Any:
-        """Return the body as JSON. Raises ValueError."""
+        """Return the value of a JSON body. Raises ValueError if the body is not JSON, or is deleted."""
         return json.loads(_octets(self))
 
 

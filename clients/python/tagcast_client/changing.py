@@ -81,7 +81,7 @@ def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_present(changes: Mapping[str, Any]) -> bool:
-    """Return whether *changes* replace an object. Then their patch depends on the present object."""
+    """Return whether *changes* replace an object as a whole. If so, the patch depends on the present object."""
     return any(isinstance(value := changes.get(name), Mapping) and _is_whole(name, value) for name in _WHOLE)
 
 
@@ -106,7 +106,7 @@ def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that updates *present* to the *wanted* settings."""
+    """Return the patch that updates *present* to the *wanted* settings; empty if no setting differs."""
     return {
         name: value
         for name, value in wanted.items()
@@ -115,12 +115,12 @@ def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that updates *present* to the *wanted* settings.
+    """Return the patch that updates *present* to the *wanted* settings; empty if no setting differs.
 
     The start of a group cannot change. A secret is set only if the subscription has none; otherwise it must be rotated.
     Pushes to queues and functions are not signed, and answers do not show whether such a subscription has a secret: for
-    these endpoints no secret is set. Headers are write-only, so they are always set. Without *ordered*, a wanted
-    strategy decides the order.
+    these endpoints no secret is set. Headers are write-only, so they are always set. If *wanted* has no
+    ``ordered``, the wanted strategy decides the order.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("start_from", None)

@@ -1,4 +1,4 @@
-"""Shared by both deduplicators: the outcome of a claim, and the error of a claim by another holder."""
+"""Shared by both deduplicators: the outcome of a claim, and the error while another process has the claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIFE_S = 86_400.0
 
 
 class Claim(Enum):
-    """The outcome of a claim: the name is new, in progress, or done."""
+    """The outcome of claiming a name: it was new and is claimed now, another holder has claimed it, or it is done."""
 
     NEW = "new"
     IN_PROGRESS = "in_progress"

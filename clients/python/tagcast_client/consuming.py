@@ -37,7 +37,7 @@ class ConsumeStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A verdict: the batch becomes visible again after *delay_seconds*. Raises ValueError if not 0 to 43,200."""
+    """A verdict: the batch becomes visible again after *delay_seconds*. Raises ValueError unless from 0 to 43,200."""
 
     delay_seconds: int
 
@@ -68,7 +68,7 @@ class ConsumerOptions:
 
     *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. The order is set when
     the group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
-    Without *member_id*, each consumer draws an id when it starts. Raises ValueError for a number out of bounds.
+    Without *member_id*, each consumer gets a random id when it starts. Raises ValueError for a number out of bounds.
     """
 
     member_id: str | None = None
@@ -119,7 +119,7 @@ class ConsumerOptions:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A listener's batch, with its current receipt handles. *delay_s* is set when the batch is given back."""
+    """A listener's batch, with its current receipt handles. *delay_s* is set when the batch is nacked."""
 
     topic: str
     messages: Sequence[Pulled]
@@ -139,7 +139,7 @@ class Batch:
 
     @staticmethod
     def together(batches: Iterable[Batch], most: int) -> list[tuple[str, list[Batch]]]:
-        """Group batches of the same topic, at most *most* handles in a group. Return each group with its topic."""
+        """Join batches of a topic into requests of at most *most* handles. Return topic and batches of each request."""
         found: list[tuple[str, list[Batch]]] = []
         for batch in sorted(batches, key=lambda batch: batch.topic):
             last = found[-1] if found and found[-1][0] == batch.topic else None

@@ -18,7 +18,7 @@ T = TypeVar("T")
 def decode(kind: type[T], value: object) -> T:
     """Return *value* as a *kind*: a dataclass of `models`, or a type of one of its fields.
 
-    Raises UnexpectedAnswerError.
+    Raises UnexpectedAnswerError if *value* is not of this type.
 
     >>> from tagcast_client.models import Head
     >>> decode(Head, {"message_id": "1", "attempts": 2, "next_attempt_at": None, "invented_later": True})

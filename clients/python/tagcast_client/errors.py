@@ -20,7 +20,7 @@ class TagcastError(Exception):
 
 
 class UnreachableError(TagcastError):
-    """No answer from *url*. The request may have arrived, unless *refused* is true: no connection was made."""
+    """No answer from *url*. The request may have arrived, unless *refused* is true, because no connection was made."""
 
     def __init__(self, url: str, reason: str, *, refused: bool) -> None:
         super().__init__(f"{url}: {reason}")
@@ -97,8 +97,9 @@ class ConflictError(ProblemError):
 
 
 class DisagreementError(ConflictError):
-    """409: the group has another filter than this client. *difference* lists the differences in sentences.
+    """409: the group has another filter than this client, or is not ordered although the client requires order.
 
+    *difference* lists the differences in sentences. *group* is the filter of the group, *yours* that of the client.
     *yours* is None if the API does not know the client's filter.
     """
 
@@ -180,7 +181,7 @@ def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
 
 
 class BatchInterruptedError(TagcastError):
-    """A batch, split by the API's limits, failed after its first part.
+    """A batch, split by the API's limits, failed in a part after the first.
 
     *results* are the results of the earlier parts. *rest* is the place of the first item without a result. The cause is
     in ``__cause__``. Items of the failed part may have been accepted.

@@ -65,7 +65,7 @@ class Filter:
 
     @staticmethod
     def function(function: str, *, on_error: OnError = "drop", timeout_seconds: int = 3) -> FunctionFilter:
-        """Return the filter by a Lambda *function*, given by name or ARN.
+        """Return the filter with the verdicts of a Lambda *function* (its name or ARN).
 
         After an error of the function, the message is filtered out (`drop`), or blocks its lane (`block`).
         """
@@ -73,7 +73,7 @@ class Filter:
 
     @staticmethod
     def from_json(described: Mapping[str, Any] | None) -> AnyFilter | None:
-        """Return a filter read from JSON, e.g. from a settings file; None matches everything. The API checks it."""
+        """Return a filter read from JSON, e.g. from a settings file; None matches everything. The API validates it."""
         return cast("AnyFilter | None", described)
 
 

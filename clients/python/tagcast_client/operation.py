@@ -22,7 +22,7 @@ IDEMPOTENCY_KEY_MAX = 128
 URL_VARIABLE = "TAGCAST_URL"
 """The environment variable with the URL of the API, for the command line, too."""
 SEGMENT_MAX = 1_000
-"""The most characters of a name in a path. Every name of the API is shorter."""
+"""The maximum characters of a name in a path. Every name of the API is shorter."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 Json = dict[str, Any]
 """A JSON object."""
@@ -131,8 +131,8 @@ def checked_url(url: str) -> str:
 def path_of(*segments: str) -> str:
     """Return a path of quoted segments.
 
-    Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource, and
-    for a segment that no path can have.
+    Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
+    Raises it also for a segment that no path can have.
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'

@@ -15,7 +15,7 @@ from tagcast_client.errors import TagcastError
 
 BATCH_TYPE = "application/cloudevents-batch+json"
 BATCH_HEADER, BATCH_ID = "x-tagcast-batch", "batch_"
-"""A batch has this header, and an id that begins like this. The signature covers only the id."""
+"""The header of a batch, and the beginning of its id. Of these two, the signature covers only the id."""
 _JSON_TYPE = re.compile(r"[^;\s/]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 """Data of these media types is embedded as JSON (CloudEvents JSON format, 3.1.1)."""
 
@@ -29,7 +29,7 @@ class Received(WithBody):
     """A pushed message. Fields that the content format does not contain are None.
 
     `json` contains all fields. `cloudevents` has no *expires_at*, *properties* and *routing_key*. `simplified` also has
-    no *accepted_at* and *ordering_key*. A delivery may be repeated, with the same *message_id* and *subscription*. Its
+    no *accepted_at* and *ordering_key*. A delivery may be repeated, with the same *message_id* and *subscription*. The
     *attempt* may differ.
     """
 

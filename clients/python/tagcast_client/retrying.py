@@ -46,8 +46,8 @@ class Tries:
     ) -> float | None:
         """Return the wait before the next try, or None if *outcome* is final.
 
-        *is_known*: the API has answered this client before. The wait is random within a window that doubles.
-        Retry-After is its lower bound.
+        *is_known*: the API has answered this client before. The wait in seconds is random within a window that
+        doubles, and at least the answer's Retry-After.
         """
         self.made += 1
         is_harmless = _is_turned_away(outcome)

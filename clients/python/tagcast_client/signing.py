@@ -52,7 +52,7 @@ def service_of(url: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Return whether a header can contain this token. If not, the connection's error would quote the token.
+    """Return whether a header can contain this token. Otherwise the connection's error would quote the token.
 
     >>> is_token("eyJ.eyJ.c2ln"), is_token("eyJ.eyJ.c2ln\\n"), is_token("")
     (True, False, False)
@@ -89,7 +89,7 @@ class SigV4(httpx.Auth):
         self._session: Any = None
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the signature. Raises SigningError."""
+        """Add the signature. Raises SigningError if the request cannot be signed."""
         request.headers.update(self._signature(request))
         yield request
 

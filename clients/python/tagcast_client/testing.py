@@ -238,8 +238,8 @@ def _whole_retry(retry: Mapping[str, Any]) -> dict[str, Any]:
 def _patched(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with a merge patch.
 
-    If the patch sets `ordered` but not `retry`, the retry settings become the defaults of ordered subscriptions. The
-    order of a group stays, and the order on which the default retry settings depend.
+    If the patch sets `ordered` but not `retry`, the retry settings become the defaults of ordered subscriptions. Only
+    a group, and a patch that resets `retry`, keep the present order. Otherwise the strategy decides the order.
     """
     if present.get("endpoint", {}).get("protocol") == "pull" or ("retry" in patch and patch["retry"] is None):
         return _merged(present, patch)

@@ -75,7 +75,7 @@ class Tasks:
         self._stop.set()
 
     def abandon(self, seconds: float) -> None:
-        """Wait until all other threads have ended or *seconds* have passed; then leave them running."""
+        """Wait for the end of all other threads, for at most *seconds*; mark the rest as abandoned."""
         until = time.monotonic() + seconds
         for thread in self._others():
             thread.join(max(0.0, until - time.monotonic()))

@@ -21,7 +21,7 @@ A push has at most one signature for each secret and key.
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Verifies signatures of one *scheme*, `v1` or `v1a`. *matches* compares one signature with the signed bytes."""
+    """Verifies signatures of one *scheme*, `v1` or `v1a`. *matches* says whether a signature fits the signed bytes."""
 
     scheme: str
     matches: Callable[[bytes, bytes], bool]

@@ -109,8 +109,8 @@ class AsyncClient(AsyncOperations):
 
         Call the method at the start of a program. A new *secret* is rotated: for a day pushes are also signed with
         the old secret. `generate` creates a secret for a subscription without a secret. If the answer with the secret
-        is lost, the method raises UnreachableError: rotate the secret. *start_from* is for a new group only. Headers
-        and certificates are write-only, so they are set each time.
+        is lost, the method raises UnreachableError. Then rotate the secret. *start_from* is for a new group only.
+        Headers and certificates are write-only, so they are set each time.
         """
         wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
         path = path_of("topics", topic, "subscriptions", subscription)

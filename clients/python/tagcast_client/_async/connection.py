@@ -45,7 +45,7 @@ THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return the TLS context with the trusted authorities. Loading them takes 20 ms, so http URLs do without."""
+    """Return the TLS context with the trusted authorities. Only https URLs need it, and loading takes 20 ms."""
     return httpx.create_ssl_context()
 
 
@@ -203,7 +203,7 @@ class AsyncConnection:
 
 
 class AsyncPages(Generic[T]):
-    """A list of the API. Iterate over all items, iterate page by page, or read one page."""
+    """A list of the API. Iterate over all its items, or read single pages with `page`."""
 
     def __init__(self, read: AsyncPageReader[T]) -> None:
         self._read = read

@@ -27,7 +27,7 @@ BACKOFF_S_MAX = 30.0
 HANDLES_MAX = 100
 """The maximum messages of an extend request."""
 ABANDONED_AFTER_S = 0.2
-"""The time from a shutdown until the consumer abandons a pull without an answer."""
+"""The seconds from a shutdown until the consumer abandons a pull without an answer."""
 _LOG = logging.getLogger("tagcast_client.consumer")
 
 
@@ -65,7 +65,7 @@ class AsyncConsumer:
         self._has_left = False
 
     def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
-        """Subscribe to a topic with a tag expression (``TagA || TagB``) or any other filter."""
+        """Before `start`, subscribe to a topic with a tag expression (``TagA || TagB``) or any other filter."""
         self._filters[topic] = Filter.tag_expression(expression) if isinstance(expression, str) else expression
 
     def register_message_listener(self, listener: AsyncListener) -> None:
@@ -84,7 +84,8 @@ class AsyncConsumer:
     async def start(self) -> None:
         """Join the group and start to pull. Raises the errors of the first heartbeat, e.g. DisagreementError.
 
-        Start a consumer only once, also after a shutdown. Raises ValueError if it has no subscription or no listener.
+        Start a consumer only once. Raises ValueError without a subscription or a listener, and RuntimeError after a
+        shutdown.
         """
         if self._listener is None or not self._filters:
             raise ValueError("a consumer needs a subscription and a listener before it starts")
@@ -108,7 +109,7 @@ class AsyncConsumer:
         self._upkeep.start(self._prolong)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait for `shutdown` until *seconds* have passed. Return whether `shutdown` was called."""
+        """Wait for `shutdown`, for at most *seconds* (None: without end). Return whether `shutdown` was called."""
         return await self._work.pause(seconds)
 
     async def shutdown(self) -> None:
@@ -131,7 +132,7 @@ class AsyncConsumer:
             await self._leave()
 
     async def _leave(self) -> None:
-        """Leave the group in the topics that this consumer has joined, unless the service does not work."""
+        """Leave the group in the topics that this consumer has joined. Stop if the service fails or does not answer."""
         for topic in self._subscriptions:
             try:
                 await self.client.leave(topic, self.consumer_group, self.member_id)
@@ -231,7 +232,7 @@ class AsyncConsumer:
         await self.client.nack(batch.topic, subscription, batch.handles, delay_seconds=batch.delay_s)
 
     async def _call_listener(self, batch: Batch) -> int | None:
-        """Return a listener's verdict on a batch: None for success, or seconds until the batch is visible again."""
+        """Return the listener's verdict on *batch*: None for success, or the seconds until it becomes visible again."""
         assert self._listener is not None
         try:
             return self.options.delay_s(await async_verdict(self._listener, batch.messages))
@@ -240,7 +241,7 @@ class AsyncConsumer:
             return self.options.suspend_seconds
 
     async def _prolong(self) -> None:
-        """Extend the visibility timeout of the messages in work. Requests have many messages, and run concurrently."""
+        """Extend the visibility timeout of the messages that listeners process. Requests run concurrently."""
         pause_s = self.options.prolong_seconds or self.options.visibility_timeout_seconds / 3
         while not await self._upkeep.pause(pause_s):
             for topic, batches in Batch.together(self._batches, HANDLES_MAX):

@@ -18,7 +18,7 @@ class AsyncSeenStore(Protocol):
     """Stores which messages are claimed or done. For several processes, use a table with conditional writes."""
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token* for *lease_s* seconds. Only one of two simultaneous claims succeeds.
+        """Claim *name* for the holder of *token* for *lease_s* seconds. Of simultaneous claims, only one returns NEW.
 
         Another holder's claim is valid until its lease ends. A confirmed name stays confirmed until its life ends.
         """
@@ -27,7 +27,7 @@ class AsyncSeenStore(Protocol):
         """Record for *life_s* seconds that *name* is done: every later claim returns DONE."""
 
     async def release(self, name: str, token: str) -> None:
-        """Release the claim of *token*'s holder, so that *name* is new again. Claims of other holders stay."""
+        """Release the claim of *name*, so that it is new again, unless another token holds it."""
 
 
 class AsyncMemoryStore:
@@ -40,7 +40,7 @@ class AsyncMemoryStore:
         self._lock = Lock()
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token* for *lease_s* seconds, if *name* is free."""
+        """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free."""
         now = self._clock()
         with self._lock:
             until, holder = self._kept.get(name, (now, None))
@@ -55,7 +55,7 @@ class AsyncMemoryStore:
             self._keep(name, self._clock() + life_s, None)
 
     async def release(self, name: str, token: str) -> None:
-        """Release the claim of *token*'s holder."""
+        """Release the claim of *name*, unless another token holds it."""
         with self._lock:
             if self._kept.get(name, (0.0, None))[1] == token:
                 del self._kept[name]

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The inputs of :func:`compose`. The defaults are the real ones; for None, an adapter creates its own.
+    """The inputs of :func:`compose`. The defaults are the real ones. Where a field is None, an adapter creates its own.
 
     *make_client* has the signature of ``boto3.client``, and *lookup* resolves a host name. *make_loop* creates the
     event loop of the pushes, and *make_socket* creates its sockets. *make_thread* returns the executor that resolves
@@ -223,5 +223,5 @@ def _group_queues(ground: Dependencies, settings: Settings) -> GroupQueues:
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* on the event loop of the pusher's connections; return its result. Tasks it leaves are cancelled."""
+    """Run *work* on the event loop of the pusher's connections; return its result. Cancel the tasks left by *work*."""
     return cast("EndpointPusher", world.pusher).run(work)

@@ -27,7 +27,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.body import TestedMessage
 
 _CHECKED = ConfigDict(extra="forbid", json_schema_extra={"format": "filter"})
-"""The schema's note that a filter must also compile."""
+"""Marks a schema whose filters must also compile."""
 
 
 class TagsFilter(TypedDict):
@@ -69,7 +69,7 @@ class Sql92Filter(TypedDict):
 
 
 class EventPatternFilter(TypedDict):
-    """A pattern of EventBridge, or a filter policy of SNS. `scope` names the part of a message to read."""
+    """A pattern of EventBridge, or a filter policy of SNS. `scope` names the part of a message that it tests."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
@@ -82,7 +82,7 @@ class EventPatternFilter(TypedDict):
 
 
 class FunctionFilter(TypedDict):
-    """A Lambda function that decides before the first push."""
+    """A Lambda function that decides before the first push whether a message is delivered."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 

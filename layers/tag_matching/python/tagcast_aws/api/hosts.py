@@ -1,4 +1,4 @@
-"""Hosts that did not respond recently, and the state of their circuits."""
+"""Hosts that recently failed to respond, and the state of their circuits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 
 
 class HostAnswer(TypedDict):
-    """A host that did not respond recently. While its circuit is open, it gets only one probe at a time."""
+    """A host that recently failed to respond. While its circuit is open, it gets only one probe at a time."""
 
     host: str
     circuit: Literal["open", "closed"]
@@ -35,7 +35,7 @@ class HostsAnswer(TypedDict):
 
 
 def answer_hosts(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the hosts that did not respond recently."""
+    """Answer with a page of the hosts that recently failed to respond."""
     found, now = list_hosts(world, *request.page("[0-9a-f]{32}")), world.clock.now()
     return Answer(200, page("hosts", [_shown(host, now) for host in found.items], encode_cursor(found.cursor)))
 

@@ -16,7 +16,7 @@ REQUEST_BYTES_MAX = 4 * 1024 * 1024
 BATCH_MAX = 100
 FAULTS_MAX = 100
 FAULT_TEXT_LENGTH_MAX, ERRORS_BYTES_MAX = 1_100, 20_000
-"""The most characters of a detail or pointer, and the size of errors after which a problem lists no more.
+"""The maximum characters of a detail or pointer, and the size of ``errors`` after which a problem lists no more.
 
 So the problems of 100 items fit into an answer: Lambda's limit is 6 MB.
 """
@@ -38,15 +38,15 @@ PROPERTIES_MAX, PROPERTIES_BYTES_MAX, PROPERTY_LENGTH_MAX = 50, 16 * 1024, 1_024
 NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 ENTRY_NAME = r"^([A-Za-z][A-Za-z0-9_-]{0,63}(#[0-9]{1,9})?|#[0-9]{1,9})$"
-"""The name of an entry: the name of its subscription; NAME#ORDINAL or #ORDINAL if that was deleted."""
+"""The name of an entry: the name of its subscription; NAME#ORDINAL or #ORDINAL if the subscription was deleted."""
 PROPERTY_NAME = r"^[A-Za-z_$][A-Za-z0-9_$.-]{0,63}$"
 ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
 
 PULLED_MAX, PULL_WAIT_S_MAX = 32, 20
 PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
-"""A pull ends at the first size. The second is the most that an answer may have, because of Lambda's limit."""
+"""A pull takes no more messages after the first size, in bytes. The second is the maximum of an answer (Lambda)."""
 PULLED_AROUND_BYTES_MAX = 128 * 1024
-"""The most bytes of a pulled message without its body. Each byte of its properties may become seven when escaped."""
+"""The maximum bytes of a pulled message without its body. Each byte of its properties may become seven when escaped."""
 VISIBILITY_TIMEOUT_S_MIN, VISIBILITY_TIMEOUT_S_DEFAULT, VISIBILITY_TIMEOUT_S_MAX = 10, 60, HIDDEN_S_MAX
 TAIL_WAIT_S_MAX = 20
 HANDLES_MAX, HANDLE_LENGTH_MAX = 100, 2_048

@@ -23,7 +23,7 @@ from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of
 
 
 class HeartbeatBody(Body):
-    """The heartbeat of a consumer, every 30 seconds. The first heartbeat creates a missing group."""
+    """The heartbeat that a consumer sends every 30 seconds. The first heartbeat creates a missing group."""
 
     filter: FilterBody | None
     member_version: Annotated[str, StringConstraints(max_length=limits.MEMBER_VERSION_LENGTH_MAX)] = ""
@@ -39,7 +39,7 @@ class HeartbeatBody(Body):
 
 
 class MemberAnswer(TypedDict):
-    """A live consumer of a group. If ``agrees`` is true, it has the group's filter and gets messages."""
+    """A live consumer of a group. ``agrees`` is true if it has the group's filter and order; then it gets messages."""
 
     member_id: str
     member_version: str
@@ -49,7 +49,7 @@ class MemberAnswer(TypedDict):
 
 
 class GroupAnswer(TypedDict):
-    """The group as a member sees it; a member pulls from ``subscription``."""
+    """A consumer group and its live members. Its members pull from ``subscription``."""
 
     subscription: str
     group_version: int
@@ -59,13 +59,13 @@ class GroupAnswer(TypedDict):
 
 
 class MembersAnswer(TypedDict):
-    """The live members, sorted by id."""
+    """The live members of a group, sorted by id."""
 
     members: list[MemberAnswer]
 
 
 def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
-    """Record a heartbeat."""
+    """Record a member's heartbeat, and answer with the group."""
     body = request.body
     heartbeat = Heartbeat(
         topic=request.topic,

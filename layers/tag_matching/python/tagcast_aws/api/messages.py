@@ -56,7 +56,7 @@ class MessageAnswer(ShownAttributes):
 
     A message with more than 1,000 subscriptions shows one page of deliveries, failing deliveries first. ``next_cursor``
     leads to the next page. The first page has ``counts`` of all deliveries by state. Lists have ``body_bytes`` instead
-    of bodies, unless you ask for bodies, and no counts.
+    of bodies. The list of retained messages has bodies on request, and no counts.
     """
 
     body: NotRequired[str | None]
@@ -88,7 +88,7 @@ class MessagesAnswer(TypedDict):
 class AttemptAnswer(TypedDict):
     """One attempt: its number, its end, its duration in milliseconds, and its outcome.
 
-    ``response`` is the beginning of the receiver's response. Secrets are removed, and control characters are visible.
+    ``response`` is the beginning of the receiver's response, without secrets. Unprintable characters are escaped.
     """
 
     attempt: int
@@ -128,7 +128,7 @@ def show_message(value: MessageView) -> MessageAnswer:
 
 
 def show_without_body(value: MessageView) -> MessageAnswer:
-    """Return the answer with a message for a list: with the size of the body instead of the body."""
+    """Return the answer with a message in a list, which has the size of the body instead of the body."""
     answer = _receipt(value)
     if value.body is not None:
         answer["body_bytes"] = len(value.body)
@@ -238,8 +238,8 @@ DAY_S = 86_400
 class HistoryAnswer(TypedDict):
     """One page of a history, newest messages first. A page before the last may be short or empty.
 
-    ``archived_until`` is the time at which the newest archived message was accepted; null: nothing is archived. The
-    history shows younger messages only if they have pending deliveries.
+    ``archived_until`` is the time at which the newest archived message was accepted, or null if nothing is archived.
+    Of younger messages, the history shows only those with pending deliveries.
     """
 
     messages: list[MessageAnswer]

@@ -103,7 +103,7 @@ def ack(world: World, request: Request[AckBody]) -> Answer:
 
 
 def nack(world: World, request: Request[NackBody]) -> Answer:
-    """Make messages visible again."""
+    """Make messages visible again, after the requested delay."""
     asked = request.body
     return _results(release(world, request.topic, request.subscription, asked.receipt_handles, asked.delay_seconds))
 

@@ -32,7 +32,7 @@ class PromoteBody(Body):
 
 
 class ShadowCounts(TypedDict):
-    """The numbers of messages that both filters, only one or neither matched. ``errors``: the shadow failed on them."""
+    """The numbers of messages that both filters, only one or neither matched; ``errors``: where the shadow failed."""
 
     evaluated: int
     both: int

@@ -33,7 +33,7 @@ class TailEventAnswer(TypedDict):
 
 
 class CountsAnswer(TypedDict):
-    """The numbers of accepted messages, deliveries and failed attempts since ``since``, while a client watched."""
+    """The numbers of accepted messages, successful deliveries and failed attempts since ``since``, while watched."""
 
     since: Instant
     counted_at: Instant
@@ -52,7 +52,7 @@ class TailAnswer(TypedDict):
 
 
 def answer_tail(world: World, request: Request[None]) -> Answer:
-    """Answer with the events since the cursor; without events, wait for one."""
+    """Answer with the events since the cursor. If there are none, wait for one up to ``wait_seconds``."""
     faults: list[Fault] = []
     kind = request.choice("kind", tuple(EventKind), faults)
     wish = TailRequest(

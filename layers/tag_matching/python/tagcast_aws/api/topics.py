@@ -44,13 +44,13 @@ class TopicPatch(_Changes):
     """A merge patch (RFC 7396) of a topic's settings: missing settings stay, null resets to the default."""
 
     def of(self, present: TopicSettings) -> TopicSettings:
-        """Return the *present* settings with this patch."""
+        """Return the *present* settings with this patch applied."""
         body: TopicBody = TopicBody.model_validate(apply_patch(show_settings(present), self.named_fields()))
         return body.settings()
 
 
 class TopicAnswer(_Shown):
-    """A topic. Its ``version`` is its ETag. Answers about a single topic have ``retained_messages``, at most 10,000."""
+    """A topic. Its ``version`` is its ETag. Only a GET of one topic has ``retained_messages``, counted up to 10,000."""
 
     name: str
     subscriptions: int
@@ -88,7 +88,7 @@ def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answe
 
 
 def lost_in(world: World, topic: str, what: str) -> str | None:
-    """Return why *what*, such as events, would be lost in *topic* now, or None."""
+    """Return a warning if *what*, such as events, would now be lost in *topic*; otherwise None."""
     try:
         found = read_topic(world, topic)
     except NotFoundError:

@@ -43,7 +43,7 @@ class KeyRing:
 
     @classmethod
     def of(cls, text: str | None) -> KeyRing:
-        """Parse the text of a secret; None means no keys.
+        """Parse the text that :meth:`as_text` returns; None means no keys.
 
         >>> KeyRing.of(KeyRing((CmqKey("AKID1", "s", 5),)).as_text()).find("AKID1").created_at
         5
@@ -52,7 +52,7 @@ class KeyRing:
         return cls(tuple(CmqKey(**{**each, "topics": tuple(each["topics"])}) for each in found))
 
     def as_text(self) -> str:
-        """Return the text to store as a secret."""
+        """Return the text to store in Secrets Manager."""
         keys = [asdict(key) for key in self.keys]
         return json.dumps({"keys": keys}, ensure_ascii=False, separators=(",", ":"))
 
@@ -73,12 +73,12 @@ class KeyRing:
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
 
     def revoking(self, secret_id: str, now: int) -> KeyRing:
-        """Return the keys with one key, *secret_id*, revoked."""
+        """Return the keys, with the key *secret_id* revoked at *now*."""
         return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
 
 
 def note_size(note: str) -> int:
-    r"""Return the number of bytes that a note takes in the secret.
+    r"""Return the number of bytes that a note takes in the stored text.
 
     >>> note_size("billing"), note_size("\x01é")
     (7, 8)

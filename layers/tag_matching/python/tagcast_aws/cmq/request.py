@@ -1,4 +1,4 @@
-"""The request of an action, and actions: functions that return the fields of the answer."""
+"""Requests, and the actions that answer them."""
 
 from __future__ import annotations
 

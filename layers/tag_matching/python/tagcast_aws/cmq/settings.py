@@ -40,7 +40,7 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the requested format, or *known*, the present one, if the request has its word or no word.
+    """Return the requested format. Return *known*, the present one, if the request has no word or that of *known*.
 
     The default is JSON. Several formats share a word, because CMQ lacks some of them. For a queue the word is ignored:
     return *known*, or bare bodies.

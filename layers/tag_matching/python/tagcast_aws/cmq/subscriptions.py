@@ -76,7 +76,7 @@ def unsubscribe(request: CmqRequest) -> dict[str, object]:
 
 
 def set_attributes(request: CmqRequest) -> dict[str, object]:
-    """Update the given attributes of a subscription."""
+    """Update the attributes of a subscription that the request names."""
     given, world = request.given, request.world
     topic_name, name = given.topic(), given.subscription()
     topic = read_topic(world, topic_name)
@@ -94,7 +94,7 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
 
 
 def _wanted_filter(given: Parameters, topic: Topic, known: Mapping[str, object] | None) -> Mapping[str, object] | None:
-    """Return *known*, the present filter, if the request has no filter or the same tags and keys; else its filter.
+    """Return *known*, the present filter, if the request has none or the same tags and keys; else the request's filter.
 
     So a *known* that CMQ cannot express stays: it may have more tags, or demand that all of them match.
     """

@@ -69,7 +69,7 @@ class FirehoseArchive:
         return any(fnmatchcase(topic, pattern) for pattern in self.bodies)
 
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
-        """Put the lines in order; return the place of the first line that was not accepted, or None.
+        """Put the lines in order; return the place of the first line that was not accepted; None if all were.
 
         The caller retries the lines from that place on. The accepted ones among them are remembered, and then skipped.
         """

@@ -82,7 +82,8 @@ class SqsGroupQueues:
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send *entries* in order; return those that were not accepted, and all later entries of their message groups.
 
-        After a refused entry, no entry of its message group is sent, because a member would receive that one first.
+        After a refused entry, no later entry of its message group is sent. Otherwise a member would receive the later
+        entry first.
         """
         return self._queue(queue).send(entries)
 

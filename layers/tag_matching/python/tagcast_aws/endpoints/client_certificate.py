@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOT
 _KEYS = frozenset(("PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"))
 _CERTIFICATE = "CERTIFICATE"
 _PARAMETERS = "EC PARAMETERS"
-"""OpenSSL may write this block before a key. It is ignored, because the key names its curve, too."""
+"""OpenSSL may write this block before a key. The block is ignored, because the key names its curve, too."""
 _ENCRYPTED = "ENCRYPTED"
 CERTIFICATE, PRIVATE_KEY = "certificate", "private_key"
 _MISFITS = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
@@ -38,8 +38,8 @@ class ClientCertificateError(ValueError):
 def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
     """Return the public details of *chain*'s first certificate, and one PEM of *chain* and *private_key*.
 
-    A handshake in memory tries both, so an accepted certificate works in a push. Otherwise raises
-    ClientCertificateError.
+    A handshake in memory tries both, so an accepted certificate works in a push. Raises ClientCertificateError for an
+    unusable certificate or key.
     """
     certificates = _certificates(chain)
     pem = "\n".join((*certificates, _private_key(private_key), ""))
@@ -58,7 +58,7 @@ def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificat
 
 
 def present(context: ssl.SSLContext, pem: str) -> None:
-    """Make connections of *context* present the certificate in *pem*. Raises ssl.SSLError. No file keeps its key."""
+    """Make connections of *context* present the certificate in *pem*. Raises ssl.SSLError. No file keeps the key."""
     with _readable(pem.encode()) as path:
         # With a password given, OpenSSL does not ask at a terminal.
         context.load_cert_chain(path, password="")

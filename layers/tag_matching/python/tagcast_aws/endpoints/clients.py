@@ -27,7 +27,7 @@ from tagcast_aws.endpoints.time_limit import TimeLimit
 
 CONNECT_S_MAX = 5
 CLIENTS_MAX = 128
-"""The maximum number of cached clients of other regions, which subscribers name. Each takes 170 KB, and up to 20 ms."""
+"""The maximum of cached clients of other regions, named by subscribers. Each takes 170 KB, and 20 ms to create."""
 
 T = TypeVar("T")
 _Key = tuple[str | None, int]
@@ -44,7 +44,7 @@ class _Kept:
 
 @dataclass(slots=True)
 class _Running:
-    """A counted call. It may outlast its push in its thread."""
+    """A counted call. Its thread may continue after the push is over."""
 
     has_started: bool = False
     has_ended: bool = False
@@ -55,8 +55,8 @@ class _Running:
 class Caller:
     """Calls one AWS service within the timeout of a push, without botocore's own retries.
 
-    If a connection is closed before the answer, the call is made once more, over a new connection, as by the HTTP
-    pusher: otherwise the first push after a pause might fail, and a filter function's error would discard a message.
+    If a connection is closed before the answer, the call is made once more, over a new connection. Otherwise the first
+    push after a pause might fail, and a filter function's error would discard a message. The HTTP pusher does the same.
     A call that outlasts its push is not repeated: its thread may wake minutes later, with the frozen process.
 
     Clients of the deployment's own region are cached apart, so that invented regions cannot delay or displace them.
@@ -86,7 +86,7 @@ class Caller:
             return Outcome(False, f"{self._service}: {type(error).__name__}", unreached=lost, unsent=not lost)
 
     async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
-        """Return the result of *call* with a client of *region*, or raise its error. Raises TimeoutError if late."""
+        """Return the result of *call* with a client of *region*, or raise its error; TimeoutError after *timeout_s*."""
         loop = asyncio.get_running_loop()
         client = await loop.run_in_executor(self._threads, self._client, region, timeout_s)
 

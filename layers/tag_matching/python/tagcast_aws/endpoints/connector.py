@@ -20,8 +20,8 @@ from tagcast_aws.endpoints.payload import SLICE_BYTES
 OPEN_SHARE = 1.1
 """All open connections to endpoints, including idle ones, may exceed the limit of connections in use by a tenth.
 
-These are 880 of the 1,024 descriptors that Lambda allows. The clients of the table, the queue and the workflow need
-descriptors, too.
+They take at most 880 of the 1,024 descriptors that Lambda allows. The clients of the table, the queue and the
+workflow need descriptors, too.
 """
 
 WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
@@ -29,7 +29,7 @@ WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
 
 
 INTERIM_MAX = 16
-"""The most interim answers (1xx) before an answer. aiohttp would read any number of them, without a pause."""
+"""The maximum interim responses (1xx) before a response. aiohttp would read any number of them, without a pause."""
 RECEIVED_BYTES_MAX = 1_048_576
 """The maximum bytes that are parsed for one response. Reading a large body pauses only after some 500 KB.
 
@@ -141,7 +141,7 @@ class KeepingConnector(BoundedConnector):
     """
 
     _open_at_most = 0
-    """An upper bound of the open connections. If it exceeds the limit, the connections are counted."""
+    """An upper bound of the open connections. If this bound exceeds the limit, the connections are counted."""
 
     def __init__(self, beside: AwsConnections | None = None, **settings: Any) -> None:
         super().__init__(**settings)
@@ -174,7 +174,7 @@ class KeepingConnector(BoundedConnector):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close some idle connections if too many are open, unlist closed connections, and count the open ones."""
+        """Close some idle connections if too many are open, forget closed connections, and count the open ones."""
         known = self._open()
         room = OPEN_SHARE * self.limit - len(known) - len(self._acquired)
         if self._beside.most > room:

@@ -64,7 +64,7 @@ def _invoke(client: Any, name: str, event: bytes, read: Callable[[Outcome, bytes
 
 
 def error_type(payload: bytes, kind: str) -> str:
-    """Return the ``errorType`` in a failed function's response, or without one *kind*, Lambda's word for the fault.
+    """Return the ``errorType`` in a failed function's response; if it is missing, *kind*, Lambda's word for the fault.
 
     >>> error_type(b'{"errorType": "KeyError", "errorMessage": "secret"}', "Unhandled")
     'KeyError'

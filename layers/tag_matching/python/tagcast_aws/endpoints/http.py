@@ -123,7 +123,7 @@ class HttpPusher:
         return outcome(response.status, retry_after, self._clock.now(), answer[:READ_BYTES_MAX]), answer
 
     def _forget_names(self) -> None:
-        """Forget resolved names after :data:`RESOLVED_S` on either clock. One may stop while the process is frozen."""
+        """Forget resolved names after :data:`RESOLVED_S`. Two clocks count: one may stop in a frozen process."""
         if not self._read_start.is_recent(self._clock, RESOLVED_S):
             self._read_start = ReadStart.of(self._clock)
             for connector in self._connectors:

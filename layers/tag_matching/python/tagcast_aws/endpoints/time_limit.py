@@ -1,4 +1,4 @@
-"""The timeout of a push. It is extended if the event loop was blocked when it ran out."""
+"""The timeout of a push. A timeout that runs out while the event loop is blocked is extended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from types import TracebackType
 
 LATE_S = 0.05
-"""A timer that fires later than this means that the event loop was blocked. The response may be waiting unread."""
+"""A timer with a longer delay (s) shows that the event loop was blocked. A response may be waiting unread."""
 EXTENSIONS_MAX = 3
 
 

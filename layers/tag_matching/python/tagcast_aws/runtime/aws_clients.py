@@ -26,7 +26,7 @@ class Patience:
 
     @property
     def longest_s(self) -> float:
-        """The maximum duration of a call in seconds. The SDK's standard mode pauses 1, 2, 4 … s, at most 20 s.
+        """The maximum duration of a call in seconds, including the SDK's pauses (1, 2, 4 … at most 20 s each).
 
         >>> Patience(4, 4).longest_s, Patience(1, 25).longest_s
         (27.0, 26.0)
@@ -39,7 +39,7 @@ CONNECT_S = 1
 USUAL = Patience(attempts_max=4, answer_s=4)
 """For most calls. A call takes at most 27 s, and every function may run for 29 s or more (docs/limits.md)."""
 SOON = Patience(attempts_max=2, answer_s=3)
-"""For tail writes, which the archive waits for."""
+"""For writes of live events, which the function `archive` waits for."""
 ONCE = Patience(attempts_max=1, answer_s=8)
 """For calls whose caller retries, as the archive retries records that Firehose refused."""
 WAITING = Patience(attempts_max=1, answer_s=25)
@@ -82,7 +82,7 @@ def _boto3_client(service: str, **how: Any) -> Any:
 def with_plain_rows(client: T) -> T:
     """Make *client* return rows of DynamoDB in their wire form (typed JSON, bytes as base64); return *client*.
 
-    This saves time: for a hundred rows, botocore's check of each value takes 20 times as long as parsing the JSON.
+    This saves time: botocore checks each value, which takes 20 times as long as parsing the JSON of a hundred rows.
     Errors and other operations are unchanged.
     """
     events = cast("Any", client).meta.events

@@ -127,8 +127,8 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 def logger() -> Logger:
     """Return the process's logger. The event of an invocation is never logged.
 
-    Its level is the template's ``LogLevel``. Lambda's own level, which powertools uses by default, would be wrong,
-    because it must let metric lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such
+    Its level is the template's ``LogLevel``. Powertools would use Lambda's own level, but that level must let metric
+    lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such
     lines.
     """
     made = Logger(log_uncaught_exceptions=False, use_rfc3339=True)
@@ -155,7 +155,7 @@ def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetr
 
 
 def flush_after(handler: Handler) -> Handler:
-    """Wrap *handler* so that it writes all metrics at its end."""
+    """Return *handler*, extended to write all metrics at the end of each invocation."""
     counting: Handler = metrics().log_metrics(handler)
 
     @wraps(handler)

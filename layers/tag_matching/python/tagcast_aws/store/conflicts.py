@@ -14,7 +14,7 @@ VAIN_MAX = 7
 PAUSE_S = 0.02
 LOST = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 CONFLICTS = frozenset({"TransactionConflictException", "TransactionConflict"})
-"""Error codes and reasons of a cancellation which mean that another transaction is writing one of the rows."""
+"""Error codes and cancellation reasons for a write of a row that another transaction is writing."""
 THROTTLED = frozenset(
     {
         "ProvisionedThroughputExceededException",
@@ -34,8 +34,8 @@ Sleep = Callable[[float], object]
 def execute(call: Callable[[], object], sleep: Sleep) -> None:
     """Execute one write or transaction, and retry conflicts for up to a tenth of a second.
 
-    Raises ConditionLostError for a failed condition, ContendedError if conflicts remain, TableThrottledError if the
-    table refuses more requests, and ClientError for any other fault.
+    Raises ConditionLostError for a failed condition, and ContendedError if conflicts remain. Raises TableThrottledError
+    if the table refuses more requests, and ClientError for any other fault.
     """
     for conflict in range(1, CONFLICTS_MAX + 1):
         try:
@@ -67,7 +67,7 @@ def _pause(number: int, sleep: Sleep) -> None:
 
 
 def codes_of(error: ClientError) -> set[str]:
-    """Return the code of *error*, or the codes of the reasons if it cancelled a transaction.
+    """Return the code of *error*; for a cancelled transaction, the codes of its reasons.
 
     >>> reasons = [{"Code": "None"}, {"Code": "ThrottlingError"}]
     >>> cancelled = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}

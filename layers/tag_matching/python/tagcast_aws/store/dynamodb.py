@@ -39,7 +39,7 @@ SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name 
 def search_request(open_before: int, over_before: int, cursor: str | None) -> dict[str, Any]:
     """Return the parameters of the scan that searches one page (a megabyte of the table) for lost work.
 
-    The page begins at *cursor*, or at the table's begin if that is None.
+    The page begins at *cursor*; None means the start of the table.
     """
     request: dict[str, Any] = {
         "FilterExpression": FILTER,
@@ -91,7 +91,7 @@ def cursor_at(last: Mapping[str, Any] | None) -> str | None:
 
 
 def statement_of(update: Update, tables: Mapping[Table, str]) -> dict[str, Any]:
-    """Return *update*, of an existing row, as a PartiQL statement. It must have a condition and no additions.
+    """Return *update*, of an existing row, as a PartiQL statement. *update* must have a condition and no additions.
 
     >>> from tagcast.ports import Key
     >>> update = Update(Key(Table.MESSAGES, "MSG#t#1", "MSG"), {"pending": 0}, ("body",), {"version": 3})
@@ -194,13 +194,13 @@ class DynamoStore:
         return self._pages(request, limit)
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
-        """Return lost work in the next megabyte of the table. Each 4 KB costs half a read unit, whatever is found."""
+        """Return lost work in the next megabyte of rows. Each 4 KB costs half a read unit, even without results."""
         return self._scan(search_request(open_before, over_before, cursor))
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> SearchPage:
-        """Return kept messages in the next thousand rows. Each 4 KB costs one read unit, whatever is found."""
+        """Return kept messages in the next thousand rows. Each 4 KB costs one read unit, even without results."""
         return self._scan(kept_request(topic, accepted_from, before_version, alive_at, cursor))
 
     def _scan(self, request: dict[str, Any]) -> SearchPage:

@@ -14,7 +14,7 @@ from tagcast.model import EntryState, LaneState
 Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """An instant of RFC 3339 in UTC with milliseconds."""
 UNVERIFIED = "unverified"
-"""The state of a subscription, and of its lane unless paused or suspended, until its endpoint is verified."""
+"""The state of a subscription whose endpoint is not verified yet, and of its lane unless paused or suspended."""
 EVENT_STATES = tuple(dict.fromkeys(("accepted", "unmatched", *map(str, EntryState), *map(str, LaneState))))
 """The states of messages, deliveries and lanes in the events of a tail."""
 DELIVERY_STATES = (*map(str, EntryState), "unmatched")

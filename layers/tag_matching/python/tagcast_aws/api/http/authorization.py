@@ -91,7 +91,7 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
     """Return the rights of the caller's token; None if IAM authorized the request.
 
     API Gateway verified the token, but passes lists on as text whose elements cannot be separated. So the claims are
-    read from the token. Anything but one readable token grants no topics. AWS does not document whether API Gateway
+    read from the token. A header without one readable token grants no topics. AWS does not document whether API Gateway
     passes on the scopes of the token or of the route. So if the token names scopes, a scope counts only if API Gateway
     names it, too.
     """

@@ -83,7 +83,7 @@ class EmptyBody(Body):
 
 
 def one_by_one(model: type[Body]) -> Any:
-    """Return the field of a list whose items are validated separately. An invalid item does not affect the others."""
+    """Return a list field whose items, each a *model*, are validated one by one. An invalid item affects no other."""
     schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
     return Field(max_length=BATCH_MAX, json_schema_extra={"items": schema})
 
@@ -100,7 +100,7 @@ def members_at_most(most: int, what: str) -> BeforeValidator:
 
 
 def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:
-    """Return *value* as a *model*, or all its faults.
+    """Return *value* as a *model* and no faults, or None and all its faults.
 
     >>> body, [fault] = read(EmptyBody, {"size": 1})
     >>> fault.detail, fault.pointer, fault.code.value

@@ -31,14 +31,14 @@ _MADE: Mapping[str, Mapping[str, str]] = {
     "create_subscription": {"topic": "$request.path.topic", "subscription": "$response.body#/name"},
     "publish": {"topic": "$request.path.topic", "message_id": "$response.body#/message_id"},
 }
-"""For each operation that creates a resource: the path parameters of the new resource."""
+"""For each operation that creates a resource: the path parameters of the new resource, as runtime expressions."""
 
 _WITHIN = {"create_topic": "create_subscription"}
 """Maps an operation that creates a resource to the operation that creates a named resource inside it."""
 
 
 def links_of(name: str, operations: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the links from the operation with this *name* to other *operations*, given as names and paths.
+    """Return the links from the operation *name* to others of *operations*, which are pairs of name and path.
 
     Only an operation that creates a resource has links.
 

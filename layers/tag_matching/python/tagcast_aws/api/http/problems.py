@@ -141,7 +141,7 @@ class Problem:
 
 
 def _short(text: str) -> str:
-    """Return a text that may quote a request, at a length that fits an answer."""
+    """Return *text*, which may quote a request, cut to a length that fits an answer."""
     return text if len(text) <= FAULT_TEXT_LENGTH_MAX else f"{text[:FAULT_TEXT_LENGTH_MAX]}…"
 
 
@@ -224,7 +224,7 @@ def invalid_problem(faults: Iterable[Fault]) -> Problem:
 
 
 def too_large_problem(fault: Fault) -> Problem:
-    """Return the answer to a message of a batch whose body exceeds the topic's limit."""
+    """Return the problem of a message in a batch if its body exceeds the topic's limit."""
     return Problem(ProblemCode.TOO_LARGE, fault.detail, (fault,))
 
 

@@ -129,7 +129,7 @@ class Request(Generic[B]):
         return text == "true"
 
     def idempotency_key(self) -> str | None:
-        """Return the Idempotency-Key, or None."""
+        """Return the Idempotency-Key, or None. Raises MalformedError if it is invalid."""
         key = self.headers.get("idempotency-key")
         if key is not None and not re.fullmatch(IDEMPOTENCY_KEY, key):
             raise MalformedError("Idempotency-Key must have 1-128 printable ASCII characters")
@@ -187,7 +187,7 @@ class Request(Generic[B]):
 
 
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
-    """Return the bytes of the request's body. Raises an error for a type other than JSON, and for too many bytes."""
+    """Return the bytes of the request's body. Raises UnsupportedMediaTypeError unless it is JSON, and TooLargeError."""
     content = octets_of(event)
     if not content:
         return content
@@ -201,7 +201,7 @@ def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes
 
 
 def octets_of(event: Mapping[str, object]) -> bytes:
-    """Return the bytes of the request's body, of any type."""
+    """Return the bytes of the request's body, of any type. Raises MalformedError for invalid base64."""
     body = event.get("body") or ""
     assert isinstance(body, str)
     if not event.get("isBase64Encoded"):

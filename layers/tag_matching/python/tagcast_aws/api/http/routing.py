@@ -40,7 +40,7 @@ class Route:
 
     *answers* maps a status to the type of its JSON value. *query* and *headers* name the parameters that the route
     reads; *required* names the mandatory query parameters. If the path has no topic, the caller needs rights for
-    all topics, except with *names_no_topic*. The default of *scope* follows from the method.
+    all topics, except with *names_no_topic*. The default of *scope* is read for GET, otherwise manage.
     """
 
     method: str

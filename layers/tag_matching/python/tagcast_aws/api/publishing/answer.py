@@ -12,7 +12,7 @@ from tagcast_aws.api.http.answer_types import Instant
 
 
 class AcceptedAnswer(TypedDict):
-    """An accepted message."""
+    """An accepted message. ``matched`` is the number of subscriptions that matched."""
 
     message_id: str
     accepted_at: Instant

@@ -97,7 +97,7 @@ ContentType = Annotated[str, StringConstraints(max_length=limits.CONTENT_TYPE_LE
 
 
 def _bodies(kind: str) -> JsonDict:
-    """Return the schema of a message with both bodies of one type; ``null`` includes absent bodies."""
+    """Return the schema of a message whose two body fields have the JSON type *kind*; ``null`` includes absent ones."""
     both: JsonDict = {"properties": {"body": {"type": kind}, "body_base64": {"type": kind}}}
     return both if kind == "null" else both | {"required": ["body", "body_base64"]}
 
@@ -163,7 +163,7 @@ class MessageBody(TestedMessage):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Also return the faults of a missing body, and of properties that only the service sets."""
+        """Return the faults of a :class:`TestedMessage`, a missing body, and properties that only the service sets."""
         faults = super().cross_faults(value)
         if value.get("body") is None and value.get("body_base64") is None:
             faults = [Fault("is required (or body_base64)", "/body", FaultCode.REQUIRED)]

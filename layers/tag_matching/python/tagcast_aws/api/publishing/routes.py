@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
-    """Accept one message."""
+    """Publish one message."""
     (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _claims(request, 1))
     return Answer(201, show_accepted(one), _replayed((one,)))
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
-    """Accept the valid messages of a batch. The results contain the problems of refused messages."""
+    """Publish the valid messages of a batch. The results contain the problems of refused messages."""
     topic = publishing_directory(world, request.topic).topic
     claims = _claims(request, len(request.body.messages))
     items = [_item(world, topic, MessageBody, *each) for each in zip(request.body.messages, claims, strict=True)]
@@ -61,7 +61,7 @@ def _valid(items: Sequence[T | Problem]) -> dict[int, T]:
 
 
 def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
-    """Return the message with its own trace, or else in the request's *trace*."""
+    """Return *draft* with its own trace, or with the request's *trace* if it has none."""
     return draft if draft.trace is not None or trace is None else replace(draft, trace=trace)
 
 
@@ -91,7 +91,7 @@ def _replayed(taken: Sequence[Accepted]) -> dict[str, str]:
 def _claims(
     request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody], count: int
 ) -> Sequence[Idempotency | None]:
-    """Return the claim of each of the *count* messages of the request. Without a key, each claim is None."""
+    """Return *count* claims of the request's Idempotency-Key, one for each message; all are None without a key."""
     key = request.idempotency_key()
     if key is None:
         return [None] * count

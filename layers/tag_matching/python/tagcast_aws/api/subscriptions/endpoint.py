@@ -29,7 +29,7 @@ _TEXT: JsonDict = {"type": "string"}
 
 
 class HttpEndpoint(Body):
-    """A URL that gets a POST for every message."""
+    """A URL that gets a POST for every message or batch."""
 
     protocol: Literal["http", "https"]
     url: Url
@@ -109,7 +109,7 @@ def show_endpoint(value: Endpoint) -> dict[str, str]:
 
 
 def target_field(value: Endpoint) -> str:
-    """Return the field with the target of an endpoint; ``protocol`` if the endpoint has no target.
+    """Return the name of the field with an endpoint's target; ``protocol`` if the endpoint has no target.
 
     >>> target_field(Endpoint(Protocol.LAMBDA, "bill"))
     'function'
@@ -126,7 +126,10 @@ def target_field(value: Endpoint) -> str:
 
 
 def endpoint_faults(endpoint: Mapping[str, object]) -> list[Fault]:
-    """Return the faults between the endpoint's fields. Pointers are relative to the endpoint."""
+    """Return the faults of an endpoint's URL, and of an SQS endpoint without exactly one of ``queue_url`` and ``arn``.
+
+    Pointers are relative to the endpoint.
+    """
     protocol, url = endpoint.get("protocol"), endpoint.get("url")
     match protocol:
         case "http" | "https" if isinstance(url, str):
@@ -143,7 +146,7 @@ def endpoint_faults(endpoint: Mapping[str, object]) -> list[Fault]:
 
 
 def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
-    """Return why *url* is not an absolute URL of one of *schemes*, or None.
+    """Return why *url* is not an absolute URL of one of *schemes*; None if it is.
 
     Only the syntax is checked here. `tagcast_aws.endpoints.guard` checks the address.
 
@@ -173,7 +176,7 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
 
 
 def point_to_target(fault: Fault, endpoint: Endpoint) -> Fault:
-    """Return *fault* with the pointer of the target field, if it points to the whole endpoint."""
+    """Return *fault*. If it points to the whole endpoint, let it point to the field with the endpoint's target."""
     if fault.pointer != "/endpoint":
         return fault
     return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}", fault.code)

@@ -48,7 +48,7 @@ PushHeaders = Annotated[
     Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
     members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
 ]
-"""Header values by name, in any case. :func:`header_faults` lists the refused names."""
+"""Header values by name, case-insensitively. :func:`header_faults` finds the refused names."""
 ChangedHeaders = Annotated[
     dict[HeaderName, HeaderValue | None],
     Field(max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),

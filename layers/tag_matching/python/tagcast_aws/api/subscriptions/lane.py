@@ -42,10 +42,10 @@ class HeadAnswer(TypedDict):
 
 
 class LaneAnswer(TypedDict):
-    """The state of a lane. ``backlog`` stops at 1,000, in lists and after actions at 100: see ``backlog_has_more``.
+    """The state of a lane. ``backlog`` counts up to 1,000, in lists and after actions up to 100.
 
-    The answer about one group also has ``queued`` and ``in_flight``: the approximate numbers of visible and of pulled
-    messages.
+    ``backlog_has_more`` is true if the backlog is longer. The answer about one group also has ``queued`` and
+    ``in_flight``: the approximate numbers of visible and of pulled messages.
     ``filling`` is true while earlier messages join the backlog of a new group.
     """
 
@@ -114,7 +114,7 @@ class UrgentLanesAnswer(TypedDict):
 def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_unverified: bool = False) -> LaneAnswer:
     """Return the answer with a lane and its head.
 
-    *counts* are the numbers of messages in a group's queue. *is_unverified* is about the subscription's endpoint.
+    *counts* are the numbers of messages in a group's queue. *is_unverified* says that the endpoint is not verified yet.
     """
     head: HeadAnswer | None = None
     if value.head is not None:

@@ -75,13 +75,13 @@ class LanesBody(Body):
 
     @property
     def named(self) -> list[NamedLane] | None:
-        """The lanes in the request, or None."""
+        """The lanes that the request names, or None if it has only a filter."""
         if self.lanes is None:
             return None
         return [NamedLane(each.topic, each.subscription, getattr(each, "message_id", None)) for each in self.lanes]
 
     def takes(self, lane: UrgentLane) -> bool:
-        """Return whether the lane matches every given field of the request."""
+        """Return whether *lane* matches every filter field that the request has."""
         state = show_state(lane.state, is_unverified=lane.unverified is not None)
         outcome = None if lane.head is None else lane.head.last_outcome
         asked = ((self.topic, lane.topic), (self.state, state), (self.outcome, outcome))
@@ -144,7 +144,7 @@ class ActedLanesAnswer(TypedDict):
 def _act(change: LaneChange, world: World, request: Request[Any]) -> Answer:
     """Act on the lanes whose topics the caller's token covers.
 
-    A filter selects no other lanes. A request that names other lanes is refused.
+    A filter selects no other lanes. Another lane that the request names gets an error as its result.
     """
     body, rights = request.body, request.rights
     order = LaneOrder(change, getattr(body, "reason", ""), body.dry_run)

@@ -61,7 +61,10 @@ class SubscriptionPatch(_Changes):
 def change(
     world: World, topic: str, name: str, patch: SubscriptionPatch, if_match: int | None
 ) -> tuple[Subscription, str | None]:
-    """Update the named settings. Return the subscription, and its secret if generated. Raises the errors of a PUT."""
+    """Update the settings that *patch* names. Raises the errors of a PUT.
+
+    Return the subscription, and its secret if the service generated one, otherwise None.
+    """
     named = patch.named_settings()
     secret, untold = make_secret(world, named.get("secret"))
     if secret is not None:

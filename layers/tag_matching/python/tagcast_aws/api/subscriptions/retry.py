@@ -43,7 +43,7 @@ _Interval = Annotated[int, Field(ge=1, le=limits.BACKOFF_INTERVAL_S_MAX)]
 class BackoffRetry(Body):
     """Retries in order. Each retry waits for `interval_seconds`; the default is a random 10-20 seconds.
 
-    If `max_retries` is `life`, the first message is retried until it expires. Then the waits double, from
+    If `max_retries` is `life`, the first message is retried until it expires, and the waits double: from
     `interval_seconds` (default: 1) up to `max_interval_seconds` (default: 512).
     """
 
@@ -111,7 +111,7 @@ def policy(retry: BackoffRetry | DecayRetry | IndependentRetry) -> RetryPolicy:
 
 
 def show_retry(value: RetryPolicy) -> dict[str, Any]:
-    """Return the retry strategy with the fields that it has.
+    """Return the retry policy in the API's form, with only the fields that its strategy has.
 
     >>> show_retry(RetryPolicy(Strategy.BACKOFF_RETRY, 3))
     {'strategy': 'BACKOFF_RETRY', 'max_retries': 3}
@@ -153,7 +153,7 @@ def asks_for_order(subscription: Mapping[str, object]) -> bool:
 
 
 def retry_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return a fault if *ordered* contradicts the strategy of a subscription with pushes.
+    """Return a fault if *ordered* contradicts the strategy of a subscription with pushes; else an empty list.
 
     >>> [str(fault.pointer) for fault in retry_faults({"ordered": True, "retry": {}})]
     ['/retry/strategy']
@@ -172,7 +172,9 @@ def retry_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return the fault of a maximum interval under a strategy with constant intervals.
+    """Return a fault if BACKOFF_RETRY has a maximum interval without ``"max_retries": "life"``; else an empty list.
+
+    Without retries for life, its intervals do not grow.
 
     >>> growth_faults({"retry": {"strategy": "BACKOFF_RETRY", "max_interval_seconds": 60}})[0].pointer
     '/retry/max_interval_seconds'
@@ -189,10 +191,10 @@ def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
 def present_for(present: Mapping[str, Any], named: Mapping[str, Any], *, is_group: bool = False) -> dict[str, Any]:
     """Return the settings in *present* without those that contradict a patch; *named* are its fields.
 
-    If the patch ends retries for life, the result lacks the maximum interval, because constant intervals have no
-    maximum. Without *is_group* it lacks ``ordered``, which follows from the strategy, unless the patch sets the default
-    retries: they depend on the order. If the patch asks for order without ``retry``, it also lacks a ``retry`` that
-    keeps no order. Then the subscription gets the default for order.
+    If the patch ends retries for life, the maximum interval is left out, because constant intervals have no maximum.
+    Except for a group, ``ordered`` is left out, because it follows from the strategy. It stays if the patch sets
+    ``retry`` to null, because the default retries depend on the order. If the patch asks for order without ``retry``,
+    a present strategy without order is left out. The subscription then gets the default retries for order.
 
     >>> before = {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}
     >>> present_for(before, {"ordered": True}), present_for(before, {"timeout_seconds": 5})

@@ -116,7 +116,7 @@ def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
 
 
 def _secrets_once(secret: str | None, former_ends_at: int | None = None) -> dict[str, str]:
-    """Return the secrets that only the answer to this request shows."""
+    """Return the fields that only the answer to this request has: a generated secret, and the end of the former one."""
     told = {} if secret is None else {"secret": secret}
     return told if former_ends_at is None else told | {"former_secret_ends_at": rfc3339(former_ends_at)}
 
@@ -149,12 +149,12 @@ def delete(world: World, request: Request[None]) -> Answer:
 
 
 def act_on_lane(change: LaneChange, world: World, request: Request[EmptyBody]) -> Answer:
-    """Pause or resume a subscription, or retry its head now. Raises ConflictError if its state forbids it."""
+    """Pause or resume a subscription, or retry its head now. Raises ConflictError if the lane's state forbids this."""
     return _lane(world, request, change_lane(world, change, request.topic, request.subscription))
 
 
 def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
-    """Cancel the head of the backlog, or the named message if it is still the head."""
+    """Cancel the head of the backlog. If the request names a message, cancel only that one (:class:`SkipBody`)."""
     reason, message_id = request.body.reason, request.body.message_id
     lane = change_lane(
         world, LaneChange.SKIP, request.topic, request.subscription, reason=reason, message_id=message_id
@@ -182,7 +182,7 @@ def answer_urgent_lanes(world: World, request: Request[None]) -> Answer:
 
 
 def answer_versions(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the history of a filter."""
+    """Answer with a page of the versions of a filter, newest first."""
     limit, cursor = request.page("[1-9][0-9]{0,9}")
     found = filter_versions(world, request.topic, request.subscription, limit, cursor)
     items, places = [show_version(each) for each in found.items], [str(each.version) for each in found.items]

@@ -50,7 +50,7 @@ class RotationBody(Body):
 
 
 def make_secret(world: World, given: str | None) -> tuple[str | None, str | None]:
-    """Return the secret to store, and the secret to show in the answer: only a generated secret is shown."""
+    """Return the secret to store, and the secret to show in the answer: None unless the secret was generated."""
     if given != GENERATE:
         return given, None
     secret = generated_secret(world)

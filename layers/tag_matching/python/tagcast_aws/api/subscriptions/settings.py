@@ -62,7 +62,7 @@ from tagcast_aws.api.subscriptions.secret import Secret
 from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of, show_start
 
 MEMBERS_MAX = 20
-"""An upper bound for the members of an object of a subscription, including members that a patch removes."""
+"""The maximum members of an object in a subscription, including members that a patch removes."""
 _Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), members_at_most(MEMBERS_MAX, "members")]
 _BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(show_retry(IN_ORDER))
 # The default is in the description, because client generators skip an operation whose default is an object.
@@ -91,7 +91,7 @@ WIRES: Wires = {
 
 
 def _others(only: Only) -> JsonDict:
-    """Return the schemas for the other kind of subscription: settings of the kind *only* must be null or absent."""
+    """Return schemas for subscriptions that are not of the kind *only*: its settings must be null or absent."""
     settings = (each for each in settings_of(SubscriptionSettings) if each.setting.only is only)
     return {each.wire: {"type": "null"} if each.default is None else False for each in settings}
 
@@ -157,7 +157,7 @@ class SubscriptionBody(_Settings):
 
     @property
     def keeps(self) -> frozenset[str]:
-        """The secrets that are missing in the body, so they stay."""
+        """The names of the write-only settings that the body lacks, so they stay."""
         return KEPT.difference(self.model_fields_set)
 
     def settings(self) -> SubscriptionSettings:
@@ -222,7 +222,7 @@ def show_subscription(
     lane: LaneView | None = None,
     counts: QueueCounts | None = None,
 ) -> SubscriptionAnswer:
-    """Return the answer with a subscription and its public *keys*, without its secrets; with its *lane*, if given."""
+    """Return the answer with a subscription and its public *keys*, without secrets. A given *lane* is added."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
         "topic": value.topic,
@@ -246,9 +246,9 @@ def show_subscription(
 
 
 def with_warnings(answer: SubscriptionAnswer, of: Subscription, lost: str | None) -> SubscriptionAnswer:
-    """Return *answer* with warnings about its filter, and with *lost*, a warning about its dead letters, if given.
+    """Return *answer* with warnings about its filter. If *lost* is given, add it: a warning about its dead letters.
 
-    Lists have none, because compiling their filters may take seconds.
+    The list of a topic's subscriptions has no warnings, because compiling all filters may take seconds.
     """
     if warnings := [*compile_filter(of.settings.filter).warnings, *([] if lost is None else [lost])]:
         answer["warnings"] = warnings

@@ -33,10 +33,10 @@ from tagcast_aws.api.subscriptions.settings import (
 from tagcast_aws.api.topics import lost_in
 
 REPEATED_BYTES_MAX = 5_500_000
-"""The most bytes of the valid subscriptions and problems, which the answer repeats. Lambda's limit is 6 MB."""
+"""The maximum bytes of the valid subscriptions and problems, which the answer repeats. Lambda's limit is 6 MB."""
 
 READ_WITHIN_S = 4.0
-"""A request reads no further item after 4 s. A large filter takes long to compile, and again until it is answered."""
+"""A request reads no further item after 4 s. A large filter takes long to compile, and the answer compiles it again."""
 
 
 class NamedSubscription(SubscriptionBody):
@@ -97,7 +97,7 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
 def _read(
     world: World, request: Request[SubscriptionsBody], item: object, names: set[str], until_s: float
 ) -> _Asked | RefusedAnswer:
-    """Return a valid item, or its problem. *names* are the names of earlier items; this item's name is added.
+    """Return *item* if it is valid, else its problem. *names* has the names of earlier items, and gets that of *item*.
 
     From *until_s* (monotonic) on, the problem is that the request ran out of time.
     """
