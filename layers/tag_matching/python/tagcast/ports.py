@@ -165,7 +165,7 @@ class Clock(Protocol):
         """Return monotonic seconds, to measure budgets."""
 
     def sleep(self, seconds: float) -> None:
-        """Block the whole process for *seconds*."""
+        """Block the calling thread for *seconds*."""
 
     async def pause(self, seconds: float) -> None:
         """Wait for *seconds* while other tasks of the running loop continue."""
