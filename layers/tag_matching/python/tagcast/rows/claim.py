@@ -11,9 +11,9 @@ from tagcast.tables import ABSENT, Expectation, Put
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer to a producer: message id, acceptance, expiry, and the number of subscriptions that matched.
+    """The answer to a publish: the message id, two times in milliseconds, and the number of matching subscriptions.
 
-    *is_replay*: an earlier request with the same key got this answer. It does not affect equality.
+    *is_replay*: an earlier request with the same Idempotency-Key got this answer. Equality ignores *is_replay*.
     """
 
     message_id: str
@@ -25,7 +25,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The digest of a request, and the answer to its repetitions while the message lives."""
+    """The claim of an Idempotency-Key: a digest of the request, and the answer to repetitions until the expiry."""
 
     fingerprint: str
     accepted: Accepted
@@ -40,14 +40,14 @@ CLAIM_ROWS = row_format(
 
 
 def claim_put(topic_id: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
-    """Return the write of a claim, unless *key* was claimed after *earlier* was read (None if there was no row)."""
+    """Return the write that claims *key*, unless its row changed after *earlier* was read (None: there was no row)."""
     expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier.accepted.message_id}
     return CLAIM_ROWS.put(claim, topic_id, key, expect=expect)
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A signed request of CMQ that was accepted. *taken_by* is a unique id of the acceptance."""
+    """A signed request of CMQ that was accepted. *taken_by* is a unique id of the call that accepted the request."""
 
     taken_by: str
     ttl: int
@@ -57,5 +57,8 @@ SIGNED_ROWS = row_format(signed_key, Codec(Signed))
 
 
 def signed_put(signed: Signed, *named: str) -> Put:
-    """Return the write that accepts a signed request, unless it was accepted before. Its key has the names *named*."""
+    """Return the write that accepts a signed request, unless it was accepted before.
+
+    *named* are the arguments of :func:`tagcast.rows.keys.signed_key`.
+    """
     return SIGNED_ROWS.put(signed, *named, expect={"pk": ABSENT})

@@ -1,6 +1,6 @@
-"""A kind of row, with its key, its encoder and its decoder; and the codec between a dataclass and its attributes.
+"""The format of a kind of row: its key, encoder and decoder; and the codec between a dataclass and attributes.
 
-An attribute has the name of its field, unless a part says otherwise. None and False are left out.
+An attribute has the name of its field, unless a :class:`RowPart` says otherwise. None and False are not stored.
 docs/tables.md lists the attributes of each kind. A test compares the list with the rows that a long scenario writes.
 """
 
@@ -26,25 +26,25 @@ Attributes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RowFormat(Generic[_T]):
-    """One kind of row. *key* builds its key from names. *row_of* returns the other attributes."""
+    """One kind of row. *key* builds a row's key. *row_of* encodes a value as attributes; *value_of* decodes a row."""
 
     key: Callable[..., Key]
     row_of: Callable[[_T], dict[str, Value]]
     value_of: Callable[[Attributes], _T]
 
     def read(self, store: Store, *named: str | int) -> _T | None:
-        """Return the value of the row whose key has these names, or None if there is no such row."""
+        """Return the value of one row, or None if the row is missing. *named* are the arguments of *key*."""
         row = store.get(self.key(*named))
         return None if row is None else self.value_of(row)
 
     def put(self, value: _T, *named: str | int, expect: Expectation | None = None) -> Put:
-        """Return the write of a value to the row whose key has these names, on condition of *expect*."""
+        """Return the write of *value* to one row, on condition of *expect*. *named* are the arguments of *key*."""
         return Put(self.key(*named), self.row_of(value), expect or {})
 
 
 @dataclass(frozen=True)
 class RowPart:
-    """How one field is written as attributes (*names*), and read from a row."""
+    """How one field is stored. *write* returns a value for each attribute in *names*; *read* decodes the field."""
 
     names: tuple[str, ...]
     write: Callable[[Any], tuple[Value, ...]]
@@ -72,7 +72,7 @@ FROM_KEY = read_part(lambda row: row["sk"])
 def json_part(
     name: str, write: Callable[[Any], Any] = lambda value: value, read: Read = lambda value: value
 ) -> RowPart:
-    """Return the part for an object stored as JSON in one attribute."""
+    """Return the part for a field stored as JSON in one attribute. *write* converts it to JSON values, *read* back."""
     return RowPart(
         (name,),
         lambda value: (None if value is None else json.dumps(write(value), sort_keys=True),),
@@ -83,7 +83,7 @@ def json_part(
 class Codec(Generic[_T]):
     """Writes values of *kind* as attributes, and reads the values from attributes.
 
-    *parts* are the fields with objects, with an attribute of another name, or without an attribute of their own. The
+    *parts* has a part for each field that is an object, has an attribute of another name, or has none of its own. The
     fields in *elsewhere* are not in the row.
     """
 
@@ -96,7 +96,7 @@ class Codec(Generic[_T]):
 
     @cached_property
     def _readers(self) -> dict[str, Read]:
-        """The reader of each scalar field. Types are resolved at the first use, not at the import."""
+        """The readers of the scalar fields, by name. Types are resolved at the first use, not at the import."""
         hints = get_type_hints(self._kind)
         found: dict[str, Read] = {}
         for each in fields(self._kind):  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ class Codec(Generic[_T]):
         return (*(name for part in self._parts.values() for name in part.names), *self._readers)
 
     def attributes(self, value: _T) -> dict[str, Any]:
-        """Return all attributes of *value*. A missing attribute is None."""
+        """Return all attributes of *value*, by name. An attribute that is not stored has the value None."""
         found: dict[str, Any] = {}
         for name, part in self._parts.items():
             found.update(zip(part.names, part.write(getattr(value, name)), strict=True))
@@ -124,11 +124,11 @@ class Codec(Generic[_T]):
         return found
 
     def value(self, row: Attributes) -> _T:
-        """Return the value of a row; missing attributes get their defaults."""
+        """Return the value in a row. A field without an attribute gets its default."""
         return self._kind(**self.fields(row))
 
     def fields(self, row: Attributes) -> dict[str, Any]:
-        """Return the fields in a row, by name. A missing scalar is left out; a part decides what its absence means."""
+        """Return the fields in a row, by name. A missing scalar is left out; a part reads missing attributes itself."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
             given[name] = part.read(row)
@@ -146,5 +146,5 @@ def _written(value: Any) -> Value:
 def row_format(
     key: Callable[..., Key], codec: Codec[_T], also: Callable[[_T], Mapping[str, Value]] = lambda value: {}
 ) -> RowFormat[_T]:
-    """Return the format of rows with the attributes of *codec* and of the callback *also*, such as ``ttl``."""
+    """Return the format of rows with the attributes of *codec*. The callback *also* adds others, such as ``ttl``."""
     return RowFormat(key, lambda value: dense({**codec.attributes(value), **also(value)}), codec.value)

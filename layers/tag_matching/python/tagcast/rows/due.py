@@ -1,4 +1,4 @@
-"""Rows of pending deliveries: the backlog of a lane that is not active, and its writes."""
+"""Due rows: the pending deliveries in the backlog of a lane that is not active, and the writes of these rows."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tagcast.topic_settings import RETENTION_S_MAX
 
 REMEMBERED_MAX = 10
 HISTORY_BYTES_MAX = 4_096
-"""A due row holds at most 4 KiB of its last attempts. A few similar attempts take some hundred bytes."""
+"""A row holds a delivery's last attempts in at most 4 KiB. A few similar attempts take some hundred bytes."""
 PLACES = 16
-"""A batch that joins a backlog takes 16 places, or a multiple of 16."""
+"""A batch that joins a backlog takes 16 positions, or a multiple of 16."""
 
 
 History = Sequence[PastAttempt]
 
 
 def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
-    """Return the last attempts of *history* in at most *bytes_max* bytes.
+    """Return the last :data:`REMEMBERED_MAX` attempts of *history*, packed into at most *bytes_max* bytes.
 
-    The oldest attempts lose their responses first. Then the oldest attempts are dropped.
+    If they are too large, responses are dropped, the oldest first. Then attempts are dropped, the oldest first.
 
     >>> history = (PastAttempt(1, 1_500, 20, "http 500", 500, "no"), PastAttempt(2, 3_000, 0, "timeout after 5 s"))
     >>> unpack_history(pack_history(history)) == history
@@ -51,10 +51,10 @@ def unpack_history(written: bytes) -> tuple[PastAttempt, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PendingDelivery:
-    """A pending delivery of a lane that is not active. Attempts are stored here, never in the lane.
+    """A pending delivery of a lane that is not active. Its attempts are stored here, never in the lane.
 
-    *unjudged*: the filter function has not decided yet. *not_before*: the receiver's Retry-After. *history*: the last
-    attempts.
+    *unjudged*: the filter function has not decided yet. *not_before*: the earliest time of the next attempt, e.g. from
+    a Retry-After. *history*: the last attempts.
     """
 
     subscription_id: str
@@ -70,16 +70,16 @@ class PendingDelivery:
 
     @property
     def key(self) -> Key:
-        """The key of the row."""
+        """The key of the due row."""
         return due_key(self.subscription_id, self.position, self.message_id)
 
     def planned(self, due_at: int) -> PendingDelivery:
-        """Return the delivery with the position for *due_at*, its due time, in a backlog under INDEPENDENT_RETRY."""
+        """Return the delivery at the position for the due time *due_at*, in a backlog under INDEPENDENT_RETRY."""
         return replace(self, position=position_at(due_at))
 
     @property
     def place(self) -> str:
-        """The place in the backlog, for paging: the next page begins behind it."""
+        """The sort key of the due row. As a cursor, the next page begins behind this row."""
         return self.key.sk
 
     @property
@@ -88,7 +88,9 @@ class PendingDelivery:
         return accepted_at_of(self.message_id)
 
     def entry(self, state: EntryState, outcome: str | None = None) -> Entry:
-        """Return the entry of a delivery that ends without another attempt.
+        """Return the entry of this delivery if it ends in *state* without another attempt.
+
+        Without *outcome*, the entry has the outcome of the last attempt.
 
         >>> PendingDelivery("t.1", "0", "7", 2, 9, 5, "http 500").entry(EntryState.CANCELLED, "skipped").last_outcome
         'skipped'
@@ -96,9 +98,9 @@ class PendingDelivery:
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
     def failed(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
-        """Return the row after another failed attempt. *not_before* is the receiver's Retry-After.
+        """Return the delivery after the failed attempt *past*. *not_before*: the earliest time of the next, or None.
 
-        If *past* is no new attempt, the service put the delivery off until *not_before*.
+        If the number of *past* is not new, nothing was attempted: the service only put the delivery off.
         """
         waits = replace(self, last_outcome=past.outcome, not_before=not_before)
         if past.number == self.attempts:
@@ -106,10 +108,10 @@ class PendingDelivery:
         return replace(waits, attempts=past.number, last_attempt_at=past.ended_at, history=(*self.history, past))
 
     def as_last_seen(self, entry: Entry) -> Entry:
-        """Return *entry* with the earlier attempts in its history.
+        """Return *entry* with the attempts of this row before its own history.
 
-        If there was no new attempt, the entry also gets the time of the last attempt. It also gets the outcome of that
-        attempt, unless *entry* already has an outcome.
+        If *entry* has no time of an attempt, it gets the time of this row's last attempt. If *entry* then has no
+        outcome, it gets the outcome of that attempt.
         """
         entry = replace(entry, history=self.history + entry.history)
         if entry.last_attempt_at is not None:
@@ -152,11 +154,13 @@ def _due_in(row: Attributes) -> PendingDelivery:
 
 DUES = RowFormat(due_key, _due_row, _due_in)
 LATE_POSITION = f"{0:020d}"
-"""The position of messages older than their group. It is before the positions of all batches, which begin at 16."""
+"""The position of all late entries. They come before all batches, because the positions of batches begin at 16."""
 
 
 def position(appended: int, place: int) -> str:
-    """Return the position of a delivery in its backlog. A large batch spans several values of ``appended``.
+    """Return the position of a delivery: its *place* in the batch that joined the backlog at *appended*.
+
+    A batch of more than 16 deliveries spans several values of ``appended``.
 
     >>> position(3, 2) < position(3, 10) < position(4, 0) == position(3, 16)
     True
@@ -166,7 +170,7 @@ def position(appended: int, place: int) -> str:
 
 
 def position_at(due_at: int) -> str:
-    """Return the position of a delivery in a backlog under INDEPENDENT_RETRY, by its due time.
+    """Return the position of a delivery that is due at *due_at*, in a backlog under INDEPENDENT_RETRY.
 
     >>> position_at(1_800_000_000_000) < position(appended_after(1_800_000_000_000), 0)
     True
@@ -175,10 +179,9 @@ def position_at(due_at: int) -> str:
 
 
 def appended_after(now: int) -> int:
-    """Return the least ``appended`` whose positions sort after every due time of the deliveries pending at *now*.
+    """Return the least ``appended`` whose positions come after all due times of messages accepted by *now* + 60 s.
 
-    The positions are also after the due times of messages accepted in the next minute. So if the subscription becomes
-    ordered, later messages come after the older messages.
+    So if a subscription changes from INDEPENDENT_RETRY to an ordered strategy, later messages come after older ones.
     """
     return (now + RETENTION_S_MAX * 1000 + 60_000) // PLACES + 1
 
@@ -189,12 +192,15 @@ def due_put(due: PendingDelivery) -> Put:
 
 
 def due_change(known: PendingDelivery, changed: PendingDelivery) -> Put:
-    """Return the write that replaces *known* by *changed*. It fails if another attempt was counted since the read."""
+    """Return the write that replaces *known* by *changed*, unless an attempt was counted after *known* was read."""
     return Put(known.key, DUES.row_of(changed), {"attempts": known.attempts})
 
 
 def due_reschedule(known: PendingDelivery, changed: PendingDelivery) -> tuple[Write, ...]:
-    """Return the writes that move a delivery to *changed*. They fail if another attempt was counted since."""
+    """Return the writes that replace *known* by *changed*, also if *changed* has another position.
+
+    They fail if an attempt was counted after *known* was read.
+    """
     if changed.key == known.key:
         return (due_change(known, changed),)
     return due_delete_as_read(known), due_put(changed)
@@ -206,7 +212,7 @@ def due_delete(due: PendingDelivery) -> Delete:
 
 
 def due_delete_as_read(due: PendingDelivery) -> Delete:
-    """Return the write that removes a delivery from its backlog, unless another attempt was counted since the read."""
+    """Return the write that removes a delivery from its backlog, unless an attempt was counted after *due* was read."""
     return Delete(due.key, {"attempts": due.attempts})
 
 
@@ -230,9 +236,9 @@ PULLED = row_format(pulled_key, Codec(FailedPulls))
 
 
 def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:
-    """Return the failed pulls of an entry that was pulled *pulls* times.
+    """Return the failed pulls of an entry that was pulled *pulls* times. *known* are its stored failed pulls.
 
-    If the last pull was not stored, it counts as failed at *now*.
+    If the last pull was not stored, it counts as not acknowledged in time, at *now*.
 
     >>> last_pull(FailedPulls(1, 5, "returned"), 1, 9)
     FailedPulls(attempts=1, last_attempt_at=5, last_outcome='returned')
@@ -251,4 +257,4 @@ def pulled_put(topic: str, message_id: str, ordinal: int, pulled: FailedPulls, e
 
 
 UNTOLD = frozenset({"history"})
-"""The attributes that are not archived."""
+"""The attributes of rows that readers of the stream, such as the archive, do not see."""

@@ -1,4 +1,4 @@
-"""The ended entries of a state map, packed into one attribute of the message's row."""
+"""The ended entries of a round, packed into one attribute of its row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tagcast.rows.values import deflate_json, inflate_json
 OUTCOME_BYTES_MAX = 200
 """An outcome takes at most 200 bytes of a row, as UTF-8 in JSON. A control character takes six."""
 OUTCOME_BYTES = (OUTCOME_BYTES_MAX, 40, 0)
-"""Bounds for outcomes of entries that end together: the first bound that makes the row fit is used."""
+"""Bounds for the outcomes of entries that end together, in bytes. The first bound with which the row fits is used."""
 ENTRY_BYTES = 8
 """An upper bound for the bytes of an entry without its outcome, if many entries are packed."""
 _STATES = tuple(state.value for state in EntryState if state.is_terminal)
@@ -21,7 +21,7 @@ _ELLIPSIS = "…"
 
 
 def bound_outcome(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> str | None:
-    r"""Return an outcome without lone surrogates, cut to *bytes_max* bytes; None for 0 bytes.
+    r"""Return *outcome* without lone surrogates, cut to *bytes_max* bytes; None if *bytes_max* is 0.
 
     >>> bound_outcome("x" * 300)[-3:], bound_outcome("\x00" * 300).count("\x00")
     ('xx…', 32)
@@ -57,8 +57,8 @@ def _shorten(entry: Entry, outcome_bytes_max: int) -> Entry:
 def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
     """Return the entries, sorted by ordinal, as deflated JSON without the ordinals.
 
-    The caller stores the ordinals. Columns: states, attempts, milliseconds from *accepted_at* to the last attempt,
-    index of the outcome, and the distinct outcomes.
+    The caller stores the ordinals. The JSON has five lists: states, attempts, milliseconds from *accepted_at* to the
+    last attempt, indices of outcomes, and the distinct outcomes.
 
     >>> one = {3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"), 7: Entry(EntryState.EXPIRED)}
     >>> inflate_json(to_bytes(one, 1_000))

@@ -1,4 +1,4 @@
-"""Rows of hosts with recent timeouts or connection failures: the state of their circuit breakers."""
+"""Rows of hosts with recent attempts without a response: the state of the hosts' circuit breakers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tagcast.tables import ABSENT, Put, Row, Table
 
 @lru_cache(maxsize=4096)
 def host_of(endpoint: Endpoint) -> str:
-    """Return the unit of failure that endpoints share: scheme, host and port of a URL, or the queue or function.
+    """Return the host of an endpoint: scheme, host and port of its URL, or the target of any other endpoint.
+
+    Endpoints with the same host share a circuit.
 
     >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
     'https://example.com'
@@ -28,12 +30,12 @@ def host_of(endpoint: Endpoint) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host that did not answer recently. Its circuit is open while *probe_at* is set.
+    """A host that recently did not respond. Its circuit is open while *probe_at* is set.
 
-    *failures* maps subscription ids to the time of the last attempt without an answer. The circuit opened at
+    *failures* maps subscription ids to the time of the last attempt without a response. The circuit last opened at
     *opened_at* and closed at *closed_at*. The next probe may begin at *probe_at*. During a probe, *probe_at* is the
-    end of the probe's claim. *first_probe_at* is the same for lanes that were active until now. The row expires at
-    *kept_until*. Every write raises *version*.
+    end of the probe's claim. *first_probe_at* is the *probe_at* of lanes that were active until now. The row expires
+    at *kept_until*. Every write raises *version*.
     """
 
     name: str
@@ -46,7 +48,7 @@ class Host:
     first_probe_at: int | None = None
 
     def is_open(self, now: int) -> bool:
-        """Return whether the circuit is open. An open circuit allows one probe at a time."""
+        """Return whether the circuit is open. An open circuit allows one probe at a time, and one of a new lane."""
         return self.probe_at is not None and now < self.kept_until
 
 
@@ -68,10 +70,10 @@ HOSTS = row_format(
 
 
 def host_put(known: Host | None, changed: Host) -> Put:
-    """Return the write of *changed*, unless the row was written after *known* was read (None if there was no row)."""
+    """Return the write of *changed*, unless the row was written after *known* was read (None: there was no row)."""
     return Put(host_key(changed.name), HOSTS.row_of(changed), {"version": ABSENT if known is None else known.version})
 
 
 def host_rows(store: Store, *, after: str, limit: int) -> list[Row]:
-    """Return rows of hosts that did not answer recently, in order of their keys, beginning at *after*."""
+    """Return at most *limit* rows of hosts that recently did not respond, by key, beginning at the sort key *after*."""
     return store.query(Table.MESSAGES, host_key("").pk, sk_from=after, limit=limit)

@@ -28,7 +28,7 @@ def directory_key(topic: str) -> Key:
 
 
 def counters_key(topic: str) -> Key:
-    """Return the key of a topic's counters, which outlive it."""
+    """Return the key of the counters of a deleted topic."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", "GRAVE")
 
 
@@ -38,12 +38,12 @@ def subscription_key(topic: str, name: str) -> Key:
 
 
 def name_key(topic: str, ordinal: int) -> Key:
-    """Return the key of the name of a deleted subscription."""
+    """Return the key of the row with a deleted subscription's name."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"NAME#{ordinal:010d}")
 
 
 def version_key(topic: str, ordinal: int, version: int) -> Key:
-    """Return the key of one version of a filter. Newer versions have lower keys, so that they come first."""
+    """Return the key of one version of a subscription's filter. Newer versions have lower keys, so they come first."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{VERSION_MAX - version:010d}")
 
 
@@ -53,17 +53,17 @@ def shadow_key(topic: str, name: str) -> Key:
 
 
 def secrets_key(topic: str, name: str) -> Key:
-    """Return the key of a subscription's secrets. No consumer of the stream reads their partition."""
+    """Return the key of a subscription's secrets. Functions that read the table's stream ignore this partition."""
     return Key(Table.REGISTRY, f"SECRETS#{topic}", name)
 
 
 def exchange_key(until: int, topic: str, name: str) -> Key:
-    """Return the key of a subscription in the list of rotated secrets, which is sorted by *until*."""
+    """Return the key of a rotation in the list of rotations, sorted by *until*, when the previous secrets expire."""
     return Key(Table.REGISTRY, "EXCHANGED", f"{until:015d}#{topic}#{name}")
 
 
 def shadow_count_key(partition: str, shard: int) -> Key:
-    """Return the key of a shadow's counts."""
+    """Return the key of one shard of a shadow's counts."""
     return Key(Table.MESSAGES, partition, f"COUNTS#{shard}")
 
 
@@ -88,12 +88,12 @@ def end_key(topic: str, message_id: str, ordinal: int) -> Key:
 
 
 def enqueued_key(topic: str, message_id: str, ordinal: int) -> Key:
-    """Return the key that marks a delivery as moved from its backlog to the queue of its group."""
+    """Return the key of the row that marks a delivery as moved from its backlog to the queue of its group."""
     return Key(Table.MESSAGES, message_key(topic, message_id).pk, f"ENQUEUED#{ordinal:010d}")
 
 
 def late_key(topic: str, message_id: str, ordinal: int) -> Key:
-    """Return the key of an entry that was added to a message later."""
+    """Return the key of a late entry of a message."""
     return Key(Table.MESSAGES, message_key(topic, message_id).pk, f"LATE#{ordinal:010d}")
 
 
@@ -103,7 +103,7 @@ def lane_key(topic: str, subscription_id: str) -> Key:
 
 
 def due_key(subscription_id: str, position: str, message_id: str) -> Key:
-    """Return the key of a pending delivery in its backlog."""
+    """Return the key of a due row: a pending delivery in its backlog."""
     return Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{position}#{message_id}")
 
 
@@ -123,7 +123,7 @@ def member_key(topic: str, group: str, member_id: str) -> Key:
 
 
 def registration_key(topic: str, group: str, subscription: str) -> Key:
-    """Return the key of a subscription that heartbeats created."""
+    """Return the key of the registration of a subscription that gets heartbeats."""
     return Key(Table.MESSAGES, "GROUPS", f"{topic}#{group}#{subscription}")
 
 
@@ -148,42 +148,42 @@ def waiting_key(topic: str) -> Key:
 
 
 def claim_key(topic_id: str, idempotency_key: str) -> Key:
-    """Return the key of an Idempotency-Key and its answer. A later topic with the same name has other keys."""
+    """Return the key of the claim of an Idempotency-Key. A later topic of the same name has another *topic_id*."""
     return Key(Table.MESSAGES, f"IDEM#{topic_id}#{idempotency_key}", "IDEM")
 
 
 def host_key(host: str) -> Key:
-    """Return the key of a host that did not answer recently. It has a hash, because a name may be longer than a key."""
+    """Return the key of a host's row. The key has a hash of the name, which may be longer than a key."""
     return Key(Table.MESSAGES, "HOSTS", sha256(host.encode()).hexdigest()[:32])
 
 
 def retained_key(topic: str, message_id: str, section: int | None = None) -> Key:
-    """Return the key of a message or section in the list of messages pending after their first round."""
+    """Return the key of a message, or of one section, in the list of retained messages."""
     name = message_id if section is None else f"{message_id}#{section:05d}"
     return Key(Table.MESSAGES, f"RETAINED#{topic}", name)
 
 
 def unsent_key(topic: str, message_id: str, audience: str = "") -> Key:
-    """Return the key of a message in a list of messages that the queue did not accept. Lists are sorted by message id.
+    """Return the key of a refused queue entry in its list, which is sorted by message id.
 
-    *audience* distinguishes several entries of one message: by audience, section, and other messages of the entry.
+    *audience* distinguishes the queue entries of one message. It has the entry's audience, section, and other messages.
     """
     name = f"{message_id}#{topic}#{audience}" if audience else f"{message_id}#{topic}"
     return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), name)
 
 
 def unsent_list(shard: int) -> str:
-    """Return the partition of one list of messages that the queue did not accept."""
+    """Return the partition key of one list of refused queue entries."""
     return f"UNSENT#{shard}"
 
 
 def tail_key(topic_id: str, place: str) -> Key:
-    """Return the key of a batch of events in a topic's tail; the newest *place* comes first."""
+    """Return the key of a batch of events in a topic's tail. *place* is the batch's id. Newer batches come first."""
     return Key(Table.MESSAGES, f"TAIL#{topic_id}", f"{_PLACES - int(place):020d}")
 
 
 def tail_place(sk: str) -> str:
-    """Return the place in a key of a tail.
+    """Return the *place* with which :func:`tail_key` made the sort key *sk*.
 
     >>> tail_place(tail_key("t", "07549747200000000002").sk)
     '07549747200000000002'
@@ -192,7 +192,7 @@ def tail_place(sk: str) -> str:
 
 
 def all_like(first: Key) -> tuple[Key, Key]:
-    """Return *first*, which ends in ``#``, and the first key behind all keys with this prefix.
+    """Return *first*, which ends in ``#``, and the first key behind all keys with the prefix *first*.
 
     >>> all_like(subscription_key("orders", ""))[1].sk
     'SUB$'
@@ -201,12 +201,12 @@ def all_like(first: Key) -> tuple[Key, Key]:
 
 
 def all_subscriptions(topic: str) -> tuple[Key, Key]:
-    """Return the first and the last key of a topic's subscriptions."""
+    """Return the lower and the upper bound of the keys of a topic's subscriptions."""
     return all_like(subscription_key(topic, ""))
 
 
 def all_shadows(topic: str) -> tuple[Key, Key]:
-    """Return the first and the last key of a topic's shadows. In the table, subscriptions come directly after them."""
+    """Return the lower and the upper bound of the keys of a topic's shadows. The keys of subscriptions follow them."""
     return all_like(shadow_key(topic, ""))
 
 
@@ -223,7 +223,7 @@ class RowKind(Enum):
     SUBSCRIPTION = auto()
     FILTER_VERSION = auto()
     OTHER = auto()
-    """Lists, claims, names, shadows and counts: no consumer of the stream uses their changes."""
+    """Any other kind, such as lists, claims and names. No function that reads a stream uses their changes."""
 
 
 _BY_PARTITION = {"DUE": RowKind.DUE, "LANES": RowKind.LANE}

@@ -16,7 +16,7 @@ from tagcast.tables import Key, Row, Value
 
 WAKE_SHARDS = 8
 JOINED_MAX, ID_BYTES = 100, 8
-"""A lane's row lists the last 100 messages that joined its backlog, so that it stays below a kilobyte."""
+"""A lane's row lists only the last 100 messages that joined its backlog, so that the row stays below a kilobyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Filling:
     """The progress of filling a new group's backlog with messages that are older than the group.
 
     The messages were accepted at *accepted_from* or later. Their publishes saw a topic version before *since*. All such
-    publishes have ended by *begins_at*. The search through all messages continues at *cursor*.
+    publishes have ended by *begins_at*. The search through all messages continues at *cursor*, unless *is_over*.
     """
 
     since: int
@@ -38,17 +38,16 @@ class Filling:
 class Lane:
     """A lane that is not active.
 
-    - *generation* changes with every block, command, restart and continuation, and fences off older workers.
+    - *generation* changes with every blocking, command, restart and continuation, and fences off older workers.
     - *appended* grows with every batch that joins the backlog. *joined* packs the ids of the messages that joined last,
       so that a repeated batch joins once.
-    - *claim* counts the workers that claimed the head. While *is_claimed*, attempts may be in flight, and another
-      worker takes over at *next_attempt_at*.
+    - *claim* is the number of the lane's lease. While *is_claimed*, attempts may be in flight, and another worker may
+      take over from *next_attempt_at* on.
     - *planned_for*: the message whose failure set the next attempt. Other failed messages keep their own schedule.
-    - *wake_at*: the latest time of the next check (None: never).
-    - *queue*: the queue of a removed group, which the worker empties. *filling*: set while a new group gets older
-      messages.
-    - *lost_since* (INDEPENDENT_RETRY): when contact was lost; None if the last probe found no delivery due.
-      *retry_all_at*: the last retry that a person requested.
+    - *wake_at*: the time at which the sweep checks the lane, unless a worker was earlier (None: never).
+    - *queue*: the queue of a deleted group, which the worker empties. *filling*: the progress of a new group's filling.
+    - *lost_since* (INDEPENDENT_RETRY): when contact was lost. If it is None in LOST_CONTACT, the next new message is
+      the probe. *retry_all_at*: the time of the last *retry now*; older attempts do not delay the next one.
     """
 
     topic: str
@@ -75,7 +74,7 @@ class Lane:
 
     @property
     def pushes_new(self) -> bool:
-        """Whether new messages are pushed under INDEPENDENT_RETRY. While contact is lost, the first is a probe."""
+        """Whether new messages are pushed under INDEPENDENT_RETRY. While contact is lost, the first one is a probe."""
         has_no_probe = self.state is LaneState.LOST_CONTACT and self.lost_since is None
         return self.state is LaneState.RETRYING or has_no_probe
 
@@ -85,7 +84,7 @@ class Lane:
         return lane_key(self.topic, self.subscription_id)
 
     def holds(self, message_id: str) -> bool:
-        """Return whether a message is known to have joined this backlog. Its delivery may have ended since."""
+        """Return whether a message is among the last 100 that joined this backlog. Its delivery may have ended."""
         name = int(message_id).to_bytes(ID_BYTES)
         return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
 
@@ -142,13 +141,13 @@ LANES = RowFormat(lane_key, _lane_row, _lane_in)
 
 
 def place_in_index(lane: Lane) -> Row:
-    """Return the lane's row in the wake index, for paging: the next page begins behind it."""
+    """Return the place of *lane* in the wake index. As a cursor, the next page begins behind this lane."""
     key = lane.key
     return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
 
 
 def append_joined(joined: bytes, message_ids: Iterable[str]) -> bytes:
-    """Append message ids to *joined*, a packed list, and keep the last :data:`JOINED_MAX`.
+    """Return *joined*, a packed list of ids, with *message_ids* appended, cut to the last :data:`JOINED_MAX` ids.
 
     >>> append_joined(bytes(8), ["1", "2"]).hex(" ", 8)
     '0000000000000000 0000000000000001 0000000000000002'

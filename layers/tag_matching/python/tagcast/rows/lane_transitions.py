@@ -1,6 +1,6 @@
-"""All transitions of a lane's row: the write of each, and its condition.
+"""All transitions of a lane's row. Each function returns a write, whose condition compares the row with *lane*.
 
-A lane without a row is active.
+A write fails if the attributes in its condition changed after *lane* was read. A lane without a row is active.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tagcast.tables import ABSENT, Check, Delete, Expectation, Put, Update
 
 
 def lane_put(lane: Lane) -> Put:
-    """Return the write that creates the row of a lane that was active until now."""
+    """Return the write that creates the row of a lane that was active until now. It fails if the row exists."""
     return Put(lane.key, LANES.row_of(lane), {"pk": ABSENT})
 
 
 def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
-    """Return the write that adds messages to a backlog. The first of them expires at *expires_at*."""
+    """Return the write of *lane* when *message_ids* join its backlog. The first of them expires at *expires_at*."""
     joined = _append_messages(lane, message_ids)
     if not lane.state.is_asleep:
         return _update(joined, _same_length(lane), "appended", "joined")
@@ -37,7 +37,7 @@ def append_after(lane: Lane, appended: int) -> Update:
 
 
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
-    """Return the write that adds messages to a lane that is claimed, or whose next attempt is early enough.
+    """Return the write that adds messages to a lane that is claimed, or whose next attempt is before they are due.
 
     The write fails if a worker planned the next attempt without these messages.
     """
@@ -48,10 +48,10 @@ def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
 def join_before(
     lane: Lane, message_ids: Sequence[str], generation: str, state: LaneState, due_at: int, now: int
 ) -> tuple[Lane, Update]:
-    """Return the unclaimed lane with *message_ids* added, and the write.
+    """Return *lane* without a claim, with *message_ids* added and the next attempt at *due_at*, and the write of this.
 
-    Use this write if the messages are due before the lane's next attempt, or if they change the lane's state. Without
-    messages, only the next attempt moves to *due_at*.
+    Use this write if the messages are due before the lane's next attempt, or if they change the lane's state.
+    *message_ids* may be empty.
     """
     lost_since = now if state is LaneState.LOST_CONTACT else lane.lost_since
     planned = replace(
@@ -63,22 +63,22 @@ def join_before(
 
 
 def check_claim(lane: Lane) -> Check:
-    """Return the condition that makes a transaction fail for a worker that lost the lane."""
+    """Return the check with which a transaction fails if its worker does not have the claim of *lane* any more."""
     return Check(lane.key, _same_claim(lane))
 
 
 def claim(lane: Lane, until: int) -> tuple[Lane, Update]:
-    """Return the lane whose head a worker claims until *until*, and the write.
+    """Return *lane* with its head claimed until *until*, and the write of this claim.
 
-    A worker that has the claim may extend it. The write fails if another worker claimed the head or planned the next
-    attempt after the read.
+    A worker that has the claim extends it with the same function. The write fails if the worker, the state or the
+    next attempt changed after *lane* was read.
     """
     claimed = replace(_set_next_attempt(lane, until), claim=lane.claim + 1, is_claimed=True)
     return claimed, _update(claimed, _same_plan(lane), "claim", "next_attempt_at", "wake_at", "filling")
 
 
 def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> Update:
-    """Return the write that sets the next attempt to *due_at*, after a failure of *message_id* if given."""
+    """Return the write that plans the next attempt at *due_at*. *message_id* is the failed message, or None."""
     planned = replace(_set_next_attempt(lane, due_at), state=state, planned_for=message_id)
     return _update(planned, _same_claim(lane), "state", "next_attempt_at", "wake_at", "planned_for", "filling")
 
@@ -86,8 +86,8 @@ def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> U
 def wait(lane: Lane, due_at: int, state: LaneState) -> Update:
     """Return the write of a lane whose deliveries each wait for their own next attempt, the first at *due_at*.
 
-    *state* is RETRYING, or LOST_CONTACT until the receiver accepts or refuses a message. The write fails if a batch
-    joined after the backlog was read, because it may be due earlier.
+    *state* is RETRYING, or LOST_CONTACT if the receiver has neither accepted nor refused a message since contact was
+    lost. The write fails if a batch joined after *lane* was read, because its messages may be due earlier.
     """
     waiting = replace(_set_next_attempt(lane, due_at), state=state, lost_since=None)
     sets = ("state", "next_attempt_at", "wake_at", "filling", "retry_all_at", "lost_since")
@@ -95,21 +95,21 @@ def wait(lane: Lane, due_at: int, state: LaneState) -> Update:
 
 
 def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
-    """Return the write of a lane whose receiver does not accept anything: one delivery is attempted at *due_at*."""
+    """Return the write of a lane that has no contact with its receiver. The next attempt, a probe, is at *due_at*."""
     since = lane.lost_since if lane.state is LaneState.LOST_CONTACT else None
     lost = replace(_set_next_attempt(lane, due_at), state=LaneState.LOST_CONTACT, lost_since=since or now)
     return _update(lost, _same_claim(lane), "state", "next_attempt_at", "wake_at", "filling", "lost_since")
 
 
 def recover(lane: Lane) -> Update:
-    """Return the write of a lane whose receiver accepted a new message after contact was lost."""
+    """Return the write of a lane whose receiver accepted a new message after contact was lost: it becomes RETRYING."""
     return _update(replace(lane, state=LaneState.RETRYING), _same_claim(lane), "state")
 
 
 def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int) -> Update:
-    """Return the write that suspends a lane whose receiver answered *message_id* with 410.
+    """Return the write that suspends a lane whose receiver answered a push of *message_id* with 410.
 
-    A resumed lane continues at *due_at* or later. The next sweep looks for the first expiry in the lane's backlog.
+    If it is resumed, the lane continues at *due_at* or later. The next sweep finds the first expiry in its backlog.
     """
     stopped = replace(lane, state=LaneState.SUSPENDED, generation=generation)
     suspended = replace(_set_next_attempt(stopped, due_at), wake_at=now, planned_for=message_id)
@@ -118,43 +118,46 @@ def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int)
 
 
 def activate(lane: Lane) -> Delete:
-    """Return the write that makes an empty lane active, unless a batch joined after the read."""
+    """Return the write that makes a lane without a backlog active, unless a batch joined after *lane* was read."""
     return Delete(lane.key, _unchanged(lane))
 
 
 def leave_tombstone(lane: Lane) -> Update:
-    """Return the write that keeps a removed, empty lane as a tombstone. No further check of it is planned."""
+    """Return the write that leaves a removed lane without a backlog as a tombstone. The sweep does not check it."""
     return _update(replace(lane, wake_at=None), _same_claim(lane), "wake_at")
 
 
 def reassign(lane: Lane, generation: str) -> Update:
-    """Return the write that gives a lane in any state to a new execution, unless another worker claimed it."""
+    """Return the write that gives a lane to a new execution of the workflow, unless another worker claimed the lane."""
     return _update(replace(lane, generation=generation), _expect(lane, "generation", "claim"), "generation")
 
 
 def restart(lane: Lane, generation: str) -> Update:
-    """Return the write that gives a lane without a worker to a new execution."""
+    """Return the write that gives a lane without a worker to a new execution of the workflow."""
     return _update(replace(lane, generation=generation), _unchanged(lane), "generation")
 
 
 def wake_next(lane: Lane, wake_at: int | None) -> Update:
-    """Return the write that sets the next check of a sleeping lane (None: no check)."""
+    """Return the write that sets the sweep's next check of a sleeping lane (None: no check)."""
     return _update(replace(lane, wake_at=wake_at), _unchanged(lane), "wake_at")
 
 
 def postpone(lane: Lane, wake_at: int) -> Update:
-    """Return the write that sets the next check of a sleeping lane, even if a batch joined after the read."""
+    """Return the write that sets the sweep's next check of a sleeping lane, even if a batch joined meanwhile."""
     return _update(replace(lane, wake_at=wake_at), _expect(lane, "state", "generation", "wake_at"), "wake_at")
 
 
 def pause(lane: Lane, generation: str, now: int) -> Update:
-    """Return the write that pauses a lane. The next sweep looks for the first expiry in the lane's backlog."""
+    """Return the write that pauses a lane. The next sweep finds the first expiry in the lane's backlog."""
     paused = replace(lane, state=LaneState.PAUSED, generation=generation, wake_at=now)
     return _update(paused, _same_generation(lane), "state", "generation", "wake_at")
 
 
 def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[Lane, Update]:
-    """Return the lane that continues at *due_at*, and the write. Until then an attempt of an earlier claim may run."""
+    """Return *lane* as resumed, with its next attempt at *due_at*, and the write of this.
+
+    If the lane stays claimed, an attempt of an earlier claim may run until then.
+    """
     is_claimed = lane.is_claimed and (lane.next_attempt_at or 0) >= due_at
     planned = replace(lane, next_attempt_at=due_at, wake_at=due_at, is_claimed=is_claimed)
     resumed = replace(planned, state=state, generation=generation)
@@ -162,17 +165,17 @@ def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[
 
 
 def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
-    """Return the lane whose head is attempted now, and the write."""
+    """Return *lane* with its head due at *now*, and the write of this."""
     hurried = replace(_set_next_attempt(lane, now), generation=generation, planned_for=None, retry_all_at=now)
     sets = ("generation", "next_attempt_at", "wake_at", "planned_for", "retry_all_at")
     return hurried, _update(hurried, _same_plan(lane), *sets)
 
 
 def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
-    """Return the lane without its head, and the write.
+    """Return *lane* after its head was skipped, and the write of this.
 
-    The next delivery is due now. A sleeping lane keeps its next check. It also keeps a claim from before its
-    sleep, because that attempt may still run.
+    The next delivery is due at *now*. A sleeping lane keeps the time of its next check. It also keeps a claim from
+    before its sleep, because an attempt of that claim may still run.
     """
     skipped, sets = replace(lane, generation=generation, planned_for=None), ["generation", "planned_for"]
     if not lane.state.is_asleep:
@@ -185,7 +188,10 @@ def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 
 
 def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | None) -> tuple[Lane, Update]:
-    """Return the tombstone of a removed subscription's lane, and the write. *ttl*: seconds. *queue*: of a group."""
+    """Return *lane* as the tombstone of a deleted subscription, and the write of this.
+
+    The tombstone expires at *ttl* (seconds). *queue* is the queue of a deleted group, otherwise None.
+    """
     removed = replace(lane, state=LaneState.REMOVED, generation=generation, ttl=ttl, queue=queue)
     tombstone = replace(_set_next_attempt(removed, now), planned_for=None)
     sets = ("state", "generation", "next_attempt_at", "wake_at", "ttl", "queue", "planned_for")
@@ -215,32 +221,32 @@ def _update(lane: Lane, expect: Expectation, *sets: str) -> Update:
 
 
 def _same_generation(lane: Lane) -> Expectation:
-    """Return the condition that state and generation are unchanged since the read. Batches may have joined."""
+    """Return the condition that state and generation are unchanged. Batches may have joined."""
     return _expect(lane, "state", "generation")
 
 
 def _same_claim(lane: Lane) -> Expectation:
-    """Return the condition that the lane has the same worker as at the read. Batches may have joined."""
+    """Return the condition that state and worker (generation and claim) are unchanged. Batches may have joined."""
     return _expect(lane, "state", "generation", "claim")
 
 
 def _same_plan(lane: Lane) -> Expectation:
-    """Return the condition that the worker and the next attempt are unchanged since the read."""
+    """Return the condition that state, worker and next attempt are unchanged. Batches may have joined."""
     return _expect(lane, "state", "generation", "claim", "next_attempt_at")
 
 
 def _same_length(lane: Lane) -> Expectation:
-    """Return the condition that state, generation and *appended* are unchanged since the read."""
+    """Return the condition that state, generation and *appended* are unchanged."""
     return _expect(lane, "state", "generation", "appended")
 
 
 def _unplanned(lane: Lane) -> Expectation:
-    """Return the condition that the worker, the next attempt and *appended* are unchanged since the read."""
+    """Return the condition that state, worker, next attempt and *appended* are unchanged."""
     return _expect(lane, "state", "generation", "claim", "next_attempt_at", "appended")
 
 
 def _unchanged(lane: Lane) -> Expectation:
-    """Return the condition that the worker and *appended* are unchanged since the read: no batch joined."""
+    """Return the condition that state, worker and *appended* are unchanged, so no batch joined."""
     return _expect(lane, "state", "generation", "claim", "appended")
 
 

@@ -1,4 +1,4 @@
-"""Messages in lists: retained after their first round, not accepted by the queue, or found by the search."""
+"""Lists: retained messages, refused queue entries, and messages that the sweep's search found; the sweep's progress."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tagcast.tables import Delete, Key, Put, Row, Table, Value
 FOUND_ATTRIBUTES = (
     "topic", "message_id", "ordering_key", "unordered", "round", "apart_round", "expires_at", "bounds",
 )  # fmt: skip
-"""The attributes that the search projects."""
+"""The attributes of a message's row that the sweep's search reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """A message, or a *section* of its map, in the list of pending messages after their first round."""
+    """An item of the list of retained messages: a message, or one *section* of a wide message."""
 
     message_id: str
     expires_at: int
@@ -67,9 +67,10 @@ UNSENT = RowFormat(unsent_key, _unsent_row, _unsent_in)
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundMessage:
-    """A message that the search found, in order of topic and id. *is_open*: its first round is pending.
+    """A message that the sweep's search found. Values are sorted by topic, message id and section.
 
-    For a wide message, *section* is the section that this value represents; None represents all sections.
+    *is_open*: the row of the message has an open first round. *section*: one section of a wide message, or None for
+    all sections.
     """
 
     topic: str
@@ -97,22 +98,22 @@ def found_message(row: Row) -> FoundMessage:
 
 
 def kept_id(row: Row) -> str:
-    """Return the id in a row of a kept message."""
+    """Return the message id in a row of a message that has its body."""
     return text(row, "message_id")
 
 
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
-    """Return the write that lists an entry that the queue did not accept, until the message expires at *expires_at*."""
+    """Return the write that adds a refused queue entry to its list. Its messages expire at *expires_at*."""
     return Put(_unsent_key(entry), {**UNSENT.row_of(entry), "ttl": ttl_after(expires_at)})
 
 
 def unsent_delete(row: Row) -> Delete:
-    """Return the write that removes a row from its list."""
+    """Return the write that removes the *row* of a queue entry from its list."""
     return Delete(Key(Table.MESSAGES, text(row, "pk"), text(row, "sk")))
 
 
 def _unsent_key(entry: QueueEntry) -> Key:
-    """Return the key of an entry in its list. Entries that begin with the same message are neighbours."""
+    """Return the key of a queue entry in its list. Entries with the same first message are neighbours."""
     which = entry.audience.value
     which += "" if entry.section is None else f"#{entry.section:05d}"
     which += f"#{entry.rest}" if entry.others else ""
@@ -121,7 +122,7 @@ def _unsent_key(entry: QueueEntry) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The progress of the search's current pass, and its beginning. If *cursor* is None, the pass is finished."""
+    """The last pass of the search: when it began, and where it continues. If *cursor* is None, the pass is finished."""
 
     cursor: str | None = None
     began_at: int | None = None
@@ -129,7 +130,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The sweep's progress: the last topic whose retained messages were checked, and the search's current pass."""
+    """The sweep's progress: the last topic whose retained messages were checked, and the search's last pass."""
 
     topic: str = ""
     search: Pass = Pass()

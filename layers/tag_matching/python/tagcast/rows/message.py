@@ -31,38 +31,38 @@ FILTER_ERROR_NAMES_MAX = 100
 LATE_MAX = 100
 """A message gets at most 100 late entries."""
 KEY_BYTES = 128
-"""The maximum size of a message's key."""
+"""The most bytes of the key of a message's row."""
 BODY_ATTRIBUTES = ("body", "deflated")
 """The attributes of a body. A row has one of them, or none after the body's deletion."""
 DEFLATED_FROM_BYTES, SAVED_BYTES_MIN = 256, 128
 """A body is deflated from 256 bytes on, if that saves at least 128 bytes: an eighth of a billed write unit."""
 ACCEPTED_BYTES_MAX = 395_000
-"""The maximum size of an accepted row. DynamoDB's limit is 409,600 bytes.
+"""The most bytes of an accepted message's row. DynamoDB's limit is 409,600 bytes.
 
 The remaining bytes are for the queue entries of a request, and for a hundred late entries.
 """
 OTHERS_BYTES_MAX = 110_000
-"""The maximum size of all parts but the body and the sets of ordinals: the envelope, and the entries of a full map."""
+"""The most bytes of a row without its body and its sets of ordinals: the envelope, and the entries of a full map."""
 OPEN, DONE = "open", "done"
 _NO_PACKS = zlib.compress(b"[]")
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """An accepted message with the known states of its deliveries. *map* is folded from the rows that were read.
+    """An accepted message with the states of its deliveries. *map* is computed from the rows that were read.
 
     - *in_order*: the matched subscriptions that are ordered.
     - *is_alone*: the message came in a request of its own. Otherwise the last message of the request has *packs*,
       the queue entries of the request.
-    - *is_split*: separate queue entries deliver the message to subscriptions in order, and to all others.
+    - *is_split*: the message has separate queue entries for the ordered and for the unordered subscriptions.
     - *is_kept*: the body stays until the message expires, even without pending deliveries.
     - *deflated*: the deflated body in the row, or None.
     - *bounds*: the first ordinals of a wide message's sections.
     - *rounds*: the rounds of the *section* that was read, or of a narrow message, by audience. An open round is
       None.
-    - *partial*: by audience, the number of writes of ends before the round was closed. If there are any, ends are read
-      first.
-    - *late*: the number of late entries. *is_pending*: whether deliveries are pending.
+    - *partial*: by audience, the number of writes that ended deliveries before the round was closed. If there were any,
+      the worker reads these ends before it closes the round.
+    - *late*: the number of late entries. *is_pending*: whether deliveries may be pending.
     """
 
     message: Message
@@ -86,7 +86,7 @@ class MessageRow:
 
     @property
     def names(self) -> tuple[str, str]:
-        """The names of topic and message."""
+        """The name of the topic and the message id."""
         return self.message.topic, self.message.message_id
 
     @property
@@ -96,7 +96,7 @@ class MessageRow:
 
     @property
     def size(self) -> int:
-        """The approximate number of bytes of the message's row."""
+        """The approximate size of the message's row, in bytes."""
         return len(self.message.draft.body) + len(self.map.matched)
 
     def of(self, audience: Audience) -> frozenset[int]:
@@ -112,7 +112,7 @@ class MessageRow:
 
     @property
     def audiences(self) -> tuple[Audience, ...]:
-        """The audiences with separate rounds in the rows that were read."""
+        """The audiences with a first round of their own: both halves if each has subscriptions here, else everybody."""
         halves = (Audience.IN_ORDER, Audience.APART)
         return halves if self.is_split and all(map(self.of, halves)) else (Audience.EVERYBODY,)
 
@@ -130,7 +130,7 @@ def deflate_body(body: bytes) -> bytes | None:
 
 
 def inflate_body(packed: bytes) -> bytes:
-    """Return the body that was deflated. Raises zlib.error if it is larger than a body may be, or truncated.
+    """Return the inflated body. Raises zlib.error if *packed* is truncated, or the body larger than is allowed.
 
     Without this limit, a few bytes from another writer could fill the memory of every function that reads the row.
 
@@ -210,7 +210,7 @@ def prefix_of(audience: Audience) -> str:
 
 
 def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Value]:
-    """Return the attributes of a round in a row.
+    """Return the attributes of a closed round. They store times relative to *accepted_at*; names begin with *prefix*.
 
     >>> from tagcast.model import Entry, EntryState
     >>> one = Round(1_000, {1: 30}, {2: Entry(EntryState.EXPIRED)}, frozenset({3}))
@@ -232,7 +232,7 @@ def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Va
 
 
 def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
-    """Return the first round whose attributes begin with *prefix* (:func:`prefix_of`), or None while it is open.
+    """Return the round whose attribute names begin with *prefix* (:func:`prefix_of`), or None while the round is open.
 
     A round without a time was never served: the message matched no subscription, or all its deliveries ended earlier.
     """
@@ -264,7 +264,7 @@ _DRAFTS = Codec(
     },
     elsewhere=("body", "is_text"),
 )
-"""The attributes of a message in its row. The body has a separate form."""
+"""The codec of a published message, without its body."""
 
 
 def _message_row(value: MessageRow) -> dict[str, Value]:
@@ -341,12 +341,12 @@ MESSAGES = RowFormat(message_key, _message_row, _message_in)
 
 
 def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[RoundPart]:
-    """Return the parts of the map that were read, with their rounds."""
+    """Return the subscriptions of each audience in *rounds*, with the audience's round."""
     return [(row.of(audience), its_round) for audience, its_round in rounds.items()]
 
 
 def bytes_at_end(value: MessageRow) -> int:
-    """Return the size of the row after all its deliveries have ended, in bytes. Their outcomes are not counted."""
+    """Return the size of the row after all its deliveries have ended, in bytes, without the ends' outcomes."""
     inside = 0 if value.is_wide else ENTRY_BYTES * len(value.map.matched)
     return row_bytes(_message_row(value)) + KEY_BYTES + inside
 
@@ -361,7 +361,7 @@ def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
 
 
 def section_with(row: MessageRow, ordinal: int) -> int:
-    """Return the number of the wide message's section with the entry of *ordinal*.
+    """Return the number of the section that has the entry of *ordinal*, in a wide message.
 
     Late entries are in the last section, because their groups are younger than all matched subscriptions.
     """
@@ -377,13 +377,13 @@ def memberships(row: MessageRow) -> Iterator[frozenset[int]]:
 
 
 def members_of(row: MessageRow, section: int) -> frozenset[int]:
-    """Return the matched ordinals of one section of a wide message whose whole map was read."""
+    """Return the matched ordinals of one section of a wide message. *row* must have the whole map."""
     low, *behind = row.bounds[section : section + 2]
     return frozenset(o for o in row.map.matched if low <= o and not (behind and o >= behind[0]))
 
 
 def may_outgrow(topic: Topic, body: bytes) -> bool:
-    """Return whether the row of a message with *body* could be too large, before the matches are known.
+    """Return whether the row of a message with *body* could be too large, before the message is matched.
 
     A set of ordinals takes one bit for each ordinal, or a byte for each seven bits of every gap. The gaps take at most
     a byte for each subscription, and one more for each 128 ordinals. The row has at most two sets as large as all
@@ -400,5 +400,5 @@ def outgrows(row: MessageRow) -> bool:
 
 
 def with_stored_body(row: MessageRow) -> MessageRow:
-    """Return the row with ``deflated`` set to its deflated body, or to None if the body is stored uncompressed."""
+    """Return *row* with ``deflated`` set to the deflated body, or to None if the body is stored uncompressed."""
     return replace(row, deflated=deflate_body(row.message.draft.body)) if row.has_body else row

@@ -42,7 +42,7 @@ ROW_BYTES_MAX = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The message of a row, with the fields that the archive needs."""
+    """The message that a separate row (an end, a round, a late entry) is about, as the archive needs it."""
 
     topic: str
     message_id: str
@@ -52,7 +52,7 @@ class Origin:
 
     @classmethod
     def of(cls, row: MessageRow) -> Origin:
-        """Return the origin for the later rows of a message."""
+        """Return the origin that all separate rows of a message share."""
         message = row.message
         return cls(*row.names, row.subscriptions_version, message.accepted_at, message.expires_at)
 
@@ -77,7 +77,7 @@ def _origin_in(row: Attributes) -> Origin:
 class End:
     """The end of one delivery in a row of its own.
 
-    The delivery ended before or after its round was stored, or it ended undelivered in the round, with a history.
+    The delivery ended before or after its round was closed, or it ended undelivered in the round, with a history.
     """
 
     origin: Origin
@@ -86,7 +86,7 @@ class End:
 
 
 def _keeps_history(entry: Entry) -> bool:
-    """Return whether the attempts of an entry are stored. Attempts of delivered entries are not stored."""
+    """Return whether the attempts of an ended entry are stored. Attempts of delivered entries are not stored."""
     return bool(entry.history) and entry.state is not EntryState.DELIVERED
 
 
@@ -116,7 +116,10 @@ ENDS = RowFormat(end_key, _end_row, _end_in)
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """The first round of an audience in a section of a wide message. *round* is None while it is open."""
+    """The first round of an audience in a section of a wide message. *round* is None while the round is open.
+
+    *partial* is the number of writes that ended deliveries before the round was closed.
+    """
 
     origin: Origin
     section: int
@@ -162,29 +165,29 @@ LATE = RowFormat(late_key, _late_row, _late_in)
 
 
 def accepted_put(row: MessageRow) -> Put:
-    """Return the write that stores an accepted message. It fails if the id exists."""
+    """Return the write that stores an accepted message. The write fails if the topic has a message with this id."""
     return MESSAGES.put(with_stored_body(row), *row.names, expect={"pk": ABSENT})
 
 
 def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
-    """Return the writes that end deliveries of *row*, each exactly once.
+    """Return the writes of *ends*, the ended entries by ordinal. They fail if one of the deliveries has an end already.
 
-    Concurrent ends do not conflict after the first round. A delivery may end before its round closes, if a worker moved
-    the delivery to a backlog and then died. Writes of early ends are counted, so that the worker that closes the round
-    reads these ends first.
+    Concurrent ends do not conflict after the first round. A delivery may end before its round is closed, if a worker
+    moved the delivery to a backlog and then died. Writes of early ends are counted, so that the worker that closes the
+    round reads these ends first.
     """
     early = [each for each, its_round in row.rounds.items() if its_round is None and row.of(each) & ends.keys()]
     return (*end_puts(row, ends), *_count_early_ends(row, early))
 
 
 def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
-    """Return the writes of the ends of deliveries, for the transaction that closes their round."""
+    """Return the write of each end in *ends*, the ended entries by ordinal. Early ends are not counted."""
     origin = Origin.of(row)
     return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in ends.items()]
 
 
 def _count_early_ends(row: MessageRow, early: Iterable[Audience]) -> list[Write]:
-    """Return the writes that count ends before the rounds of the audiences *early* are closed."""
+    """Return the writes that count one more write of early ends, in the open rounds of the audiences *early*."""
     if row.section is not None:
         return [_section_round(row, each, None) for each in early]
     expect: dict[str, Value | Absence] = {f"{prefix_of(each)}round": OPEN for each in early}
@@ -199,9 +202,9 @@ def round_writes(
 ) -> tuple[Write, ...]:
     """Return the writes that close the first rounds of *row* for *audiences*. The rounds began at *at* (milliseconds).
 
-    *entries* are the deliveries that ended in these rounds. The *enqueued* deliveries are in the queues of their
-    groups, and all others are in backlogs. The conditions fail if another worker closed the rounds. The last delivery
-    of a narrow message deletes the message's body, unless the body is kept.
+    *entries* has the deliveries that ended in these rounds, by ordinal. The *enqueued* deliveries are in the queues of
+    their groups, and all others are in backlogs. The writes fail if another worker closed the rounds. If no delivery
+    of a narrow message is pending any more, they also delete the body, unless it is kept.
     """
     told = _with_history(entries)
     pending, within, rounds = row.map.pending - entries.keys(), frozenset[int](), dict[Audience, Round]()
@@ -230,7 +233,7 @@ def round_writes(
 
 
 def _with_history(entries: Mapping[int, Entry]) -> dict[int, Entry]:
-    """Return the failed entries with stored attempts; these need a separate row."""
+    """Return the entries whose attempts are stored, at most :data:`ENDS_MAX`. Each of them needs a separate row."""
     told = [o for o, entry in entries.items() if _keeps_history(entry)]
     return {ordinal: entries[ordinal] for ordinal in told[:ENDS_MAX]}
 
@@ -243,7 +246,10 @@ def may_be_listed(row: MessageRow) -> bool:
 
 
 def _section_round(row: MessageRow, audience: Audience, done: Round | None) -> Write:
-    """Return the write of a section's round: a new row, or an update of the row that counts earlier ends."""
+    """Return the write of a section's round: a new row, or an update of the row that counted early ends.
+
+    Without *done* the round stays open, and counts one more write of early ends.
+    """
     assert row.section is not None
     known = row.partial.get(audience, 0)
     whole = RoundRow(Origin.of(row), row.section, audience, done, known + (done is None))
@@ -268,7 +274,7 @@ def enqueued_put(row: MessageRow, ordinal: int) -> Put:
 
 
 def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write, ...]:
-    """Return the writes that add a late entry. They fail if the body is gone or another late entry was added."""
+    """Return the writes that add a late entry. They fail if the body is gone, or another late entry was added."""
     late = LATE.put(Late(Origin.of(row), ordinal, added), *row.names, ordinal, expect={"pk": ABSENT})
     changes: dict[str, Value] = {"late": row.late + 1, "pending": 1}
     has_body: dict[str, Value | Absence] = {"kept": 1} if row.is_kept else {"pending": 1}
@@ -277,10 +283,10 @@ def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write
 
 
 def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, ...]:
-    """Return the writes for a message without pending deliveries: remove it from its lists, and delete its body.
+    """Return the writes that complete a message without pending deliveries.
 
-    *sections* are the sections in the retained list; None stands for a narrow message. A concurrent late entry makes
-    the first write fail.
+    They delete the body, unless it is kept, and the message's rows in the list of retained messages. *sections* are
+    the sections in this list; None stands for a narrow message. A concurrent late entry makes the first write fail.
     """
     changes: dict[str, Value] = {"pending": 0, "round": DONE, "ttl": ttl_after(row.message.expires_at)}
     if row.is_split:
@@ -291,9 +297,9 @@ def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, 
 
 
 def removal(row: MessageRow) -> Update | Delete:
-    """Return the write for a message without pending deliveries.
+    """Return the write that cleans up after an expired message without pending deliveries.
 
-    If the message's body is kept, the write deletes the body. Otherwise it deletes the row in the retained list.
+    It deletes the body, if the body is kept. Otherwise it deletes the row in the list of retained messages.
     """
     if not row.is_kept:
         return Delete(retained_key(*row.names, row.section))
@@ -312,7 +318,7 @@ def _retained_put(row: MessageRow) -> Put:
 
 
 def _fit_outcomes(row: MessageRow, others: Iterable[Round], done: Round) -> Round:
-    """Return a round whose outcomes fit into the row, beside the *others* of a narrow message."""
+    """Return *done* with outcomes so short that they fit into the row, beside the closed rounds *others*."""
     found, accepted_at = done, row.message.accepted_at
     if not done.ended:
         return done

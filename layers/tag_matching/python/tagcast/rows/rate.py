@@ -1,4 +1,4 @@
-"""Rows of rates: until when a subscription's permits are taken, across all workers."""
+"""Rows of rates: the time of a subscription's next free permit, shared by all workers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ RATE_ROWS = row_format(rate_key, Codec(Rate), lambda rate: {"ttl": rate.free_us 
 
 
 def free_update(subscription_id: str, known: int | None, free_us: int) -> Update:
-    """Return the write that takes the permits from *known* to *free_us*, unless another worker took them first."""
+    """Return the write that takes all permits up to *free_us*, unless another worker took some after *known* was read.
+
+    *known* is the stored time of the next free permit, or None without a row. Times are in microseconds.
+    """
     expect = {"free_us": ABSENT if known is None else known}
     return Update(rate_key(subscription_id), RATE_ROWS.row_of(Rate(free_us)), expect=expect)

@@ -1,4 +1,4 @@
-"""Rows of sealed secrets: a subscriber's write-only secrets, encrypted, beside the subscription's row."""
+"""Rows of sealed (encrypted) secrets: a subscriber's write-only secrets, in a row beside the subscription's row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Write
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The encrypted secrets of a subscription. Every sealing draws a new *token*.
+    """The encrypted secrets of a subscription. Every encryption has a new *token*.
 
     *formers* are the previous secrets, encrypted separately, so that they can be deleted at *formers_until* without
     decryption.
@@ -32,7 +32,7 @@ SECRETS = row_format(secrets_key, Codec(Sealed))
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A rotation: the previous secrets expire at *until*, if the secrets still have *token*."""
+    """An item of the list of rotations: the previous secrets expire at *until*, if the secrets still have *token*."""
 
     topic: str
     name: str
@@ -44,13 +44,16 @@ EXCHANGE_ROWS = row_format(exchange_key, Codec(Exchange))
 
 
 def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]:
-    """Return at most *limit* rotations that expired before *until*, the earliest first, from behind the row *after*."""
+    """Return at most *limit* rotations whose previous secrets expired before *until*, the earliest first.
+
+    They begin behind the sort key *after*.
+    """
     last = exchange_key(until, "", "").sk
     return store.query(Table.REGISTRY, exchange_key(0, "", "").pk, sk_from=f"{after}\x00", sk_to=last, limit=limit)
 
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
-    """Return the writes of a subscription's secrets. Write their token to the subscription in the same transaction."""
+    """Return the writes of a subscription's secrets. Their token must be written to the subscription with them."""
     put = SECRETS.put(sealed, topic, name)
     if sealed.formers_until is None:
         return (put,)
@@ -64,7 +67,7 @@ def sealed_delete(topic: str, name: str) -> Delete:
 
 
 def formers_removal(listed: Exchange) -> Update:
-    """Return the write that deletes the previous secrets, unless the secrets were sealed again or deleted."""
+    """Return the write that deletes the previous secrets, unless the secrets were encrypted again or deleted."""
     expect: Expectation = {"token": listed.token, "formers_until": listed.until}
     return Update(secrets_key(listed.topic, listed.name), {}, remove=("formers", "formers_until"), expect=expect)
 

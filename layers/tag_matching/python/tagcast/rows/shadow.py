@@ -55,7 +55,7 @@ class Shadow:
         return shadow_key(self.topic, self.name)
 
     def observations(self, active: Mapping[str, object] | None) -> str:
-        """Return the partition of the counts and samples that this shadow records beside the *active* filter.
+        """Return the partition key of the counts and samples of this shadow and the *active* filter.
 
         Each pair of filters has its own partition.
         """
@@ -79,7 +79,7 @@ SHADOWS = row_format(
 
 
 def shadow_delete(shadow: Shadow) -> Delete:
-    """Return the write that deletes a shadow, unless another shadow replaced it since the read."""
+    """Return the write that deletes a shadow, unless another shadow has replaced it."""
     return Delete(shadow.key, {"shadow_version": shadow.shadow_version})
 
 
@@ -101,7 +101,7 @@ def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
 
 
 def read_observations(world: World, partition: str) -> tuple[dict[Comparison, int], tuple[tuple[str, Comparison], ...]]:
-    """Return the counts, and the samples as pairs of message id and comparison, newest first."""
+    """Return the counts of *partition*, and its samples as pairs of message id and comparison, newest first."""
     counts = dict.fromkeys(Comparison, 0)
     samples: list[tuple[str, Comparison]] = []
     for row in world.store.query(Table.MESSAGES, partition):

@@ -24,8 +24,8 @@ class Round:
     """The first round of an audience, which began at *at*.
 
     *finishes* maps each delivery that succeeded at the first attempt to the attempt's end, in milliseconds after *at*.
-    *ended* are the other ended entries. *enqueued* are the pending entries in the queues of their groups. All other
-    pending entries are in backlogs.
+    *ended* has the other ended entries. *enqueued* has the pending entries in the queues of their groups. All other
+    pending entries are in backlogs. Deliveries are identified by ordinal.
     """
 
     at: int
@@ -35,7 +35,7 @@ class Round:
 
     @classmethod
     def of(cls, at: int, entries: Mapping[int, Entry], enqueued: Set[int] = frozenset()) -> Round:
-        """Return the round that ended *entries*. Successes at the first attempt become *finishes*, which are compact.
+        """Return the round in which *entries* ended. Successes at the first attempt become *finishes*, to save bytes.
 
         >>> Round.of(1_000, {1: Entry(EntryState.DELIVERED, 1, 1_030), 2: Entry(EntryState.EXPIRED)}).finishes
         {1: 30}
@@ -59,16 +59,16 @@ class Round:
 
 
 RoundPart = tuple[frozenset[int], Round | None]
-"""Subscriptions whose first round is written together, and their round. The round is None while it is open."""
+"""The ordinals of the subscriptions that share a first round, and this round, or None while the round is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateMap:
     """Entries by subscription ordinal.
 
-    *pending* are the pending entries. *waiting* are the pending entries that wait for their first round. *enqueued* are
-    the pending entries in the queues of their groups. All other pending entries are in backlogs. *ended* are the
-    terminal entries. *added_later* are the late entries: their groups are younger than the message.
+    *waiting* are the pending entries whose first round is open. *enqueued* are the pending entries in the queues of
+    their groups. All other *pending* entries are in backlogs. *ended* has the terminal entries. *added_later* has the
+    late entries, whose groups are younger than the message; *matched* includes them.
     """
 
     matched: frozenset[int]
@@ -80,7 +80,7 @@ class StateMap:
 
     @classmethod
     def of(cls, matched: Iterable[int]) -> StateMap:
-        """Return the map of a newly accepted message.
+        """Return the map of a newly accepted message: all *matched* entries are pending.
 
         >>> StateMap.of([2, 5]).pending_count
         2
@@ -96,7 +96,9 @@ class StateMap:
         enqueued: Set[int] = frozenset(),
         late: Mapping[int, AddedLater] | None = None,
     ) -> StateMap:
-        """Return the map that follows from *parts* of rounds, *ends*, entries *enqueued* later, and *late* entries.
+        """Return the map computed from *parts*, the rounds with their subscriptions, and from separate rows.
+
+        Separate rows have later *ends*, entries that were *enqueued* later, and *late* entries.
 
         >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
         >>> one = StateMap.folded([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
@@ -126,7 +128,7 @@ class StateMap:
         return ordinal in self.pending and ordinal not in self.enqueued
 
     def within(self, ordinals: Set[int]) -> StateMap:
-        """Return the map of only the subscriptions with these *ordinals*."""
+        """Return the part of the map with these *ordinals*."""
         ended = {ordinal: entry for ordinal, entry in self.ended.items() if ordinal in ordinals}
         late = {ordinal: added for ordinal, added in self.added_later.items() if ordinal in ordinals}
         return replace(

@@ -1,4 +1,4 @@
-"""Reads values from the tables by name: ``stored.lane(...)``, ``stored.accepted(...)``, ``stored.dues(...)``.
+"""Reads values from the tables: ``stored.lane(...)``, ``stored.accepted(...)``, ``stored.dues(...)``.
 
 Some functions return raw rows, which the caller decodes one by one. So one corrupt row does not hide the others.
 """
@@ -26,18 +26,18 @@ from tagcast.rows.values import number, text
 from tagcast.tables import Key, Row, Table
 
 accepted = MESSAGES.read
-"""Returns an accepted message, with its first rounds if it is narrow; None after its receipt expired."""
+"""Returns an accepted message, and if it is narrow also its first rounds; None after its receipt expired."""
 lane, topic, subscription = LANES.read, TOPICS.read, SUBSCRIPTIONS.read
-"""Read a lane (None while it is active), a topic, or a subscription."""
+"""Return a lane (None while it is active), a topic or a subscription (None if it is missing)."""
 KEYS_AT_ONCE = 100
 ORDINAL_MAX = 10**10 - 1
 """The largest ordinal that a key can contain."""
 ROWS_AT_ONCE = 1_000
-"""Rows read at once. A subscription has up to 70 KB, so all of a large topic may not fit into memory."""
+"""The most rows of one read. A subscription has up to 70 KB, so all of a large topic may not fit into memory."""
 
 
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its whole state map; None if it is gone, or if it is wide and certainly pending."""
+    """Return a message with its whole state map; None if it is gone, or wide with a delivery that is surely pending."""
     pk = keys.message_key(topic, message_id).pk
     rounds = store.query(Table.MESSAGES, pk, sk_from="MSG")
     if not rounds or rounds[0]["sk"] != "MSG":
@@ -62,7 +62,10 @@ def _is_surely_pending(store: Store, row: MessageRow, rounds: Sequence[Row]) -> 
 
 
 def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
-    """Return a message, or one section, folded with its other rows (*beside*). Rows of other sections are ignored."""
+    """Return *row*, a message or one section, with the states from its separate rows (*beside*).
+
+    Rows of other sections are ignored.
+    """
     ends: dict[int, Entry] = {}
     enqueued, late = set[int](), dict[int, AddedLater]()
     rounds: dict[int, dict[Audience, RoundRow]] = {}
@@ -111,12 +114,15 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a message, or a section of it, in which the entry of *ordinal* is current; None if it is missing."""
+    """Return a narrow message, or the section with *ordinal*; None if the message is missing.
+
+    Only the state of the entry of *ordinal* includes the separate rows.
+    """
     return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 
 def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
-    """Return at most 100 messages in the given order, as :func:`message_with` does, without missing messages."""
+    """Return at most 100 messages by id, read like :func:`message_with`, in the given order, without missing ones."""
     of_each = {
         message_id: (
             keys.message_key(topic, message_id),
@@ -154,16 +160,16 @@ def _all(store: Store, wanted: Sequence[Key]) -> dict[Key, Row]:
 
 
 def read_again(store: Store, row: MessageRow) -> MessageRow | None:
-    """Return the current state of *row*, including ends; None if its receipt expired."""
+    """Return the present state of the message or section *row*, including ends; None if its receipt expired."""
     found = accepted(store, *row.names)
     return None if found is None else with_ends(store, found, row.section)
 
 
 def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
-    """Return the messages of a queue entry, at most 100, in order; missing ones are left out.
+    """Return the messages of a queue entry by id, at most 100, in order; missing ones are left out.
 
-    The entry names narrow messages, or one section, by *number*, of wide messages. Separate rows are read only if a
-    delivery ended before its first round was stored, or if there are late entries.
+    Without *number* these are narrow messages. Otherwise each is the section *number* of a wide message. Rows of
+    single deliveries are read only if one ended before its round was closed, or if there are late entries.
     """
     rows = messages(store, topic, message_ids)
     if number is None:
@@ -179,14 +185,14 @@ def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number:
 
 
 def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
-    """Return at most 100 messages as accepted, in the given order; missing ones are left out."""
+    """Return at most 100 messages by id, without their separate rows, in the given order; missing ones are left out."""
     wanted = {message_id: keys.message_key(topic, message_id) for message_id in message_ids}
     found = store.get_many(tuple(wanted.values()))
     return {message_id: MESSAGES.value_of(found[key]) for message_id, key in wanted.items() if key in found}
 
 
 def _with_ends(store: Store, row: MessageRow) -> MessageRow:
-    """Return *row* folded with the message's separate rows, and with the rounds of its section or of all sections."""
+    """Return *row*, a message or one section, with the states from all its separate rows."""
     low, high = keys.end_key(*row.names, 0), keys.message_key(*row.names)
     if row.is_wide and row.section is None:
         return fold_rows(row, store.query(Table.MESSAGES, low.pk))
@@ -204,14 +210,14 @@ def _with_ends(store: Store, row: MessageRow) -> MessageRow:
 
 
 def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
-    """Return a message, or a section of a wide message, with all known states of deliveries."""
+    """Return a message, or one *section* of a wide message, with the states from all its separate rows."""
     return _with_ends(store, row if section is None else _section(row, section))
 
 
 def sections(store: Store, row: MessageRow, *, rounds_only: bool = False) -> list[MessageRow]:
     """Return all sections of a wide message, or a narrow message alone.
 
-    If *rounds_only*, the states of a wide message come from its rounds only, not from the rows of single deliveries.
+    With *rounds_only*, the states in a wide message come from its rounds only, not from the rows of single deliveries.
     """
     if not row.is_wide:
         return [_with_ends(store, row)]
@@ -232,9 +238,9 @@ def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[R
 
 
 def lanes(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str, Lane]:
-    """Return the lanes of these subscriptions, possibly also of others, by subscription id, without active lanes.
+    """Return the lanes of these subscriptions, and possibly of others, by subscription id. Active lanes are left out.
 
-    A query costs less than a read for each, unless many lanes of the topic are not active.
+    One query costs less than a read for each subscription, unless many lanes of the topic are not active.
     """
     rows = store.query(Table.MESSAGES, keys.lane_key(topic, "").pk, limit=ROWS_AT_ONCE)
     if len(rows) == ROWS_AT_ONCE:
@@ -243,7 +249,7 @@ def lanes(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str
 
 
 def lanes_of(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str, Lane]:
-    """Return the lanes of these subscriptions, by subscription id, without active lanes."""
+    """Return the lanes of these subscriptions, by subscription id. Active lanes are left out."""
     found = map(LANES.value_of, _all(store, [keys.lane_key(topic, each) for each in subscription_ids]).values())
     return {each.subscription_id: each for each in found}
 
@@ -265,18 +271,18 @@ def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int 
 
 
 def failed_pulls(store: Store, topic: str, message_id: str) -> dict[int, FailedPulls]:
-    """Return the failed pulls of a message, by the ordinals of the groups."""
+    """Return the failed pulls of a message, by the ordinal of the group."""
     rows = store.query(Table.MESSAGES, keys.pulled_key(topic, message_id, 0).pk)
     return {int(text(row, "sk")): PULLED.value_of(row) for row in rows}
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return the messages that are pending after their first round, oldest first. The list begins behind *after*."""
+    """Return rows of the list of retained messages, oldest first, from the first or behind *after*."""
     return store.query(Table.MESSAGES, keys.retained_key(topic, "").pk, sk_from=_behind(after), limit=limit)
 
 
 def unsent_rows(store: Store, shard: int, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return a page of one *shard* of the messages that the queue did not accept, sorted by message id."""
+    """Return rows of one list (*shard*) of refused queue entries, by message id, from the first or behind *after*."""
     return store.query(Table.MESSAGES, keys.unsent_list(shard), sk_from=_behind(after), limit=limit)
 
 
@@ -286,37 +292,37 @@ def place(row: Row) -> str:
 
 
 def members(store: Store, topic: str, group: str) -> list[Member]:
-    """Return all known members of a group, including gone ones, by id."""
+    """Return the members of a group whose rows exist, including gone ones, sorted by id."""
     return [MEMBERS.value_of(row) for row in store.query(Table.MESSAGES, keys.member_key(topic, group, "").pk)]
 
 
 def registrations(store: Store, topic: str, group: str) -> list[Registration]:
-    """Return the subscriptions that a group's heartbeats created: one for the group, or one for each member."""
+    """Return the registrations of a group's subscriptions: one for the group, or one for each member."""
     return [
         REGISTRATIONS.value_of(row) for row in _between(store, *keys.all_like(keys.registration_key(topic, group, "")))
     ]
 
 
 def registration_rows(store: Store) -> list[Row]:
-    """Return the list of all subscriptions that heartbeats created."""
+    """Return the rows of all registrations: of all subscriptions that get heartbeats."""
     return store.query(Table.MESSAGES, keys.registration_key("", "", "").pk)
 
 
 def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
-    """Return at most 100 named topics, in the given order; missing ones are left out."""
+    """Return the topics with these *names* (at most 100), in the given order; missing ones are left out."""
     wanted = [keys.topic_key(name) for name in names]
     found = store.get_many(wanted)
     return tuple(TOPICS.value_of(found[key]) for key in wanted if key in found)
 
 
 def topic_names(store: Store, *, after: str = "", limit: int) -> list[str]:
-    """Return sorted names of topics, from the first or behind *after*."""
+    """Return at most *limit* names of topics, sorted, from the first or behind *after*."""
     pk = keys.directory_key("").pk
     return [place(row) for row in store.query(Table.REGISTRY, pk, sk_from=_behind(after), limit=limit)]
 
 
 def topic_ids(store: Store) -> list[tuple[str, str]]:
-    """Return name and id of every topic, sorted by name."""
+    """Return the name and the id of every topic, sorted by name."""
     rows = store.query(Table.REGISTRY, keys.directory_key("").pk)
     return [(place(row), text(row, "topic_id")) for row in rows]
 
@@ -348,9 +354,9 @@ def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> li
 
 
 def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscription | None], list[Shadow]] | None:
-    """Return the subscriptions changed since *known* (None for a deleted one), and all shadows of *topic*.
+    """Return the subscriptions that changed after *known* (by name; None: deleted), and all shadows of *topic*.
 
-    Return None if the topic's row does not list all changes. The caller then reads everything.
+    Return None if the topic's row does not list all changes. The caller then reads all subscriptions.
     """
     changed = names_changed(known, topic)
     if changed is None:
@@ -360,12 +366,12 @@ def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscri
 
 
 def names(store: Store, topic: str) -> dict[int, str]:
-    """Return the names of all subscriptions in receipts of *topic*, including deleted ones."""
+    """Return the names, by ordinal, of all subscriptions of *topic*, and of deleted ones that receipts may have."""
     return removed_names(store, topic) | _names(store, keys.all_subscriptions(topic))
 
 
 def removed_names(store: Store, topic: str) -> dict[int, str]:
-    """Return the names of deleted subscriptions in receipts of *topic*."""
+    """Return the names, by ordinal, of deleted subscriptions that receipts of *topic* may have."""
     return _names(store, keys.all_like(replace(keys.name_key(topic, 0), sk="NAME#")))
 
 
@@ -385,12 +391,15 @@ def shadows(store: Store, topic: str) -> list[Shadow]:
 
 
 def version_rows(store: Store, topic: str, first: int, last: int, at_once: int) -> Iterator[Row]:
-    """Yield the filter histories of all subscriptions with ordinals from *first* to *last*, each newest first."""
+    """Yield the rows of all filter versions of the ordinals *first* to *last*, by ordinal, each newest first.
+
+    One read returns at most *at_once* rows.
+    """
     return _in_parts(store, *_versions(topic, first, last), at_once)
 
 
 def filter_history(store: Store, topic: str, ordinal: int, limit: int, before: int | None) -> list[FilterVersion]:
-    """Return at most *limit* versions of a subscription's filter, newest first, below *before* if given."""
+    """Return at most *limit* versions of a subscription's filter, newest first: all, or those below *before*."""
     low, high = _versions(topic, ordinal, ordinal)
     low = low if before is None else keys.version_key(topic, ordinal, before - 1)
     return [FILTER_VERSIONS.value_of(row) for row in _between(store, low, high, limit)]

@@ -70,13 +70,13 @@ def filter_of(row: Row) -> Mapping[str, object] | None:
 
 
 def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
-    """Return the write of *changed*, unless *known* changed since the read. Without a row, *known* is None."""
+    """Return the write of *changed*, unless the row changed after *known* was read (None: there was no row)."""
     expect: Expectation = {"pk": ABSENT} if known is None else _as_read(known)
     return SUBSCRIPTIONS.put(changed, changed.topic, changed.name, expect=expect)
 
 
 def subscription_deletes(known: Subscription) -> tuple[Write, ...]:
-    """Return the writes that delete a subscription with its shadow and secrets, unless it changed since it was read."""
+    """Return the writes that delete a subscription, its shadow and its secrets, unless it changed after it was read."""
     return (
         Delete(subscription_key(known.topic, known.name), _as_read(known)),
         Delete(shadow_key(known.topic, known.name)),
@@ -90,7 +90,10 @@ def _as_read(known: Subscription) -> Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The name of a deleted subscription, for receipts. It matches no publish at topic version *until* or later."""
+    """The name of a deleted subscription, kept so that its messages can still be shown and explained.
+
+    The subscription does not match messages that were published at topic version *until* or later.
+    """
 
     name: str
     ordinal: int
@@ -116,11 +119,11 @@ def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_versi
 
 
 _NOT_KEPT = ("pk", "sk", "secret")
-"""Attributes that directories omit. Only a group has ``secret`` in its row; publishing does not need it."""
+"""Attributes that the stored copy of a topic's subscriptions omits. Only groups have ``secret`` in their rows."""
 
 
 class KeptSubscription(NamedTuple):
-    """One subscription of a directory; *content* is its row as JSON."""
+    """One subscription in the stored copy of a topic's subscriptions; *content* is the subscription's row as JSON."""
 
     ordinal: int
     name: str
@@ -129,13 +132,13 @@ class KeptSubscription(NamedTuple):
 
 
 class KeptSubscriptions:
-    """Creates the entries of a directory. Caches which combinations of settings are ordered."""
+    """Converts rows for the stored copy of a topic's subscriptions. Caches which settings keep an order."""
 
     def __init__(self) -> None:
         self._orders: dict[tuple[Value, Value, Value], bool] = {}
 
     def of(self, row: Row) -> KeptSubscription:
-        """Return the directory entry of a row."""
+        """Return the subscription in a row, in the form of the stored copy."""
         about = (row["protocol"], row["strategy"], row.get("ordered"))
         if about not in self._orders:
             self._orders[about] = SUBSCRIPTIONS.value_of(row).settings.keeps_order
@@ -144,7 +147,7 @@ class KeptSubscriptions:
 
 
 def kept_in(content: bytes) -> list[Row]:
-    """Return the rows that a JSON list contains."""
+    """Return the rows in *content*, a JSON list."""
     rows: list[Row] = json.loads(content)
     return rows
 
@@ -161,7 +164,7 @@ def filters_kept(rows: list[Row]) -> dict[int, Mapping[str, object] | None]:
 
 @dataclass(frozen=True, slots=True)
 class FilterVersion:
-    """One version of a subscription's filter; *since* is the topic's first version with this filter."""
+    """One version of a subscription's filter; *since* is the first topic version that has this filter."""
 
     version: int
     filter: Mapping[str, object] | None
@@ -176,7 +179,7 @@ FILTER_VERSIONS = row_format(version_key, Codec(FilterVersion, {"filter": json_p
 
 
 def version_put(subscription: Subscription, since: int) -> Put:
-    """Return the write of a subscription's filter version, which applies from *since*, a topic version, on."""
+    """Return the write that stores the filter of *subscription* as a version; topic version *since* first has it."""
     version = FilterVersion(
         version=subscription.version,
         filter=subscription.settings.filter,

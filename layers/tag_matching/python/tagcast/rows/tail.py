@@ -1,4 +1,4 @@
-"""Rows of the tail: the watch of a topic, and a row with the topic's events for each batch of the stream."""
+"""Rows of tails: the watch of a topic, and for each batch of the stream one row with the topic's events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EventKind(StrEnum):
     DELIVERY = "delivery"
     """An attempt failed, or a delivery ended or joined a backlog."""
     LANE = "lane"
-    """A lane changed its state or its owner."""
+    """A lane changed its state, or got a new generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class TailBatch:
-    """The events of one batch for clients, oldest first.
+    """The events of one batch of the stream, oldest first.
 
-    *left_out* is the number of omitted events; counts include them. *place* is an id drawn when the batch was written.
+    *left_out* is the number of omitted events; *counts* includes them. *place* is an id that has the time of writing.
     """
 
     place: str
@@ -70,13 +70,13 @@ class TailBatch:
 
     @property
     def written_at(self) -> int:
-        """The time of writing."""
+        """The time at which the batch was written, in milliseconds."""
         return accepted_at_of(self.place)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicWatch:
-    """A topic that clients have watched without a break since *since*. Requests extend it; it ends at *until*."""
+    """The watch of a topic: clients watch it, without a break since *since*. Each request extends *until*, its end."""
 
     topic: str
     topic_id: str
@@ -127,12 +127,12 @@ def batch_put(topic_id: str, batch: TailBatch) -> Put:
 
 
 def watches(store: Store) -> list[TopicWatch]:
-    """Return the topics that clients watch now or watched recently."""
+    """Return the watches of topics that clients watch now, or watched recently."""
     return [WATCHES.value_of(row) for row in store.query(Table.MESSAGES, watch_key("").pk)]
 
 
 def batches(store: Store, topic_id: str, *, since: str, before: str | None, limit: int) -> list[TailBatch]:
-    """Return the newest batches of a topic, newest first. They are at *since* or later, and earlier than *before*."""
+    """Return at most *limit* batches of a topic, newest first, from the place *since* to the place below *before*."""
     newest = "" if before is None else tail_key(topic_id, before).sk + "\x00"
     oldest = tail_key(topic_id, since)
     rows = store.query(Table.MESSAGES, oldest.pk, sk_from=newest, sk_to=oldest.sk, limit=limit)

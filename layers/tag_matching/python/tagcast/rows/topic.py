@@ -1,4 +1,4 @@
-"""Rows of topics: their settings and counters, the list of all topics, and the counters of deleted topics."""
+"""Rows of topics: settings and counters of each topic, the list of all topics, and the counters of deleted topics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPICS = row_format(
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The entry of a topic in the list of all topics."""
+    """A topic in the list of all topics."""
 
     topic_id: str
 
@@ -34,7 +34,7 @@ DIRECTORY = row_format(directory_key, Codec(Listed))
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of a deleted topic. A later topic of its name continues them, and reuses no version or ordinal."""
+    """The counters of a deleted topic. A new topic of this name continues them, so it reuses no version or ordinal."""
 
     subscriptions_version: int = 0
     next_ordinal: int = 0
@@ -46,7 +46,7 @@ COUNTERS = row_format(counters_key, Codec(Counters))
 
 
 def topic_puts(topic: Topic) -> tuple[Write, ...]:
-    """Return the writes that create a topic, unless its name exists."""
+    """Return the writes that create a topic, unless a topic of this name exists."""
     return (
         TOPICS.put(topic, topic.name, expect={"pk": ABSENT}),
         DIRECTORY.put(Listed(topic.topic_id), topic.name),
@@ -54,9 +54,9 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
 
 
 def counters_delete(topic: str, known: Counters | None) -> Delete:
-    """Return the write that takes the counters of a deleted topic for a new one.
+    """Return the write that deletes a deleted topic's counters, when a new topic continues them.
 
-    It fails if a topic of this name was created and deleted after *known* was read (None if there was no row).
+    It fails if a topic of this name was created and deleted after *known* was read (None: there was no row).
     """
     if known is None:
         return Delete(counters_key(topic), {"pk": ABSENT})
@@ -65,7 +65,7 @@ def counters_delete(topic: str, known: Counters | None) -> Delete:
 
 
 def settings_update(known: Topic, changed: Topic) -> Update:
-    """Return the write of the *changed* settings. It fails if the topic was changed or replaced since *known*."""
+    """Return the write of the *changed* settings, unless the topic was changed or replaced after *known* was read."""
     row = TOPICS.row_of(changed)
     names = (*SETTINGS.names, "updated_at")
     settings = {name: row[name] for name in names if name in row}
@@ -74,14 +74,14 @@ def settings_update(known: Topic, changed: Topic) -> Update:
 
 
 def events_check(events_topic: str) -> Check:
-    """Return the check that *events_topic* exists and has no events topic. So topics never form a cycle."""
+    """Return the check that *events_topic* exists and has no events topic itself. So events topics form no cycle."""
     return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
 
 def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Update:
-    """Return the write that makes publishers read the subscriptions with these *names* again.
+    """Return the write to the topic *owner* that makes publishers read the subscriptions with these *names* again.
 
-    It fails if any subscription changed since *owner* was read. The topic gets the counts of *after*, if they differ.
+    It fails if any subscription changed after *owner* was read. *after* is the topic with its new :data:`COUNTS`.
     """
     changes: dict[str, Value] = {**with_changes(owner, names)}
     if after is not None:
@@ -91,7 +91,10 @@ def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Upda
 
 
 def topic_deletes(topic: Topic, ttl: int) -> tuple[Write, ...]:
-    """Return the writes that delete a topic, if nothing in it changed. Its counters stay until *ttl* (seconds)."""
+    """Return the writes that delete a topic and keep its counters until *ttl*, in seconds.
+
+    They fail if the topic or a subscription changed after *topic* was read.
+    """
     counters = Counters(topic.subscriptions_version, topic.next_ordinal, topic.filling_quota_until, ttl)
     return (
         Delete(topic_key(topic.name), {**_as_read(topic), "updated_at": topic.updated_at}),
@@ -107,7 +110,7 @@ def _as_read(topic: Topic) -> Expectation:
 def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
     """Return the attributes of *topic*'s row that change when the subscriptions with these *names* change.
 
-    Each change raises the version by one; the last names stay in the row. A publisher with an older version reads only
+    Each change raises the version by one; the row keeps the last names. A publisher with an older version reads only
     the subscriptions with these names. Every publish reads this row anyway, and every change writes the row. The names
     therefore cost no additional reads or writes.
 
@@ -122,9 +125,9 @@ def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence
 
 
 def names_changed(known: Topic, topic: Topic) -> frozenset[str] | None:
-    """Return the names of subscriptions that changed between two versions of a topic.
+    """Return the names of subscriptions that changed between two versions of a topic, *known* and the newer *topic*.
 
-    Return None if the topic was replaced, or if the new row does not list all changes.
+    Return None if the topic was replaced, or if the newer row does not list all changes.
 
     >>> from dataclasses import replace
     >>> known = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7)

@@ -13,17 +13,17 @@ LENGTH_BYTES, ELEMENT_BYTES = 3, 1
 
 
 def text(row: Row, name: str) -> str:
-    """Return a required text."""
+    """Return the text of an attribute that must exist."""
     return cast("str", row[name])
 
 
 def number(row: Row, name: str) -> int:
-    """Return a required number."""
+    """Return the number of an attribute that must exist."""
     return cast("int", row[name])
 
 
 def optional_text(row: Row, name: str) -> str | None:
-    """Return a text, or None if the attribute is missing."""
+    """Return the text of an attribute, or None if the attribute is missing."""
     return cast("str | None", row.get(name))
 
 
@@ -33,7 +33,7 @@ def dense(row: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def deflate_json(value: object) -> bytes:
-    """Return a JSON value, deflated.
+    """Return *value* as deflated JSON.
 
     >>> inflate_json(deflate_json(["é", None]))
     ['é', None]
@@ -49,7 +49,7 @@ def inflate_json(deflated: bytes) -> Any:
 def row_bytes(row: Row) -> int:
     """Return the bytes that DynamoDB counts for the attributes of *row* and their names, or slightly more.
 
-    A number counts as one byte for every two digits, plus two. AWS adds only one byte if there is no sign.
+    A number counts as one byte for every two digits, plus two bytes. AWS adds only one byte if there is no sign.
 
     >>> row_bytes({"pk": "é", "n": 1_800_000_000_000, "tags": ["a", "b"], "gone": None, "map": {"k": "five!"}})
     38

@@ -10,7 +10,7 @@ from tagcast.rows.keys import waiting_key
 from tagcast.tables import ABSENT, Row, Store, Update
 
 KEPT_S = 3_600
-"""Seconds that a row stays after all its places are free; the time to live deletes it later."""
+"""Seconds that a row stays after all its places are free; the time to live deletes the row later."""
 
 
 class WaitingFor(StrEnum):
@@ -22,7 +22,7 @@ class WaitingFor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaitingPlace:
-    """A place for one waiting request of a topic. It is free after *until*, or if *until* is None."""
+    """A place for one waiting request of a topic. The place is free after *until*, or if *until* is None."""
 
     topic: str
     kind: WaitingFor
@@ -36,19 +36,19 @@ class WaitingPlace:
 
 
 def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[WaitingPlace, ...]:
-    """Return a topic's *most* places for waiting requests of this *kind*, free or taken."""
+    """Return the places of a topic, *most* in number, for requests that wait for *kind*: free and taken ones."""
     row: Row = store.get(waiting_key(topic)) or {}
     empty = (WaitingPlace(topic, kind, number) for number in range(most))
     return tuple(WaitingPlace(topic, kind, each.number, cast("int | None", row.get(each.attribute))) for each in empty)
 
 
 def taking_update(place: WaitingPlace, until: int) -> Update:
-    """Return the write that takes a free place until *until*. It fails if another request took it since the read."""
+    """Return the write that takes a free place until *until*, unless another request took it after *place* was read."""
     changes = {place.attribute: until, "ttl": until // 1000 + KEPT_S}
     expect = {place.attribute: ABSENT if place.until is None else place.until}
     return Update(waiting_key(place.topic), changes, expect=expect)
 
 
 def leaving_update(place: WaitingPlace) -> Update:
-    """Return the write that frees a place. It fails if another request took the place after *until*."""
+    """Return the write that frees a place, unless another request took the place after *until*."""
     return Update(waiting_key(place.topic), {}, remove=(place.attribute,), expect={place.attribute: place.until})
