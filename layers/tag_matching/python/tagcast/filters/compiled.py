@@ -1,4 +1,4 @@
-"""The protocol of every filter kind, and the fields of a message that a filter may read."""
+"""The interface of compiled filters of every kind, and the fields of a message that a filter may read."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from tagcast.errors import Fault, FaultCode
 from tagcast.filters.explanation import Explanation
 
 SENT_TIMES_MAX = 10
-"""A list in a request may have ten times the allowed elements, because repeated elements are dropped."""
+"""A list in a request may have ten times the allowed number of elements, because repeated elements are dropped."""
 UNKNOWN_TOLD_MAX = 100
 """An error lists at most 100 unknown fields."""
 _NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -28,12 +28,12 @@ class FilterInput(Protocol):
 
     @property
     def routing_key(self) -> str | None:
-        """Words separated by dots, or ``None``."""
+        """The routing key, which has dots between its words, or ``None``."""
         ...
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Property names and their texts."""
+        """The text of each property, by name."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class CompiledFilter(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind in the JSON form, or ``"everything"`` if the subscription has no filter."""
+        """The kind, as in the JSON form, or ``"everything"`` for a subscription without a filter."""
         ...
 
     @property
@@ -57,23 +57,22 @@ class CompiledFilter(Protocol):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Known traps in the filter as written, in sentences for its author."""
+        """Warnings about parts of the filter that may not mean what its author intended, as sentences."""
         ...
 
     def evaluate(self, message: FilterInput) -> bool | None:
-        """Return ``True`` if the subscription receives the message; ``False`` and ``None`` (unknown) do not match.
+        """Return ``True`` if the message matches, else ``False`` or ``None`` (unknown).
 
-        Raises :class:`tagcast.errors.FilterEvaluationError` if the evaluation fails. The subscription then does not
-        receive the message.
+        Raises :class:`tagcast.errors.FilterEvaluationError` if the evaluation fails. The message then does not match.
         """
         ...
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return a tree that explains the result of :meth:`evaluate`. Never raises: an error is a node of the tree."""
+        """Return a tree that explains the result of :meth:`evaluate`. An error becomes a node, and is never raised."""
         ...
 
     def as_json(self) -> dict[str, object] | None:
-        """Return the normal JSON form, from which an equal filter can be compiled. No filter is None."""
+        """Return the normal JSON form, from which an equal filter can be compiled; None for no filter."""
         ...
 
 
@@ -87,13 +86,13 @@ def is_plain_text(text: str) -> bool:
 
 
 def unknown_keys(value: FilterValue, known: frozenset[str]) -> list[Fault]:
-    """Return one fault for each unknown key, at most :data:`UNKNOWN_TOLD_MAX`."""
+    """Return one fault for each key of *value* that is not in *known*, at most :data:`UNKNOWN_TOLD_MAX`."""
     unknown = islice((key for key in value if key not in known), UNKNOWN_TOLD_MAX)
     return [Fault("is not a known field", f"/{pointer_part(key)}", FaultCode.UNKNOWN) for key in unknown]
 
 
 def pointer_part(key: object) -> str:
-    """Escape a key for a JSON pointer (RFC 6901).
+    """Return *key*, escaped for a JSON pointer (RFC 6901).
 
     >>> pointer_part("a/b~c")
     'a~1b~0c'
@@ -102,10 +101,10 @@ def pointer_part(key: object) -> str:
 
 
 def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: list[Fault]) -> dict[str, int]:
-    """Return the distinct texts of a list field, each with the index of its first occurrence.
+    """Return the distinct texts in the list ``value[key]``, each with the index of its first occurrence.
 
-    Adds a fault for a missing list, too many elements, or an element that is not a text. The caller checks the texts
-    themselves.
+    Adds a fault to *faults* for a missing list, for more than *most* texts, and for each element that is not a text.
+    *what* names the elements in these faults. The caller checks the texts themselves.
 
     >>> list_of_text({"tags": ["a", "b", "a"]}, "tags", 2, "tags", [])
     {'a': 0, 'b': 1}
@@ -132,7 +131,7 @@ def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: lis
 
 
 def quote_texts(texts: Collection[str]) -> str:
-    """Format texts for people: ``'a', 'b'`` or ``none``.
+    """Return *texts* in quotes, for people to read: ``'a', 'b'`` or ``none``.
 
     >>> quote_texts(["a", "b"]), quote_texts([])
     ("'a', 'b'", 'none')

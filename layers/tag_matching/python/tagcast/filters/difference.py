@@ -1,4 +1,4 @@
-"""Differences between two filters, in sentences for the operators of a consumer group."""
+"""The differences between a group's filter and a member's, in sentences for the operators of the consumer group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Canonical = Mapping[str, object]
 
 
 def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, ...]:
-    """Return the differences as sentences. The order of tags and of routing-key patterns does not count.
+    """Return the differences between the filters of a group and of a member (*yours*) as sentences.
+
+    The order of tags and of routing-key patterns does not count.
 
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
     ("tags: only the group has 'a'; only you have 'c'",)
@@ -39,7 +41,7 @@ def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, .
 
 
 def digest(filter: Canonical | None) -> str:
-    """Return 16 characters that are equal for filters without a :func:`difference`.
+    """Return a digest of 16 characters. Filters without a :func:`difference` have equal digests.
 
     >>> digest({"kind": "tags", "tags": ["a", "b"]}) == digest({"kind": "tags", "tags": ["b", "a"]})
     True
@@ -48,7 +50,7 @@ def digest(filter: Canonical | None) -> str:
 
 
 def _comparable(filter: Canonical | None) -> dict[str, object]:
-    """Return a filter with sorted lists, whose order has no meaning. Tags that match everything become no filter."""
+    """Return a filter in a form to compare. Lists are sorted; all filters that match everything have one form."""
     if filter is None or _matches_everything(filter):
         return {"kind": "everything"}
     form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}

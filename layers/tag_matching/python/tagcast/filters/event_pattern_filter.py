@@ -1,4 +1,4 @@
-"""The filter kind ``event_pattern``: an EventBridge rule or an SNS filter policy over JSON, with the limits of SNS."""
+"""The filter kind ``event_pattern``: an EventBridge pattern, or an SNS filter policy within the limits of SNS."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ SNS_DECIMALS_MAX = 5
 def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes: bool) -> list[Fault]:
     """Return the faults of a valid pattern under the rules of SNS; pointers are relative to the pattern.
 
-    SNS limits the number of combinations. A combination has one value from each list of the pattern. If a list is
-    inside *n* objects, each of its values counts *n* times. *in_attributes*: the pattern is for message attributes, so
-    its keys may not be nested.
+    *written* is the JSON of the pattern. SNS limits the number of combinations, each of one value from each list. If a
+    list is inside *n* objects, each of its values counts *n* times. *in_attributes*: the pattern is for message
+    attributes, so its keys may not be nested.
     """
     faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
     keys = dict.fromkeys(_keys(written, pattern.or_is_a_field))
@@ -82,7 +82,7 @@ class PatternDialect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventPatternFilter:
-    """Matches if the part of the message in *scope* meets the pattern."""
+    """A filter that matches if the part *scope* of the message meets the pattern. *written* is the pattern's JSON."""
 
     pattern: Pattern
     dialect: PatternDialect
@@ -92,7 +92,7 @@ class EventPatternFilter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One warning if a ``$or`` of the pattern is a field and not an operator."""
+        """One warning if the pattern has a ``$or`` that is read as a field, and not as the operator; else empty."""
         return (_OR_IS_A_FIELD,) if self.pattern.or_is_a_field else ()
 
     @property
@@ -101,18 +101,21 @@ class EventPatternFilter:
         return self.scope is not PatternScope.PROPERTIES
 
     def event_of(self, message: FilterInput) -> Event | str:
-        """Return the event that the pattern reads, or a reason why there is none."""
+        """Return the event that the pattern reads from *message*, or a text: the reason why there is none."""
         return event_of(message, self.scope, are_attributes=self.dialect is PatternDialect.SNS)
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Evaluate the pattern. A body that is no JSON object does not match."""
+        """Return whether the pattern matches. A body that is no JSON object does not match.
+
+        Raises FilterEvaluationError if the body is deleted, or if the evaluation would take too long.
+        """
         event = self.event_of(message)
         if event == BODY_UNKNOWN:
             raise FilterEvaluationError(BODY_UNKNOWN)
         return not isinstance(event, str) and matches(self.pattern, event)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return a tree of the pattern: each path with its comparisons and the message's values."""
+        """Return a tree of the pattern. It has each path, with the comparisons and the message's values."""
         title = f"event pattern ({self.dialect}, {self.scope})"
         event = self.event_of(message)
         if isinstance(event, str):
@@ -130,7 +133,9 @@ class EventPatternFilter:
 
 
 def compile_event_pattern(value: FilterValue) -> EventPatternFilter:
-    """Validate ``{"kind": "event_pattern", "pattern": {...}, "dialect": ..., "scope": ...}``.
+    """Compile ``{"kind": "event_pattern", "pattern": {...}, "dialect": ..., "scope": ...}``.
+
+    Raises InvalidFilterError with all faults.
 
     >>> compile_event_pattern({"kind": "event_pattern", "pattern": {"a": [1]}}).scope
     <PatternScope.BODY: 'body'>

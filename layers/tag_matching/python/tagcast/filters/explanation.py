@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 Value = bool | None | Literal["error", "skipped"]
-"""``None`` is SQL's unknown. ``"skipped"`` is a part that was not evaluated, because an earlier part decided."""
+"""The value of a part. None is SQL's unknown. A skipped part was not evaluated, because an earlier part decided."""
 
 
 def shorten(text: str, most: int) -> str:
-    """Return the first characters of a text for display (at most *most*), and ``…`` if there are more.
+    """Return at most the first *most* characters of a text, and ``…`` if it has more.
 
     >>> shorten("apple", 5), shorten("apples", 5)
     ('apple', 'apple…')
@@ -18,7 +18,7 @@ def shorten(text: str, most: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One part of a filter: its value for one message, and its own parts.
+    """One part of a filter, as *text*, with its value for one message. *children* are the parts of this part.
 
     >>> Explanation("a = 1", True, note="a is '1'").as_json()
     {'text': 'a = 1', 'value': True, 'note': "a is '1'", 'children': []}
@@ -31,13 +31,13 @@ class Explanation:
 
     @property
     def verdict(self) -> Literal["matched", "not_matched", "error"]:
-        """The verdict for the delivery: only TRUE matches; an error never matches."""
+        """The verdict, if this is the whole filter. Only True is ``matched``; unknown is ``not_matched``."""
         if self.value == "error":
             return "error"
         return "matched" if self.value is True else "not_matched"
 
     def as_json(self) -> dict[str, object]:
-        """Return the tree as plain JSON values. Works without recursion, because expressions may be deep."""
+        """Return the tree as JSON values. The function does not recurse, because expressions may be deep."""
         root: list[object] = []
         pending: list[tuple[Explanation, list[object]]] = [(self, root)]
         while pending:

@@ -1,4 +1,4 @@
-"""The filter kind ``function``: a Lambda function of the subscription's owner decides."""
+"""The filter kind ``function``: a Lambda function of the subscriber decides about each delivery."""
 
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -12,15 +12,15 @@ from tagcast.resource_names import function_named
 TIMEOUT_DEFAULT_S = 3
 TIMEOUT_MAX_S = 10
 REPLACED_MS = 10_000
-"""A publisher may still use a replaced function for this time, even if clocks differ."""
+"""Milliseconds for which a publisher may still use a function after its replacement, even if clocks differ."""
 FILTER_ERROR = "filter_error"
-"""The outcome of a delivery whose function returned no verdict."""
+"""The outcome of a delivery for which the filter function returned no verdict."""
 _ON_ERROR = ("drop", "block")
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionFilter:
-    """Matches every message when it is published. The fan-out later calls the function for the verdicts."""
+    """A filter that matches every message at its publish. ``fan_out`` later invokes the function for the verdicts."""
 
     function: str
     on_error: str
@@ -34,7 +34,7 @@ class FunctionFilter:
         return True
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Explain that the function decides later."""
+        """Return one node, which says that the function decides later."""
         note = "matched; the function decides before the first push"
         return Explanation(f"function {self.function}", True, note=note)
 
@@ -49,12 +49,12 @@ class FunctionFilter:
 
 
 def is_function(filter: FilterValue | None) -> TypeGuard[FilterValue]:
-    """Return whether the filter is a function. A filter function is invoked after the publish."""
+    """Return whether a filter in its JSON form is of the kind ``function``, and so is invoked after the publish."""
     return filter is not None and filter.get("kind") == "function"
 
 
 def function_of(subscription: Subscription) -> FunctionFilter | None:
-    """Return the filter of *subscription* if it is a function, else None."""
+    """Return the filter of *subscription* if its kind is ``function``, else None."""
     value = subscription.settings.filter
     return compile_function(value) if is_function(value) else None
 
@@ -62,21 +62,23 @@ def function_of(subscription: Subscription) -> FunctionFilter | None:
 def is_unjudged(subscription: Subscription, accepted_at: int) -> bool:
     """Return whether a message may have been accepted without a verdict, because the filter was a function.
 
-    A publisher may use the former filter for some seconds after its replacement. If it already used the new filter,
-    evaluating that filter again does no harm.
+    A publisher may use the former filter for some seconds after its replacement. If the publisher already used the new
+    filter, evaluating it again does no harm.
     """
     until = subscription.function_until
     return is_function(subscription.settings.filter) or (until is not None and accepted_at <= until + REPLACED_MS)
 
 
 def judging_s(subscription: Subscription) -> int:
-    """Return the timeout of the function in seconds, or 0 if no function decides deliveries."""
+    """Return the timeout of the filter function in seconds, or 0 for another kind of filter."""
     function = function_of(subscription)
     return 0 if function is None else function.timeout_s
 
 
 def compile_function(value: FilterValue) -> FunctionFilter:
-    """Validate ``{"kind": "function", "function": name or ARN, "on_error": ..., "timeout_seconds": 1-10}``.
+    """Compile ``{"kind": "function", "function": name or ARN, "on_error": ..., "timeout_seconds": 1-10}``.
+
+    Raises InvalidFilterError with all faults.
 
     >>> compile_function({"kind": "function", "function": "rate"}).as_json()["timeout_seconds"]
     3

@@ -63,8 +63,8 @@ KINDS = tuple(_COMPILERS)
 def compile_filter(value: FilterValue | None) -> CompiledFilter:
     """Validate and compile the JSON form of a filter; ``None`` matches everything.
 
-    Raises :class:`tagcast.errors.InvalidFilterError` with every fault. Pointers are relative to ``value``. A syntax
-    error raises the subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
+    Raises :class:`tagcast.errors.InvalidFilterError` with every fault; pointers are relative to *value*. A syntax
+    error raises its subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
 
     >>> compile_filter({"kind": "tags", "tags": ["apple"]}).kind, compile_filter(None).kind
     ('tags', 'everything')
@@ -88,8 +88,8 @@ def compile_filter(value: FilterValue | None) -> CompiledFilter:
 def canonical(value: FilterValue | None) -> dict[str, object] | None:
     """Return the normal JSON form of a filter; None for no filter.
 
-    Defaults are explicit, except ``"match": "any"``. Tags and routing-key patterns have no duplicates. Two filters with
-    the same normal form match the same messages. Raises the errors of :func:`compile_filter`.
+    The form has all defaults, except ``"match": "any"``. Tags and routing-key patterns have no duplicates. Two filters
+    with the same normal form match the same messages. Raises the errors of :func:`compile_filter`.
 
     >>> canonical({"kind": "tag_expression", "expression": None})
     {'kind': 'tag_expression', 'expression': '*'}

@@ -1,4 +1,4 @@
-"""Routing-key patterns, one at a time. :mod:`tagcast.filters.index.routing_trie` matches many."""
+"""Matches a routing key with one pattern. :mod:`tagcast.filters.index.routing_trie` matches many patterns at once."""
 
 SEPARATOR = "."
 ONE_WORD = "*"
@@ -6,7 +6,7 @@ ANY_WORDS = "#"
 
 
 def split_words(text: str) -> list[str]:
-    """Split a key or a pattern at every dot. The empty text has no words.
+    """Return the words of a key or a pattern, split at every dot. The empty text has no words.
 
     >>> split_words("a..b"), split_words("")
     (['a', '', 'b'], [])
@@ -17,7 +17,7 @@ def split_words(text: str) -> list[str]:
 def matches_key(pattern: str, key: str) -> bool:
     """Return whether a routing key matches a pattern: ``*`` is exactly one word, ``#`` any number of words.
 
-    All positions of the pattern advance together as the bits of one integer, so no pattern takes exponential time.
+    All reached positions in the pattern are the bits of one integer, so no pattern takes exponential time.
 
     >>> matches_key("order.*.eu", "order.new.eu"), matches_key("audit.#", "audit"), matches_key("a*", "ab")
     (True, True, False)

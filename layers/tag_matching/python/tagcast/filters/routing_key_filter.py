@@ -1,4 +1,4 @@
-"""The filter kind ``routing_key``: matches if one of its patterns matches the message's routing key."""
+"""The filter kind ``routing_key``, which matches if one of its patterns matches the message's routing key."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ KEY_DOTS_MAX = 15
 
 @dataclass(frozen=True, slots=True)
 class RoutingKeyFilter:
-    """Matches if one of the patterns matches the routing key. A message without a routing key has the empty key."""
+    """A filter that matches if one of its patterns matches the routing key. A missing routing key is the empty text."""
 
     patterns: tuple[str, ...]
     kind: str = "routing_key"
@@ -37,12 +37,12 @@ class RoutingKeyFilter:
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Return whether :func:`tagcast.filters.routing_key.matches_key` holds for one of the patterns."""
+        """Return whether one of the patterns matches (:func:`tagcast.filters.routing_key.matches_key`)."""
         key = message.routing_key or ""
         return any(matches_key(pattern, key) for pattern in self.patterns)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return one child for each pattern: the words that each pattern word matches, or the first difference."""
+        """Return a tree with a child for each pattern: the words that its parts match, or the first difference."""
         key = message.routing_key or ""
         children = tuple(_explain_pattern(pattern, key) for pattern in self.patterns)
         text = "routing key: " + " or ".join(self.patterns)
@@ -54,7 +54,7 @@ class RoutingKeyFilter:
 
 
 def compile_routing_key(value: FilterValue) -> RoutingKeyFilter:
-    """Validate ``{"kind": "routing_key", "patterns": [...]}``.
+    """Compile ``{"kind": "routing_key", "patterns": [...]}``. Raises InvalidFilterError with all faults.
 
     >>> compile_routing_key({"kind": "routing_key", "patterns": ["audit.#"]}).patterns
     ('audit.#',)
@@ -71,7 +71,7 @@ def compile_routing_key(value: FilterValue) -> RoutingKeyFilter:
 
 
 def key_faults(text: str) -> Iterator[tuple[str, FaultCode]]:
-    """Yield the faults of a routing key or a pattern in the native API: size, dots, empty words, control characters.
+    """Yield the faults of a routing key or a pattern: too many bytes or dots, empty words, control characters.
 
     >>> list(key_faults("order.new")), list(key_faults("a..b"))
     ([], [('must not have an empty word', <FaultCode.WRONG_FORMAT: 'wrong_format'>)])

@@ -16,10 +16,10 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Sql92Filter:
-    """Matches if the expression is TRUE for the properties of the message.
+    """A filter that matches if the expression is TRUE for the properties of the message.
 
-    ``reads_tags``: whether the expression reads the tags as a property (:func:`properties_with_tags`). Only the
-    rocketmq dialect has this property.
+    *reads_tags*: the expression reads the tags as a property (:func:`properties_with_tags`). Only the rocketmq dialect
+    has this property.
     """
 
     expression: CompiledExpression
@@ -29,21 +29,21 @@ class Sql92Filter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Known traps in the expression. Most traps exist only in the rocketmq dialect."""
+        """Warnings about parts that may not mean what the author intended, mostly in the rocketmq dialect."""
         return self.expression.warnings
 
     def evaluate(self, message: FilterInput) -> bool | None:
-        """Evaluate the expression; None is unknown (:meth:`tagcast.filters.sql92.CompiledExpression.evaluate`)."""
+        """Return the value of the expression; None is unknown (see :meth:`CompiledExpression.evaluate`)."""
         if self.reads_tags:
             return self.expression.evaluate(properties_with_tags(message))
         return self.expression.evaluate(message.properties)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return the tree of the expression with its values."""
+        """Return a tree of the expression, with the value of each part."""
         return self.expression.explain(properties_with_tags(message) if self.reads_tags else message.properties)
 
     def as_json(self) -> dict[str, object]:
-        """Return the text as written, and the dialect."""
+        """Return the expression as written, and the dialect."""
         return {
             "kind": self.kind,
             "expression": self.expression.text,
@@ -52,7 +52,7 @@ class Sql92Filter:
 
 
 def properties_with_tags(message: FilterInput) -> Mapping[str, str]:
-    """Return the properties plus TAGS, as in RocketMQ. A published property of that name wins.
+    """Return the properties of a message, and its tags as the property TAGS, unless that name was published.
 
     RocketMQ also has a property KEYS. Here KEYS is an ordinary property, because messages have no keys of their own.
 
@@ -66,7 +66,9 @@ def properties_with_tags(message: FilterInput) -> Mapping[str, str]:
 
 
 def compile_sql92_filter(value: FilterValue) -> Sql92Filter:
-    """Validate ``{"kind": "sql92", "expression": ..., "dialect": "strict" | "rocketmq"}``.
+    """Compile ``{"kind": "sql92", "expression": ..., "dialect": "strict" | "rocketmq"}``.
+
+    Raises InvalidFilterError, or its subclass FilterSyntaxError.
 
     >>> compile_sql92_filter({"kind": "sql92", "expression": "a = 1"}).as_json()["dialect"]
     'strict'

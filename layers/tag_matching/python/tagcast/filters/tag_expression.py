@@ -15,7 +15,7 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class TagExpression:
-    """A parsed tag expression: the distinct tags in the order written. Without tags it matches every message."""
+    """A parsed tag expression: its distinct tags in the order written. Without tags, it matches everything."""
 
     tags: tuple[str, ...]
 
@@ -44,11 +44,11 @@ class TagExpression:
 
 
 def parse_tag_expression(text: str | None) -> TagExpression:
-    """Split at ``||``, trim, drop empty parts and duplicates; ``*``, the empty text and ``None`` match everything.
+    """Parse tags with ``||`` between them; ``*``, the empty text and ``None`` match everything.
 
-    Raises :class:`FilterSyntaxError` for some texts to which RocketMQ gives an unexpected meaning.
-    These are texts without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``. RocketMQ
-    reads ``&&`` and a single ``|`` as part of a tag.
+    Empty parts and duplicates are dropped. Raises :class:`FilterSyntaxError` for some texts to which RocketMQ gives an
+    unexpected meaning: texts without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``.
+    RocketMQ reads ``&&`` and a single ``|`` as part of a tag.
 
     >>> parse_tag_expression(" TagA||TagB || TagA ").tags
     ('TagA', 'TagB')

@@ -20,12 +20,12 @@ FILTER_TAGS_MAX = 100
 EXPRESSION_TAGS_MAX = 256
 TAG_CHARACTERS_MAX = 64
 EXPRESSION_CHARACTERS_MAX = 17_408
-"""Every normal form fits: 256 tags of 64 characters, each with ``||`` and two blanks."""
+"""The normal form of every allowed expression fits: 256 tags of 64 characters, each with ``||`` and two blanks."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagsFilter:
-    """Matches if the message has one tag of the filter, or all (*match_all*). Without tags, matches everything."""
+    """A filter that matches if the message has one of *tags*, or all (*match_all*). Without tags it always matches."""
 
     tags: frozenset[str]
     written: tuple[str, ...]
@@ -39,7 +39,7 @@ class TagsFilter:
         return self.tags.issubset(message.tags) if self.match_all else matches(message.tags, self.tags)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return one child for each tag of the filter: whether the message has it."""
+        """Return a tree with a child for each tag of the filter: whether the message has the tag."""
         title = f"{'all of the ' if self.match_all else ''}tags: {', '.join(self.written) or 'everything'}"
         return _explain_tags(title, self.written, message, self.evaluate(message))
 
@@ -51,7 +51,7 @@ class TagsFilter:
 
 @dataclass(frozen=True, slots=True)
 class TagExpressionFilter:
-    """Matches if the message has one tag of a RocketMQ expression. Without tags (``*``), matches everything."""
+    """A filter that matches if the message has one tag of a RocketMQ expression; ``*`` matches everything."""
 
     tags: frozenset[str]
     expression: str
@@ -61,11 +61,11 @@ class TagExpressionFilter:
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Compare the exact texts. Hash codes only serve as a prefilter in a store."""
+        """Return whether the message has one tag of the expression, by exact texts, not by RocketMQ's hash codes."""
         return matches(message.tags, self.tags)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return one child for each tag of the expression: whether the message has it."""
+        """Return a tree with a child for each tag of the expression: whether the message has the tag."""
         return _explain_tags(self.expression, self.written, message, self.evaluate(message))
 
     def as_json(self) -> dict[str, object]:
@@ -74,7 +74,7 @@ class TagExpressionFilter:
 
 
 def compile_tags(value: FilterValue) -> TagsFilter:
-    """Validate ``{"kind": "tags", "tags": [...], "match": "any" | "all"}``.
+    """Compile ``{"kind": "tags", "tags": [...], "match": "any" | "all"}``. Raises InvalidFilterError with all faults.
 
     >>> compile_tags({"kind": "tags", "tags": ["apple", "apple"]}).as_json()
     {'kind': 'tags', 'tags': ['apple']}
@@ -93,7 +93,9 @@ def compile_tags(value: FilterValue) -> TagsFilter:
 
 
 def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
-    """Validate ``{"kind": "tag_expression", "expression": "TagA || TagB"}``; a missing expression matches everything.
+    """Compile ``{"kind": "tag_expression", "expression": "TagA || TagB"}``; a missing expression matches everything.
+
+    Raises InvalidFilterError, or its subclass FilterSyntaxError.
 
     >>> compile_tag_expression({"kind": "tag_expression", "expression": "A||B"}).as_json()
     {'kind': 'tag_expression', 'expression': 'A || B'}

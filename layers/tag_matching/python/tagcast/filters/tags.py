@@ -1,4 +1,4 @@
-"""Tags: CMQ's matching rule, and Java's hash code of a tag."""
+"""CMQ's rule for matching tags, and Java's hash code of a tag."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,7 @@ _INT_BITS = 0xFFFFFFFF
 
 
 def matches(message_tags: Collection[str], filter_tags: Collection[str]) -> bool:
-    """Return whether a subscription with ``filter_tags`` receives a message with ``message_tags`` (CMQ's rules).
+    """Return whether a subscription with *filter_tags* receives a message with *message_tags*, as in CMQ.
 
     A subscription without tags receives everything. Otherwise the message must have one of the subscription's tags.
     Comparison is exact and case-sensitive.
@@ -21,9 +21,9 @@ def matches(message_tags: Collection[str], filter_tags: Collection[str]) -> bool
 
 
 def java_hash_code(text: str) -> int:
-    """Return Java's ``String.hashCode``: a signed 32-bit number over the UTF-16 code units.
+    """Return Java's ``String.hashCode`` of *text*: a signed 32-bit number over the UTF-16 code units.
 
-    Use it only as a prefilter, then compare the exact text: different tags may share a code.
+    Use it only as a prefilter, and then compare the exact texts, because different tags may have the same code.
 
     >>> java_hash_code("TagA"), java_hash_code("Aa") == java_hash_code("BB")
     (2598919, True)

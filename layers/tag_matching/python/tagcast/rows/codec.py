@@ -72,7 +72,7 @@ FROM_KEY = read_part(lambda row: row["sk"])
 def json_part(
     name: str, write: Callable[[Any], Any] = lambda value: value, read: Read = lambda value: value
 ) -> RowPart:
-    """Return the part for a field stored as JSON in one attribute. *write* converts it to JSON values, *read* back."""
+    """Return the part for a field that one attribute has as JSON. *write* returns its JSON value; *read* decodes it."""
     return RowPart(
         (name,),
         lambda value: (None if value is None else json.dumps(write(value), sort_keys=True),),

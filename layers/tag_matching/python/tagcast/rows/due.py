@@ -74,7 +74,7 @@ class PendingDelivery:
         return due_key(self.subscription_id, self.position, self.message_id)
 
     def planned(self, due_at: int) -> PendingDelivery:
-        """Return the delivery at the position for the due time *due_at*, in a backlog under INDEPENDENT_RETRY."""
+        """Return this delivery with the position of the due time *due_at*, for a backlog under INDEPENDENT_RETRY."""
         return replace(self, position=position_at(due_at))
 
     @property
@@ -98,7 +98,7 @@ class PendingDelivery:
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
     def failed(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
-        """Return the delivery after the failed attempt *past*. *not_before*: the earliest time of the next, or None.
+        """Return this delivery after the failed attempt *past*. *not_before*: the earliest time of the next, or None.
 
         If the number of *past* is not new, nothing was attempted: the service only put the delivery off.
         """

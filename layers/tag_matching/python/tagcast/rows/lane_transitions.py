@@ -156,7 +156,7 @@ def pause(lane: Lane, generation: str, now: int) -> Update:
 def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[Lane, Update]:
     """Return *lane* as resumed, with its next attempt at *due_at*, and the write of this.
 
-    If the lane stays claimed, an attempt of an earlier claim may run until then.
+    If the lane stays claimed, an attempt of the earlier claim may run until *due_at*.
     """
     is_claimed = lane.is_claimed and (lane.next_attempt_at or 0) >= due_at
     planned = replace(lane, next_attempt_at=due_at, wake_at=due_at, is_claimed=is_claimed)

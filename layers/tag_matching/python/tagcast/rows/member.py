@@ -72,7 +72,7 @@ def registration_put(registration: Registration) -> Put:
 
 
 def registration_deletes(topic: str, subscription: str) -> tuple[Delete, ...]:
-    """Return the writes that delete a subscription's registration, as a group's own or as that of one member."""
+    """Return the writes that delete the registrations of a subscription, whether it serves a group or one member."""
     group = subscription.rpartition("-")[0]
     return tuple(Delete(registration_key(topic, each, subscription)) for each in (subscription, group) if each)
 

@@ -239,7 +239,7 @@ def _with_history(entries: Mapping[int, Entry]) -> dict[int, Entry]:
 
 
 def may_be_listed(row: MessageRow) -> bool:
-    """Return whether a message or section may be in the retained list, because a delivery was in a backlog."""
+    """Return whether a message or section may be in the list of retained messages: a delivery was in a backlog."""
     closed = [(row.of(each), done) for each, done in row.rounds.items() if done is not None]
     has_late = row.late > 0 and row.section in (None, len(row.bounds) - 1)
     return has_late or any(members - done.entries().keys() - done.enqueued for members, done in closed)

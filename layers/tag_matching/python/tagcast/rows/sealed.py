@@ -53,7 +53,7 @@ def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]
 
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
-    """Return the writes of a subscription's secrets. Their token must be written to the subscription with them."""
+    """Return the writes of a subscription's secrets. The same transaction writes their token to the subscription."""
     put = SECRETS.put(sealed, topic, name)
     if sealed.formers_until is None:
         return (put,)

@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 1_000
 
 
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its whole state map; None if it is gone, or wide with a delivery that is surely pending."""
+    """Return a message with its whole state map; None if it is gone, or if it is wide and a delivery surely pending."""
     pk = keys.message_key(topic, message_id).pk
     rounds = store.query(Table.MESSAGES, pk, sk_from="MSG")
     if not rounds or rounds[0]["sk"] != "MSG":
@@ -114,7 +114,7 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a narrow message, or the section with *ordinal*; None if the message is missing.
+    """Return a narrow message, or a wide message's section with *ordinal*; None if the message is missing.
 
     Only the state of the entry of *ordinal* includes the separate rows.
     """

@@ -179,7 +179,7 @@ FILTER_VERSIONS = row_format(version_key, Codec(FilterVersion, {"filter": json_p
 
 
 def version_put(subscription: Subscription, since: int) -> Put:
-    """Return the write that stores the filter of *subscription* as a version; topic version *since* first has it."""
+    """Return the write that stores a subscription's filter as a version. It applies from topic version *since* on."""
     version = FilterVersion(
         version=subscription.version,
         filter=subscription.settings.filter,

@@ -11,7 +11,9 @@ _MAPPED = "0" * 20 + "FFFF"
 
 
 def address_digits(text: str) -> str | None:
-    """Return the 8 (IPv4) or 32 (IPv6) digits of an address, or None. An IPv4-mapped IPv6 address is IPv4.
+    """Return the 8 (IPv4) or 32 (IPv6) hexadecimal digits of an address, or None if *text* is not an address.
+
+    An IPv4-mapped IPv6 address is read as IPv4.
 
     >>> address_digits("10.0.0.1"), address_digits("::ffff:0a00:1"), address_digits("1.2.3.256")
     ('0A000001', '0A000001', None)
@@ -51,7 +53,7 @@ def _groups(text: str) -> list[int] | None:
 
 
 def network_of(text: str) -> tuple[str, str] | str:
-    """Return the digits of the first and the last address of a block, or an error text.
+    """Return the digits of the first and the last address of a CIDR block, or a text that says what is wrong.
 
     >>> network_of("10.0.0.0/8"), network_of("10.0.0.0/32")
     (('0A000000', '0AFFFFFF'), 'must have 0 to 31 bits after the slash for IPv4')

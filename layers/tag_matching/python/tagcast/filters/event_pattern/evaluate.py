@@ -8,13 +8,13 @@ from tagcast.filters.event_pattern.event import Element, Event
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
 
 Chosen = Mapping[int, int]
-"""The element chosen in each array so far: array number to index."""
+"""The choice of one element in some arrays: array number to index."""
 
 
 class Constraint(NamedTuple):
-    """The array elements that meet a condition (*met*), and all elements with its path (*there*).
+    """The array elements in which a condition is met (*met*), and all elements with the condition's path (*there*).
 
-    *there* is None if the condition does not allow an absent path.
+    *there* is None unless the condition allows an absent path. None as an element stands for a value outside arrays.
     """
 
     met: Sequence[Element | None]
@@ -22,7 +22,7 @@ class Constraint(NamedTuple):
 
 
 class _Node:
-    """A node of a trie: child nodes by array and index. *ends*: whether a value stands at this node."""
+    """A node of a trie: child nodes by array and index. *ends*: the path of an element ends at this node."""
 
     __slots__ = ("arrays", "ends")
 
@@ -32,14 +32,14 @@ class _Node:
 
 
 class TooManyCombinationsError(Exception):
-    """The arrays of an event allow more combinations than the bound."""
+    """The arrays of an event have more combinations of elements than may be tried."""
 
 
 def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
     """Return whether all conditions, in order, can be met by choosing one element of each array.
 
-    As in EventBridge, a path counts as absent if the elements chosen so far lack it. Of the choices that no later
-    condition distinguishes, only one is tried.
+    As in EventBridge, a path counts as absent if the elements chosen so far lack the path. Of the choices that no later
+    condition distinguishes, only one is tried. Raises TooManyCombinationsError after *steps_max* choices.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
     >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)
@@ -77,7 +77,7 @@ def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
 
 
 def _in_one_array(wanted: Sequence[Constraint]) -> bool | None:
-    """Return whether one element meets all conditions.
+    """Return whether one element meets all conditions, if this is simple to decide.
 
     Return None if the elements are not all in one outer array, or if a condition allows an absent path.
     """
@@ -113,7 +113,7 @@ def _arrays(root: _Node) -> set[int]:
 
 
 def _options(met: _Node, there: _Node | None, chosen: Chosen) -> Iterator[Chosen]:
-    """Yield the choices that meet a condition and extend *chosen*."""
+    """Yield the choices that extend *chosen* so that a condition is met."""
     if there is not None and next(_below(there, chosen), None) is None:
         yield chosen
     for more in _below(met, chosen):
@@ -121,7 +121,7 @@ def _options(met: _Node, there: _Node | None, chosen: Chosen) -> Iterator[Chosen
 
 
 def _below(node: _Node, chosen: Chosen) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the additional choices that lead to a value below *node*."""
+    """Yield the choices, beside *chosen*, that lead to a value at or below *node*."""
     if node.ends:
         yield ()
     for array, elements in node.arrays.items():
@@ -137,7 +137,7 @@ def _below(node: _Node, chosen: Chosen) -> Iterator[tuple[tuple[int, int], ...]]
 COMPARISONS_MAX = 100_000
 """The most comparisons of one evaluation.
 
-Each value that a condition reads counts by the condition's weight
+Each value that a condition reads counts as many comparisons as the condition's weight
 (:func:`tagcast.filters.event_pattern.leaves.weight_of_all`).
 """
 STEPS_MAX = 2_000
@@ -149,7 +149,7 @@ TOO_MUCH = "the event has so many values that it would take too long to compare 
 
 
 def matches(pattern: Pattern, event: Event) -> bool:
-    """Return whether the event meets all conditions of one alternative, with array consistency.
+    """Return whether the event meets all conditions of one alternative, those on one array by the same element.
 
     Raises FilterEvaluationError beyond :data:`COMPARISONS_MAX` or :data:`STEPS_MAX`. The result depends only on the
     event and the pattern.
@@ -181,7 +181,7 @@ def matches(pattern: Pattern, event: Event) -> bool:
 
 
 def is_too_much(pattern: Pattern, event: Event) -> bool:
-    """Return whether evaluation needs more than :data:`COMPARISONS_MAX` comparisons."""
+    """Return whether evaluating the pattern would need more than :data:`COMPARISONS_MAX` comparisons."""
     tried = TRIED * branches_of(pattern) * event.objects
     if pattern.weight * event.most + tried <= COMPARISONS_MAX:
         return False
@@ -190,7 +190,7 @@ def is_too_much(pattern: Pattern, event: Event) -> bool:
 
 
 def may_be_met(condition: Condition, event: Event) -> bool:
-    """Return whether a condition is met when array consistency is ignored."""
+    """Return whether a condition may be met. The array elements that meet other conditions are ignored."""
     values = event.values.get(condition.path)
     if values is None:
         return condition.may_be_absent
@@ -207,7 +207,7 @@ def branches_of(pattern: Pattern) -> int:
 def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
     """Return whether conditions that are met one by one are met together, by the same element of each array.
 
-    Return None if the check needs more than :data:`STEPS_MAX` steps.
+    Return None if more than :data:`STEPS_MAX` combinations of elements would have to be tried.
     """
     if not event.elements:
         return True
@@ -225,7 +225,7 @@ def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
 
 
 def find_elements(condition: Condition, event: Event) -> list[Element | None]:
-    """Return the distinct elements whose value meets a condition."""
+    """Return the distinct array elements whose value meets the condition. The event caches them."""
     found = event.found.get(condition)
     if found is None:
         pairs = zip(event.values[condition.path], event.elements[condition.path], strict=True)

@@ -1,4 +1,4 @@
-"""The values of a JSON object by path, and the array elements that contain them."""
+"""The values of a JSON object by path, and the array elements that contain these values."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -8,20 +8,20 @@ from typing import NamedTuple
 from tagcast.strict_json import MalformedError, parse
 
 PATH_CHARACTERS_MAX = 1_024
-"""The longest path of a pattern, in characters. Values of an event with a longer path are left out."""
+"""The longest path in a pattern, in characters. An event leaves out values with a longer path."""
 _WHOLE_MAX = 1 << 53
 _SHORT = 15
 _SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
 
 
 class Raw(NamedTuple):
-    """true, false, null, or a number with more digits than a double. It is compared by its text and has no order."""
+    """true, false, null, or a number that no double has exactly. It is compared by its text, and has no order."""
 
     text: str
 
 
 class Decimals(NamedTuple):
-    """A text that is also a decimal number, as in SNS message attributes. A pattern may compare either."""
+    """A text that is also a decimal number, as in SNS message attributes. A leaf compares the text or the number."""
 
     text: str
     number: float
@@ -32,7 +32,7 @@ TRUE, FALSE, NULL = Raw("true"), Raw("false"), Raw("null")
 
 
 class Element:
-    """An object or array inside an array: the *index*-th element of the *array*-th array, inside *parent*."""
+    """An object or array inside an array: element *index* of array number *array*, which is inside *parent*."""
 
     __slots__ = ("array", "index", "parent")
 
@@ -42,7 +42,7 @@ class Element:
         self.parent = parent
 
     def chain(self) -> list[tuple[int, int]]:
-        """Return the path of (array, index) pairs to this element, the outermost first."""
+        """Return the pairs (array, index) that lead to this element, the outermost first."""
         chain: list[tuple[int, int]] = []
         element: Element | None = self
         while element is not None:
@@ -53,9 +53,9 @@ class Element:
 
 
 class Event:
-    """A JSON event, flattened: the values of each path.
+    """A JSON event, flattened: *values* has the list of values of each path.
 
-    For a path inside arrays, *elements* has the element (or None) that contains each value.
+    For a path inside arrays, *elements* has the innermost element that contains each value (None: no element).
 
     >>> event = Event.of({"a": {"b": [1, 2]}, "c.d": True})
     >>> event.values
@@ -74,12 +74,12 @@ class Event:
         self.objects = 0
         """The number of objects and arrays inside arrays."""
         self.found: dict[object, list[Element | None]] = {}
-        """The elements that meet each condition, as a cache: several filters may share a condition."""
+        """A cache of the elements that meet each condition, because several filters may share a condition."""
         self._arrays = 0
 
     @classmethod
     def of(cls, value: Mapping[str, object]) -> "Event":
-        """Return the event of a JSON object."""
+        """Return the event of a JSON object, given as its members."""
         event = cls()
         event._object("", value)
         return event
@@ -89,7 +89,7 @@ class Event:
         self.values[path] = [value]
 
     def put_scalar(self, path: str, value: object) -> None:
-        """Add a scalar of JSON as one of the values of a path."""
+        """Add a JSON scalar to the values of a path."""
         self._add(path, value if isinstance(value, str) else _scalar(value), None)
 
     def _object(self, prefix: str, members: Mapping[str, object]) -> None:
@@ -174,7 +174,7 @@ def number_of(number: int | float) -> float | Raw:
 
 
 def number_in(text: str) -> float | Raw:
-    """Return the number of a JSON text: a double if the double is exact, else the text.
+    """Return the number of a JSON text: a double if it is exact, else the text.
 
     >>> number_in("3.0e2"), number_in("0.30000000000000000001"), number_in("1e400")
     (300.0, Raw(text='0.30000000000000000001'), Raw(text='1e400'))
@@ -190,7 +190,7 @@ def number_in(text: str) -> float | Raw:
 
 
 def event_in(body: bytes) -> Event | str:
-    """Return the event of a JSON body, or an error text.
+    """Return the event of a JSON body, or a text that says what is wrong.
 
     The last results are cached (128 small bodies, 2 large), so that all filters of a message parse its body once.
 
@@ -201,7 +201,10 @@ def event_in(body: bytes) -> Event | str:
 
 
 def object_in(body: bytes) -> dict[str, object] | str:
-    """Return the JSON object of a body, or an error text. The last results are cached, as in :func:`event_in`."""
+    """Return the JSON object in a body, or a text that says what is wrong.
+
+    The last results are cached, as in :func:`event_in`.
+    """
     return _small(body) if len(body) <= _SMALL_BYTES else _large(body)
 
 

@@ -1,4 +1,4 @@
-"""The explanation of a pattern's verdict: the comparison of each leaf, and the array element that met it."""
+"""The explanation of a pattern's verdict: the result of each comparison, and the array elements in which it is met."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ _TEXT_SHOWN_MAX = 64
 
 
 def explain(pattern: Pattern, event: Event, title: str) -> Explanation:
-    """Return a tree of the conditions, each with its comparisons and the values of the event.
+    """Return a tree of the pattern's conditions, each with its comparisons and the values of the event.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> tree = explain(read_pattern({"a": ["x", {"prefix": "y"}]}), Event.of({"a": "z"}), "event pattern")
@@ -72,7 +72,7 @@ def _condition(event: Event, condition: Condition, is_first: bool) -> Explanatio
 
 
 def _places_of(values: Sequence[Value]) -> dict[Value, list[int]]:
-    """Return the indexes of each value, so that each of up to a thousand equalities needs only a lookup."""
+    """Return the indices of each value in *values*, so that each of up to a thousand equalities needs only a lookup."""
     found: dict[Value, list[int]] = {}
     for place, value in enumerate(values):
         for token in (value.text, value.number) if type(value) is Decimals else (value,):

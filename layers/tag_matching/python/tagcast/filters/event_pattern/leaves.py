@@ -1,4 +1,4 @@
-"""The comparisons of a pattern: plain data that can be pickled. Each comparison holds or fails for one value."""
+"""The leaves of a pattern: comparisons of one value with an operator. They are plain data that can be pickled."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ _TEXTS_REMEMBERED = 256
 _SIGMA = "Σ"
 _VALUE_WEIGHT, _ADDRESS_WEIGHT = 3, 40
 Token = str | float | Raw
-"""A key for a lookup: a text, a number, or the text of a :class:`Raw`."""
+"""A value that a lookup can find: a text, a number, or a :class:`Raw`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +24,19 @@ class Equals:
     token: Token
 
     def holds(self, value: Value) -> bool:
-        """Return whether a value is equal. A text never equals a number."""
+        """Return whether *value* is equal to the token. A text never equals a number."""
         return value == self.token
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Equality with an IP address, in any notation."""
+    """Equality with an IP address, in any notation of the address."""
 
     digits: str
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Return whether a text is the address. Digits are compared from the left, as many as the pattern has."""
+        """Return whether *value* is the address. Like EventBridge, compare only as many digits as the pattern has."""
         digits = address_digits(value) if isinstance(value, str) else None
         return digits is not None and digits.startswith(self.digits)
 
@@ -49,10 +49,10 @@ class Cidr:
     last: str
 
     def holds(self, value: Value) -> bool:
-        """Return whether a text is an address in the block.
+        """Return whether *value* is an address in the block.
 
-        EventBridge compares digits from the left, also for addresses of the other IP version: 0.0.0.0/0 contains every
-        address.
+        Like EventBridge, compare digits from the left, also for addresses of the other IP version. So 0.0.0.0/0
+        contains every address.
         """
         digits = address_digits(value) if isinstance(value, str) else None
         if digits is None:
@@ -65,7 +65,7 @@ class Cidr:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A text with this prefix."""
+    """A comparison that a text with this prefix meets."""
 
     text: str
 
@@ -76,7 +76,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Suffix:
-    """A text with this suffix."""
+    """A comparison that a text with this suffix meets."""
 
     text: str
 
@@ -87,7 +87,10 @@ class Suffix:
 
 @dataclass(frozen=True, slots=True)
 class IgnoringCase:
-    """Case-insensitive equality, prefix or suffix (*where*): a character matches its lower and its upper case only."""
+    """Case-insensitive equality, or prefix or suffix if *where* says so.
+
+    A character matches only its lower and its upper case.
+    """
 
     text: str
     where: str = ""
@@ -115,7 +118,7 @@ class IgnoringCase:
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def both_cases(text: str) -> tuple[str, str] | None:
-    """Return a text in lower and in upper case, or None if a case of one character has several characters.
+    """Return a text in lower and in upper case, or None if the case of a character is several characters.
 
     >>> both_cases("aé"), both_cases("aß")
     (('aé', 'AÉ'), None)
@@ -127,7 +130,9 @@ def both_cases(text: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def cases_of(text: str, *, backwards: bool = False) -> tuple[tuple[str, ...], ...]:
-    """Return the lower and the upper case of each character. A case may have up to three characters.
+    """Return the distinct cases, lower and upper, of each character. A case may have up to three characters.
+
+    With *backwards*, the characters come from the end of *text*, and each case is reversed.
 
     >>> cases_of("aß1")
     (('a', 'A'), ('ß', 'SS'), ('1',))
@@ -143,7 +148,10 @@ def _cases_of_one(character: str) -> tuple[str, ...]:
 
 
 def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
-    """Return the offset behind the characters that *forms* match, or -1. Forms of one character share no prefix."""
+    """Return the offset behind the part of *value* that *forms* match from its beginning, or -1.
+
+    *forms* has the cases of each character (:func:`cases_of`). The cases of one character share no prefix.
+    """
     place = 0
     for each in forms:
         for form in each:
@@ -157,12 +165,12 @@ def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """A text in which each ``*`` matches any characters. *parts* are the literal texts around the ``*``."""
+    """A comparison with a text in which each ``*`` matches any characters. *parts* are the texts around each ``*``."""
 
     parts: tuple[str, ...]
 
     def holds(self, value: Value) -> bool:
-        """Return whether a value is a text that matches. Each part is searched once, behind the previous part."""
+        """Return whether *value* is a text that matches. Each part is searched once, behind the part before it."""
         if not isinstance(value, str):
             return False
         first, last = self.parts[0], self.parts[-1]
@@ -180,7 +188,7 @@ class Wildcard:
 
 
 def wildcard_parts(text: str) -> tuple[str, ...] | str:
-    """Return the parts of a wildcard, or an error with its position: ``character 2: …``.
+    """Return the parts of a wildcard, or a text with the position of an error: ``character 2: …``.
 
     >>> wildcard_parts("a*.jpg"), wildcard_parts("a\\\\*b"), wildcard_parts("a**")
     (('a', '.jpg'), ('a*b',), 'character 2: two * must not follow each other')
@@ -206,7 +214,7 @@ def wildcard_parts(text: str) -> tuple[str, ...] | str:
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """A range of numbers. Each bound is optional, and inclusive or exclusive."""
+    """A comparison with a range of numbers. A bound may be None. *low_open*, *high_open*: the bound is excluded."""
 
     low: float | None
     low_open: bool
@@ -214,7 +222,7 @@ class Numeric:
     high_open: bool
 
     def holds(self, value: Value) -> bool:
-        """Return whether a value is a number in the range."""
+        """Return whether *value* is a number in the range. A :class:`Raw` never is."""
         if type(value) is not float:
             return False
         if self.low is not None and (value <= self.low if self.low_open else value < self.low):
@@ -224,7 +232,7 @@ class Numeric:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """Any value. An empty object or list is no value."""
+    """A comparison that any value meets. An empty object or list is no value."""
 
     def holds(self, value: Value) -> bool:
         """Return True."""
@@ -233,10 +241,10 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No value at this path; :mod:`tagcast.filters.event_pattern.evaluate` checks it."""
+    """The leaf that is met if the path has no value. :mod:`tagcast.filters.event_pattern.evaluate` decides this."""
 
     def holds(self, value: Value) -> bool:
-        """Return False."""
+        """Return False: no value meets the leaf."""
         return False
 
 
@@ -245,12 +253,12 @@ Listed = Equals | Prefix | Suffix | IgnoringCase | Wildcard
 
 @dataclass(frozen=True, slots=True)
 class AnythingBut:
-    """Any value that is not in a list. A value of another type than the list's is never in it."""
+    """A comparison that any value meets, unless a leaf in *but* holds for the value."""
 
     but: tuple[Listed, ...]
 
     def holds(self, value: Value) -> bool:
-        """Return whether a value is not in the list."""
+        """Return whether no leaf in *but* holds for *value*."""
         return not any(each.holds(value) for each in self.but)
 
 
@@ -258,7 +266,7 @@ Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Num
 
 
 def read_value(leaf: Leaf, value: Value) -> Value:
-    """Return *value*. A :class:`Decimals` becomes a number if the leaf compares numbers, and a text otherwise."""
+    """Return *value*; of a :class:`Decimals`, return the number if the leaf compares numbers, otherwise the text."""
     return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
 
 
@@ -272,9 +280,9 @@ def asks_numbers(leaf: Leaf) -> bool:
 
 
 def weight_of_all(leaves: Sequence[Leaf]) -> int:
-    """Return the maximal cost of comparing a value with *leaves*, in about tenths of a microsecond.
+    """Return the maximal cost of comparing one value with *leaves*, in units of about 0.1 µs.
 
-    Presence and absence cost nothing.
+    The leaves :class:`Exists` and :class:`Absent` cost nothing.
 
     >>> [weight_of_all(each) for each in ([Exists()], [Equals(1.0)], [Prefix("a"), IgnoringCase("é")])]
     [0, 3, 10]

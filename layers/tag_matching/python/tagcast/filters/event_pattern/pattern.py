@@ -1,4 +1,4 @@
-"""Parses the JSON of a pattern into alternatives of conditions (paths with leaves), or lists every fault."""
+"""Parses the JSON of a pattern, or lists every fault. A pattern has alternatives, each with some conditions."""
 
 import json
 import math
@@ -36,10 +36,10 @@ PATTERN_VALUES_MAX = 1_000
 ALTERNATIVES_MAX = 1_000
 CONDITIONS_MAX = 10_000
 ALL_VALUES_MAX = 20_000
-"""The most values of the fields of all alternatives. The index stores each of them."""
+"""The most values in all alternatives together. The index stores each value of each alternative."""
 FIELDS_MAX = 256
 SEARCHES_MAX = 32
-"""The most wildcards with a part between two ``*``. Only these need a search."""
+"""The most wildcards of a pattern with a text between two ``*``. Only these wildcards need a search."""
 OR = "$or"
 _RESERVED = frozenset(
     (
@@ -49,16 +49,16 @@ _RESERVED = frozenset(
         *("ip-address-in-range", "ip-address-not-in-range"),
     )
 )
-"""Field names that, inside ``$or``, are most likely a misplaced operator."""
+"""Names that are refused as field names inside ``$or``, because they are most likely misplaced operators."""
 _LARGEST = 1.7976931348623157e308
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A path and its leaves. At least one leaf must hold.
+    """A path and its leaves (comparisons). At least one leaf must hold.
 
     *forms* is the JSON of each leaf. *level* is the number of objects around the list of leaves. *count* is the length
-    of the list, with repetitions. *size* is the number of values, with those of each anything-but.
+    of this list, with repetitions. *size* is the number of distinct values, including those of each anything-but.
     """
 
     path: str
@@ -73,7 +73,7 @@ class Condition:
     size: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Split the leaves into a set for lookups and a list to compare one by one."""
+        """Compute *tokens*, which a lookup finds, *others*, which are compared one by one, and further fields."""
         tokens = frozenset(leaf.token for leaf in self.leaves if isinstance(leaf, Equals))
         others = tuple(leaf for leaf in self.leaves if not isinstance(leaf, Equals | Absent))
         object.__setattr__(self, "tokens", tokens)
@@ -84,7 +84,7 @@ class Condition:
         object.__setattr__(self, "size", size)
 
     def holds(self, value: Value) -> bool:
-        """Return whether a value meets one of the leaves."""
+        """Return whether one of the leaves holds for *value*."""
         if type(value) is Decimals:
             return any(leaf.holds(read_value(leaf, value)) for leaf in self.leaves)
         return value in self.tokens or any(leaf.holds(value) for leaf in self.others)
@@ -92,9 +92,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Conditions, and alternatives as tuples of indices of conditions, in the order of their paths.
+    """A parsed pattern. It matches if all conditions of one alternative are met.
 
-    An alternative is met if all of its conditions are met.
+    An alternative has the indices of its conditions, in the order of their paths. *or_is_a_field*: ``$or`` was read as
+    a field name. *weight* is the sum of the conditions' weights.
     """
 
     conditions: tuple[Condition, ...]
@@ -104,7 +105,7 @@ class Pattern:
 
 
 class WrittenPath(NamedTuple):
-    """A path in a pattern, and its depth: the number of objects around its list of values."""
+    """A path in a pattern. *level* is the number of objects around its list of values."""
 
     path: str
     level: int
@@ -125,10 +126,10 @@ _Alternative = dict[str, Condition]
 
 
 def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pattern:
-    """Parse *pattern*, a JSON value, or raise PatternError with pointers relative to it.
+    """Parse *pattern*, a JSON value, or raise PatternError with pointers relative to the pattern.
 
-    *operators* lists the allowed operators; None allows all. As in EventBridge, an ``$or`` that is no valid operator is
-    a field of that name.
+    *operators* has the allowed operators; None allows all. As in EventBridge, a ``$or`` that is no valid operator is a
+    field of that name.
 
     >>> read_pattern({"a": {"b": ["x", {"prefix": "y"}]}}).conditions[0].leaves
     (Equals(token='x'), Prefix(text='y'))
@@ -170,7 +171,7 @@ class _TooMuchError(Exception):
 
 
 class _Reader:
-    """Parses one pattern; *faults* collects the errors."""
+    """Parses one pattern. Its errors are added to *faults*."""
 
     def __init__(self, operators: frozenset[str] | None, *, or_is_a_field: bool = False) -> None:
         self.faults: list[Fault] = []
@@ -180,7 +181,7 @@ class _Reader:
         self._values = self._searches = 0
 
     def read(self, pattern: object) -> list[_Alternative]:
-        """Return the alternatives of a pattern."""
+        """Return the alternatives of a pattern. They are incomplete if there are faults."""
         alternatives: list[_Alternative] = []
         if not isinstance(pattern, Mapping):
             self._fault("must be an object", "")
@@ -253,10 +254,10 @@ class _Reader:
             self._check_size(alternatives, pointer)
 
     def _check_size(self, alternatives: list[_Alternative], pointer: str) -> None:
-        """Raise _TooMuchError for too many alternatives or fields.
+        """Raise _TooMuchError if there are too many alternatives or fields.
 
-        Called after each field and each branch, so the result does not depend on the order of names. A stored pattern
-        has its names sorted.
+        This is checked after each field and each branch, so the result does not depend on the order of names. A stored
+        pattern has its names sorted.
         """
         if len(alternatives) > ALTERNATIVES_MAX or sum(map(len, alternatives)) > CONDITIONS_MAX:
             self._too_much(

@@ -1,4 +1,4 @@
-"""The scopes of a pattern: the body of a message, its properties, or an envelope like EventBridge's."""
+"""The parts of a message that a pattern may read: the body, the properties, or an envelope like EventBridge's."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from tagcast.strict_json import JSON_VALUES_MAX, MalformedError, parse
 BODY_UNKNOWN = "the body is deleted"
 ENVELOPE_NAMES = ("version", "id", "source", "account", "time", "region", "detail-type")
 EVENT_VALUES_MAX = JSON_VALUES_MAX + 100
-"""The most values of an event: those of its body, and in an envelope also the tags and :data:`ENVELOPE_NAMES`."""
+"""The most values of an event: those of the body, and in an envelope also the tags and :data:`ENVELOPE_NAMES`."""
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,10}(\.[0-9]{1,5})?", re.ASCII)
 
 
@@ -24,7 +24,7 @@ class PatternScope(StrEnum):
 
 
 def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool = False) -> Event | str:
-    """Return the event that a pattern of *scope* reads, or a reason why there is none.
+    """Return the event that a pattern of *scope* reads from *message*, or a text: the reason why there is none.
 
     *are_attributes*: properties are read like SNS message attributes (:func:`attributes`).
     """
@@ -40,7 +40,7 @@ def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool 
 
 
 def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, object]:
-    """Return a message as an EventBridge event: *detail* is its body, other fields come from its properties.
+    """Return a message as an EventBridge event. *detail* is the JSON object of the body.
 
     Each of source, detail-type, id, time, account, region and version is the property of that name. The default of
     detail-type is the routing key. The resources are the tags.
@@ -56,7 +56,7 @@ def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, ob
 
 
 def attributes(properties: Mapping[str, str]) -> Event:
-    """Return properties as SNS message attributes.
+    """Return an event of *properties*, read like SNS message attributes.
 
     A text with a JSON list of scalars becomes several values. A decimal text becomes a :class:`Decimals`.
 

@@ -1,4 +1,4 @@
-"""The size of an event pattern, counted without parsing it: an estimate of the work that its index takes."""
+"""The size of an event pattern, counted without parsing the pattern: an estimate of the work of indexing it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def count_values(pattern: Mapping[str, object]) -> tuple[int, int]:
-    """Return the number of alternatives of an event pattern, and the number of texts and numbers in all of them.
+    """Return the number of alternatives of an event pattern, and the number of values in all alternatives together.
 
     >>> count_values({"$or": [{"a": [1, 2]}, {"b": [3], "c": [{"anything-but": [4, 5]}]}], "d": {"e": [6]}})
     (2, 7)
@@ -26,7 +26,7 @@ def count_values(pattern: Mapping[str, object]) -> tuple[int, int]:
 
 
 def _size(value: object) -> int:
-    """Return the number of values in lists, at any depth."""
+    """Return the number of scalars in *value*, at any depth of lists and objects."""
     if isinstance(value, Mapping):
         return sum(map(_size, value.values()))
     return sum(map(_size, value)) if isinstance(value, list) else 1

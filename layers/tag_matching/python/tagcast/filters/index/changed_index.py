@@ -1,4 +1,4 @@
-"""The index of a topic after a few changes: the old index and a small index of the changes."""
+"""The index of a topic after a few changes: an older index, and a small index of the changed filters."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
@@ -12,7 +12,9 @@ CHANGES_MAX = 32
 
 
 class ChangedIndex:
-    """An immutable index: an older index with a few changes. It returns the same result as a rebuilt index.
+    """An older index (*base*) with a few changes. It returns the same results as a rebuilt index, and is immutable.
+
+    *gone* are the ordinals that were changed or removed. *filters* are the filters that were added or changed.
 
     >>> base = TopicIndex.build({1: None, 2: None})
     >>> index = with_changes(base, {3: None, 2: {"kind": "tags", "tags": ["apple"]}}, removed=[])
@@ -30,7 +32,7 @@ class ChangedIndex:
         self._fresh = TopicIndex.build(filters)
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match, and the subscriptions whose filter failed."""
+        """Return the ordinals of the subscriptions that match, and of the subscriptions whose filter failed."""
         before, now = self.base.match(message), self._fresh.match(message)
         return Matched(_merge(before.ordinals, self.gone, now.ordinals), _merge(before.errors, self.gone, now.errors))
 
@@ -41,7 +43,7 @@ Index = TopicIndex | PartedIndex | ChangedIndex
 def with_changes(
     index: Index, changed: Mapping[int, FilterValue | None], removed: Collection[int]
 ) -> ChangedIndex | None:
-    """Return the index with filters added, changed or removed, by ordinal; ``None`` after too many changes."""
+    """Return *index* with some filters changed, added or removed, by ordinal; None if it has too many changes."""
     if isinstance(index, ChangedIndex):
         base, gone, filters = index.base, index.gone, dict(index.filters)
     else:
@@ -54,7 +56,7 @@ def with_changes(
 
 
 def _merge(before: tuple[int, ...], gone: frozenset[int], now: tuple[int, ...]) -> tuple[int, ...]:
-    """Merge two sorted tuples. Remove *gone* from the first tuple."""
+    """Return the sorted ordinals of *now*, and those of *before* that are not in *gone*."""
     if not before:
         return now
     kept = list(before)

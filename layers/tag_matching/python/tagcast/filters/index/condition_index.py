@@ -1,4 +1,4 @@
-"""The filters of a topic that read properties or the body: SQL92 and event patterns.
+"""The index of a topic's filters that read properties or the body: SQL92 and event patterns.
 
 Only :mod:`tagcast.filters.index.topic_index` imports this module, and only for a topic that has such a filter. The two
 languages take a quarter of a publishing function's import time.
@@ -19,7 +19,10 @@ from tagcast.filters.sql92_filter import Sql92Filter, properties_with_tags
 
 
 class ConditionIndex:
-    """Returns the same result as each filter's ``evaluate``. Immutable."""
+    """An immutable index, which returns the same results as each filter's ``evaluate``.
+
+    *reading_tags* has the SQL92 expressions that read the tags as a property.
+    """
 
     __slots__ = ("_events", "_expressions", "_has_events", "_has_expressions", "_reading_tags", "_reads_tags")
 
@@ -30,7 +33,7 @@ class ConditionIndex:
 
     @classmethod
     def build(cls, filters: Sequence[tuple[int, CompiledFilter]]) -> ConditionIndex:
-        """Index the filters. Raises TypeError for a kind without an index."""
+        """Return an index of *filters*, each with its subscription's ordinal. Raises TypeError for an unknown kind."""
         expressions: list[tuple[int, CompiledExpression]] = []
         reading_tags: list[tuple[int, CompiledExpression]] = []
         events: list[tuple[int, EventPatternFilter]] = []
@@ -51,7 +54,7 @@ class ConditionIndex:
         return self._expressions.overlapping or self._reading_tags.overlapping
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
-        """Return the unsorted ordinals of the filters that match, and the ordinals of the filters that failed."""
+        """Return the ordinals of the filters that match, and of the filters that failed, both unsorted."""
         found, errors = self._expressions.match(message.properties) if self._has_expressions else ([], [])
         if self._reads_tags:
             more, failing = self._reading_tags.match(properties_with_tags(message))
@@ -62,7 +65,7 @@ class ConditionIndex:
         return found, errors
 
     def snapshot(self) -> tuple[list[Any], list[bytes]]:
-        """Return the snapshot: a head with counts of lines and the indexes' rows, and the lines read on demand."""
+        """Return a snapshot: a head (the indexes' numbers of lines, then their rows), and lines to read on demand."""
         each = self._expressions, self._reading_tags, self._events
         lines = [index.lines() for index in each]
         return [[*map(len, lines)], *(index.as_rows() for index in each)], list(chain.from_iterable(lines))

@@ -1,4 +1,4 @@
-"""Alternatives of patterns with the same key, evaluated together: one bit per alternative, one column per path."""
+"""Alternatives of patterns with the same lookup key, tested together: one bit per alternative, one column per path."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ HANDFUL_MAX = 12
 
 
 class EventEntry(NamedTuple):
-    """An alternative of patterns: its owners (subscriptions) and all of its conditions."""
+    """An alternative that occurs in one or more patterns: the patterns' owners, and all conditions."""
 
     owners: list[int]
     conditions: tuple[Condition, ...]
 
     def as_row(self) -> list[Any]:
-        """Return plain lists, for a snapshot."""
+        """Return the entry as plain lists, for a snapshot."""
         conditions = [[each.path, *map(leaf_row, each.leaves)] for each in self.conditions]
         return [self.owners, conditions]
 
@@ -36,9 +36,9 @@ class EventEntry(NamedTuple):
 
 
 class EventMatches:
-    """The result of a match: owners, possibly repeated, and owners whose alternative takes too long.
+    """Collects the result of a match: *owners*, possibly repeated, and *failed* owners of too slow alternatives.
 
-    The patterns of *skipped* owners are not evaluated, because they are known to take too long.
+    The patterns of *skipped* owners are not evaluated, because a check before the match found that they take too long.
     """
 
     __slots__ = ("failed", "owners", "skipped")
@@ -49,9 +49,9 @@ class EventMatches:
         self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
-        """Add the owners of an alternative whose conditions are met, if the same array elements meet all of them.
+        """Add the owners of an alternative whose conditions are met one by one, if the same array elements meet all.
 
-        Owners whose check exceeds the bound are added as failed.
+        If this check takes too long, the owners are added to *failed*.
         """
         together = hold_together(entry.conditions, event)
         if together:
@@ -61,7 +61,10 @@ class EventMatches:
 
 
 class EventList:
-    """Alternatives too few for columns, evaluated one by one."""
+    """Alternatives that are too few for columns. They are evaluated one by one.
+
+    *key* is the path of their lookup key, whose condition is already met, or None.
+    """
 
     __slots__ = ("_asked", "_key")
 
@@ -86,7 +89,7 @@ class EventList:
         return all(skipped.issuperset(entry.owners) for entry, _ in self._asked)
 
     def as_row(self) -> list[Any]:
-        """Return plain lists, for a snapshot."""
+        """Return the alternatives as plain lists, for a snapshot."""
         return [self._key, [entry.as_row() for entry, _ in self._asked]]
 
     @classmethod
@@ -113,7 +116,7 @@ class EventCell:
 
     @classmethod
     def of(cls, entries: Sequence[EventEntry], key: str | None) -> EventCell:
-        """Build a cell that tests all conditions of *entries*, except conditions on *key*: the lookup has met them."""
+        """Return a cell of *entries*. It does not test conditions on the path *key*, because the lookup tests them."""
         columns: dict[str, Column] = {}
         for place, entry in enumerate(entries):
             for condition in entry.conditions:
@@ -150,7 +153,7 @@ class EventCell:
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
-        """Return plain lists, for a snapshot. The entries are one text, which only events with arrays need to parse."""
+        """Return the cell as plain lists, for a snapshot. Its entries are one text; only events with arrays need it."""
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]
@@ -162,7 +165,7 @@ class EventCell:
 
 
 class _Bits:
-    """A column as bits. *asked* are the bits of the alternatives with a condition on this path."""
+    """The tests of a column as bits. *asked* are the bits of the alternatives with a condition on the column's path."""
 
     __slots__ = ("_but", "_excluded", "_exists", "_looked_up", "_missing", "_numbers", "_there", "asked")
 
@@ -178,7 +181,7 @@ class _Bits:
         self._excluded = None if column.excluded is None else _LookedUp(column.excluded, count)
 
     def of(self, values: Sequence[Value] | None, wanted: int, is_in_elements: bool, *, skips: bool) -> int:
-        """Return the bits of the alternatives whose condition on this path the values may meet.
+        """Return the bits of the alternatives whose condition on this path may be met by *values* (None: no value).
 
         If the values are inside array elements, a condition that the path is absent may also be met. *skips*: leaves
         that need evaluation are evaluated only for the bits in *wanted*.
@@ -198,7 +201,7 @@ class _Bits:
 
 
 class _LookedUp:
-    """The lookup table of a column as bits, each computed when a value first needs it."""
+    """The lookup tables of a column as bits. The bits of a list of places are computed when a value first finds it."""
 
     __slots__ = ("_column", "_count", "_others", "_ready")
 
@@ -208,10 +211,10 @@ class _LookedUp:
         self._others = [(leaf, bits_of(places, count)) for leaf, places in column.others]
 
     def of(self, value: Value, wanted: int, *, skips: bool) -> int:
-        """Return the bits of the leaves that a value meets.
+        """Return the bits of the leaves that *value* meets.
 
-        Leaves without a lookup are evaluated only for the bits in *wanted*. With *skips*, other leaves that need
-        evaluation are also evaluated only for these bits.
+        Leaves that no lookup finds are evaluated only for the bits in *wanted*. With *skips*, the leaves that a lookup
+        finds by a fixed part are also evaluated only for these bits.
         """
         bits, ready = 0, self._ready
         for places in self._column.hits(value, (lambda place: not wanted >> place & 1) if skips else None):
@@ -226,7 +229,7 @@ class _LookedUp:
 
 
 def _used_bits(column: Column, count: int) -> int:
-    """Return the bits of all alternatives with a leaf in a column."""
+    """Return the bits of all alternatives with a leaf in *column*."""
     places = {*column.exists, *column.absent, *column.but, *column.numeric}
     places.update(place for each in column.tokens.values() for place in each)
     places.update(place for table in column.parts.values() for each in table.values() for place in each)
@@ -236,7 +239,7 @@ def _used_bits(column: Column, count: int) -> int:
 
 
 class _Bounds:
-    """Ranges of numbers: sorted bounds and, at every ``STEP``-th bound, the bits of all bounds before it."""
+    """Ranges of numbers: sorted bounds and, at every ``STEP``-th bound, the bits of all ranges with earlier bounds."""
 
     __slots__ = ("_highs", "_lows")
 
@@ -248,7 +251,7 @@ class _Bounds:
         self._highs = [(bound, flag) for bound, flag, _ in highs], (cumulative_bits(backwards, 0), backwards)
 
     def beside(self, number: float) -> int:
-        """Return the bits of the ranges that contain a number."""
+        """Return the bits of the ranges that contain *number*."""
         lows, of_lows = self._lows
         highs, of_highs = self._highs
         below = _first(of_lows, bisect_left(lows, (number, True)))

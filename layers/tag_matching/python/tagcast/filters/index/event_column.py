@@ -1,7 +1,7 @@
-"""The leaves (comparisons) of many patterns for one path, found by the path's value.
+"""The leaves (comparisons) of many patterns on one path, found by a value of the path.
 
-A place is an owner (a subscription), or the position of a bit. A leaf that needs evaluation is found by its fixed part
-if it has one.
+Each leaf has a place: an owner, the number of a cell, or the position of a bit. Some leaves must be evaluated. They
+are found by a fixed part, if they have one (:func:`fixed_part`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +29,7 @@ from tagcast.filters.event_pattern.leaves import (
 Places = list[int]
 START, END, LOWER_START, LOWER_END, DIGITS = "start", "end", "lower_start", "lower_end", "digits"
 Skips = Callable[[int], bool]
-"""Returns whether a place is left out of a match, because its pattern would take too long."""
+"""Returns whether a match skips a place, because its pattern would take too long."""
 Checked = list[tuple[Leaf, Places]]
 
 
@@ -53,12 +53,12 @@ class Column:
         self.numeric: dict[int, Numeric] = {}
         self.but: Places = []
         self.excluded: Column | None = None
-        """The leaves that the anything-but leaves at the places :attr:`but` exclude."""
+        """The leaves that must not hold for the anything-but leaves, which have the places :attr:`but`."""
         self.exists: Places = []
         self.absent: Places = []
 
     def add(self, leaf: Leaf, place: int) -> None:
-        """Add a leaf with its *place*; several leaves may have one place."""
+        """Add a leaf with its *place*. Several leaves may have the same place."""
         match leaf:
             case Equals(token):
                 self.tokens.setdefault(token, []).append(place)
@@ -78,7 +78,7 @@ class Column:
                 self._add_other(leaf, place)
 
     def _add_other(self, leaf: Leaf, place: int) -> None:
-        """Add a leaf that needs evaluation, or the first numeric or anything-but leaf of a place."""
+        """Add a leaf that must be evaluated, or the first numeric or first anything-but leaf of a place."""
         if isinstance(leaf, Numeric) and place not in self.numeric:
             self.numeric[place] = leaf
             return
@@ -103,10 +103,10 @@ class Column:
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
     def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
-        """Return the places (owners or bits) of the leaves that a value meets.
+        """Return lists of places: those of the leaves that *value* meets.
 
-        Not included are numeric and anything-but leaves, and :attr:`others`. With *skips*, leaves that need evaluation
-        are left out if *skips* is true for their place.
+        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists` and :attr:`others` are not included. Leaves that
+        must be evaluated are left out if *skips* is true for their place.
         """
         if type(value) is Decimals:
             return self._found(value.text, value.text, skips) + self._found(value.number, None, skips)
@@ -133,7 +133,7 @@ class Column:
         return hits
 
     def as_row(self) -> list[Any]:
-        """Return plain lists and dicts, for a snapshot."""
+        """Return the column as plain lists and dicts, for a snapshot."""
         tokens = [[token_row(token), places] for token, places in self.tokens.items()]
         return [
             tokens,
@@ -177,7 +177,7 @@ class Column:
 
 
 def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
-    """Return the kind and text of a leaf's fixed part, or None. Every text that matches has the part."""
+    """Return the kind and text of a leaf's fixed part, or None. Each value that the leaf matches has this part."""
     match leaf:
         case Wildcard(parts) if parts[0]:
             return START, parts[0]
@@ -194,7 +194,7 @@ def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
 
 
 def _part_of(kind: str, size: int, text: str) -> str:
-    """Return the part of a text that a key of this kind and size could equal, or an empty text."""
+    """Return the part of *text* that a fixed part of this kind and size could equal, or an empty text."""
     if kind == DIGITS:
         return (address_digits(text) or "")[:size]
     part = text[:size] if kind in (START, LOWER_START) else text[-size:] if size else ""
@@ -204,7 +204,7 @@ def _part_of(kind: str, size: int, text: str) -> str:
 
 
 def token_row(token: Value) -> list[Any]:
-    """Return a value as JSON."""
+    """Return a value in a form for JSON."""
     return ["raw", token.text] if isinstance(token, Raw) else ["equals", token]
 
 

@@ -1,8 +1,9 @@
-"""Many event patterns at once: one path of an alternative is its lookup key; then its other paths are compared.
+"""Matches an event with many patterns at once: one path of each alternative is its lookup key.
 
-Tests compare the result with each filter's ``evaluate``. A pattern with a single path that lists values or parts of
-texts needs only a lookup. The key of a longer alternative is a path with few possible values, else a path that must be
-present. An alternative whose paths may all be absent is always evaluated.
+A message that has the key is compared with the alternative's other paths. If a pattern has one path, with values or
+parts of texts, the lookup is enough. The key of a longer alternative is a path with few possible values, else a path
+that must be present. Alternatives without such a path are evaluated for every event. Tests compare the result with
+each filter's ``evaluate``.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from tagcast.filters.index.event_column import Checked, Column, Skips, token_fro
 
 CELL_MAX = 4_096
 KEYS_MAX = 16
-"""An alternative is stored below each value of its key. With more values, it is found by the presence of the path."""
+"""An alternative is stored below each value of its key. If there are more values, the path's presence finds it."""
 _Asked = EventCell | EventList
 
 
 class HeavyPattern(NamedTuple):
     """A pattern that may take too long on large events.
 
-    *weight* is the total weight of the pattern. *by_path* is the weight of each path for one value. *tried* is the
-    weight of the pattern's alternatives for one object.
+    *weight* is the total weight of the pattern. *by_path* maps each path to its weight for one value. *tried* is the
+    weight of the pattern's alternatives for one object in an array.
     """
 
     weight: int
@@ -42,17 +43,17 @@ class HeavyPattern(NamedTuple):
     tried: int
 
     def is_too_much(self, event: Event) -> bool:
-        """Return the result of :func:`tagcast.filters.event_pattern.evaluate.is_too_much` for the pattern."""
+        """Return :func:`tagcast.filters.event_pattern.evaluate.is_too_much` of the pattern and *event*."""
         values = event.values
         compared = sum(weight * len(values.get(path, ())) for path, weight in self.by_path.items())
         return compared + self.tried * event.objects > COMPARISONS_MAX
 
 
 class Posting:
-    """The alternatives of patterns that are looked up by one path.
+    """The alternatives of patterns whose lookup key is one path.
 
-    A value of the path finds some alternatives, as owners or as cells. The other alternatives are in cells that only
-    need the path to be present.
+    A value of the path finds some alternatives, as owners or as cells. The other alternatives are in cells that are
+    evaluated if the path is present. Lookup tables and cells are parsed at their first use.
     """
 
     __slots__ = ("_cells", "_line", "_looked_up", "_present")
@@ -92,18 +93,18 @@ class Posting:
             _ask(self._present, number, event, found)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines of the snapshot that are loaded at first use: the lookup table, then the cells."""
+        """Yield the lines of the snapshot that are parsed at their first use: the lookup tables, then the cells."""
         yield self._line if self._looked_up is None else _pack(self._looked_up.as_row())
         for cell in (*self._cells, *self._present):
             yield cell if isinstance(cell, bytes) else _write_cell(cell)
 
     def as_row(self) -> list[int]:
-        """Return the numbers of cells looked up by value and by presence, in the order of :meth:`lines`."""
+        """Return the number of cells that a value finds, and the number of cells that the path's presence finds."""
         return [len(self._cells), len(self._present)]
 
     @classmethod
     def from_row(cls, lines: Iterator[bytes], cells: int, present: int) -> Posting:
-        """Restore the posting of :meth:`as_row` and :meth:`lines`."""
+        """Restore the posting from its *lines* and the numbers of :meth:`as_row`."""
         line = next(lines)
         return cls(None, [next(lines) for _ in range(cells)], [next(lines) for _ in range(present)], line)
 
@@ -111,8 +112,8 @@ class Posting:
 class LookupTables(NamedTuple):
     """The lookup tables of one path, from its values to patterns.
 
-    *exact* and *alone* find the owners of patterns with this path only: *exact* by an equal value, *alone* by other
-    leaves. *keys* finds the cells of longer alternatives.
+    *exact* and *alone* find the owners of patterns that have only this path: *exact* by an equal value, *alone* by
+    other leaves. *keys* finds the numbers of the cells with longer alternatives.
     """
 
     exact: dict[Value, tuple[int, ...]]
@@ -120,7 +121,7 @@ class LookupTables(NamedTuple):
     keys: Column | None
 
     def as_row(self) -> list[Any]:
-        """Return plain lists, for a snapshot."""
+        """Return the tables as plain lists, for a snapshot."""
         exact = [[token_row(token), owners] for token, owners in self.exact.items()]
         return [exact, *(None if each is None else each.as_row() for each in (self.alone, self.keys))]
 
@@ -132,7 +133,7 @@ class LookupTables(NamedTuple):
 
 
 class PatternIndex:
-    """The patterns with the same scope."""
+    """The index of all patterns of a topic that read the same part of messages in the same way."""
 
     def __init__(
         self,
@@ -150,7 +151,7 @@ class PatternIndex:
 
     @classmethod
     def build(cls, filters: Iterable[tuple[int, EventPatternFilter]]) -> PatternIndex:
-        """Index patterns by owner."""
+        """Return an index of *filters*. Each has its subscription's ordinal, which :meth:`match` returns as owner."""
         entries: dict[tuple[Condition, ...], EventEntry] = {}
         heavy, owners, overlapping = [], [], False
         for owner, each in filters:
@@ -175,7 +176,7 @@ class PatternIndex:
         return cls(owners, heavy, postings, always, overlapping or shares)
 
     def match(self, event: Event) -> tuple[list[int], list[int]]:
-        """Return the owners of patterns that the event matches, and the owners of patterns that take too long."""
+        """Return the owners of the patterns that *event* matches, and the owners of those that take too long."""
         most = max(event.most, event.objects)
         heavy = self._heavy if self._heavy and self._heavy[0].weight * most > COMPARISONS_MAX else ()
         too_much = frozenset(each.owner for each in heavy if each.is_too_much(event))
@@ -191,12 +192,12 @@ class PatternIndex:
         return list(once), list(too_much.union(found.failed) - once)
 
     def as_row(self) -> list[Any]:
-        """Return the index as plain lists, for a snapshot. Its cells are in :meth:`lines`, for use on demand."""
+        """Return the index as plain lists, for a snapshot. Its tables and cells are in :meth:`lines`."""
         rows = [[path, *posting.as_row()] for path, posting in self._postings.items()]
         return [self.owners, self._heavy, rows, len(self._always), self._overlapping]
 
     def lines(self) -> list[bytes]:
-        """Return the lines of JSON that are read on demand."""
+        """Return the lines of the snapshot that are parsed at their first use."""
         found = [line for posting in self._postings.values() for line in posting.lines()]
         return found + [cell if isinstance(cell, bytes) else _write_cell(cell) for cell in self._always]
 
@@ -210,7 +211,7 @@ class PatternIndex:
         always: int,
         overlapping: bool,
     ) -> PatternIndex:
-        """Restore the index of :meth:`as_row` and :meth:`lines`."""
+        """Restore the index from its *lines* and its :meth:`as_row`."""
         postings = {path: Posting.from_row(lines, *row) for path, *row in rows}
         rest: list[_Asked | bytes] = [next(lines) for _ in range(always)]
         return cls(owners, [HeavyPattern(*each) for each in heavy], postings, rest, overlapping)
@@ -224,7 +225,7 @@ class EventIndex:
 
     @classmethod
     def build(cls, filters: Sequence[tuple[int, EventPatternFilter]]) -> EventIndex:
-        """Index the patterns by owner."""
+        """Return an index of *filters*. Each has its subscription's ordinal, which :meth:`match` returns as owner."""
         by_view: dict[tuple[PatternScope, bool], list[tuple[int, EventPatternFilter]]] = {}
         for owner, each in filters:
             are_attributes = each.scope is PatternScope.PROPERTIES and each.dialect is PatternDialect.SNS
@@ -235,7 +236,7 @@ class EventIndex:
         return sum(len(index.owners) for index in self._views.values())
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
-        """Return the owners of patterns that the message matches, and the owners of patterns that fail."""
+        """Return the owners of the patterns that *message* matches, and the owners of those whose evaluation fails."""
         found: list[int] = []
         errors: list[int] = []
         for (scope, are_attributes), index in self._views.items():
@@ -249,16 +250,16 @@ class EventIndex:
         return found, errors
 
     def as_rows(self) -> list[Any]:
-        """Return the index as plain lists, for a snapshot. Its cells are in :meth:`lines`, for use on demand."""
+        """Return the index as plain lists, for a snapshot. Its tables and cells are in :meth:`lines`."""
         return [[*view, index.as_row()] for view, index in self._views.items()]
 
     def lines(self) -> list[bytes]:
-        """Return the lines of JSON that are read on demand."""
+        """Return the lines of the snapshot that are parsed at their first use."""
         return [line for index in self._views.values() for line in index.lines()]
 
     @classmethod
     def from_rows(cls, lines: Iterable[bytes], *rows: Any) -> EventIndex:
-        """Restore the index of :meth:`as_rows` and :meth:`lines`."""
+        """Restore the index from its *lines* and its :meth:`as_rows`."""
         rest = iter(lines)
         return cls(
             {(PatternScope(scope), attributes): PatternIndex.from_row(rest, *row) for scope, attributes, row in rows}
@@ -266,14 +267,14 @@ class EventIndex:
 
 
 def _others(column: Column | None, skips: Skips | None) -> Checked:
-    """Return the leaves of a column that are evaluated one by one, except leaves whose place *skips* excludes."""
+    """Return the leaves of *column* that no lookup finds, except those whose place *skips* excludes."""
     if column is None or skips is None:
         return [] if column is None else column.others
     return [(leaf, places) for leaf, places in column.others if not skips(places[0])]
 
 
 def _find_met(column: Column, value: Value, others: Checked, skips: Skips | None) -> list[list[int]]:
-    """Return the places of the leaves that a value meets, except numeric and anything-but leaves."""
+    """Return lists of places: those of the leaves that *value* meets, by a lookup or among *others*."""
     hits = column.hits(value, skips)
     for leaf, places in others:
         if leaf.holds(read_value(leaf, value)):
@@ -293,7 +294,7 @@ def _cell(cells: list[_Asked | bytes], number: int) -> _Asked:
 
 
 class _Place:
-    """The alternatives found by one path, while an index is built."""
+    """The alternatives whose lookup key is one path, while an index is built."""
 
     def __init__(self) -> None:
         self.exact: dict[Value, list[int]] = {}
@@ -313,7 +314,7 @@ class _Place:
                     self.alone.add(leaf, owner)
 
     def posting(self, path: str) -> Posting:
-        """Return the finished posting of this path."""
+        """Return the posting of these alternatives. *path* is their lookup key."""
         keys = Column() if self.by_leaf else None
         cells: list[_Asked | bytes] = []
         for number, (leaf, entries) in enumerate(self.by_leaf.items()):
@@ -325,7 +326,7 @@ class _Place:
 
 
 def _place_entries(entries: Sequence[EventEntry]) -> tuple[dict[str, Posting], list[_Asked | bytes], bool]:
-    """Return the postings, the alternatives that are always evaluated, and whether a match may find an owner twice."""
+    """Return the postings by path, the cells evaluated for every event, and whether a match may find an owner twice."""
     asking = Counter((each.path, leaf) for entry in entries for each in entry.conditions for leaf in each.leaves)
     places: dict[str, _Place] = {}
     always: list[EventEntry] = []
@@ -355,9 +356,9 @@ def _is_looked_up(condition: Condition) -> bool:
 
 
 def _choose_key(conditions: Sequence[Condition], asking: Mapping[tuple[str, Leaf], int]) -> Condition | None:
-    """Return the condition that finds an alternative: the rarest condition with a lookup.
+    """Return the condition that finds an alternative: of those with a lookup, the one with the rarest leaves.
 
-    Otherwise return a condition that needs its path to be present, or None if there is no such condition.
+    Without such a condition, return one that needs its path to be present, or None. *asking* counts each leaf's uses.
     """
     few = [
         each for each in conditions if _is_looked_up(each) and (len(each.leaves) <= KEYS_MAX or len(conditions) == 1)

@@ -1,7 +1,7 @@
 """The index of a topic in parts. Each part is built, stored and changed on its own.
 
-Indexing takes time: a hundred thousand conditions over properties take half a minute of CPU. A part has neighbouring
-ordinals, so a change of one subscription changes one part.
+To index a hundred thousand conditions over properties takes half a minute of CPU. A part has neighbouring ordinals,
+so a change of one subscription changes one part.
 """
 
 import hashlib
@@ -16,20 +16,20 @@ from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 
 SNAPSHOT_FORMAT = "tagcast-parted-index-1"
 _EFFORTS = {"sql92": 10, "event_pattern": 3}
-"""The indexing cost of one character of a filter, by kind. Other kinds cost 1, about 0.2 µs of CPU."""
+"""The cost of indexing one character of a filter, by kind. Other kinds cost 1, which is about 0.2 µs of CPU."""
 _VALUE_EFFORT = 30
-"""The indexing cost of one value of one alternative of an event pattern: some characters make thousands of them."""
+"""The cost of indexing one value in one alternative of an event pattern. A short pattern may have thousands."""
 
 
 class IndexPart(NamedTuple):
-    """A part of the index: a map from ordinal to filter, and a name derived from its content."""
+    """A part of the index, before it is built: its filters by ordinal, and a digest of them."""
 
     digest: str
     filters: Mapping[int, FilterValue | None]
 
 
 class PartedIndex:
-    """Returns the same result as one index of all filters. *parts* are sorted by ordinal.
+    """An index in parts, which are sorted by ordinal. It returns the same results as one index of all filters.
 
     >>> parts = {1: None, 2: None}, {7: {"kind": "tags", "tags": ["apple"]}, 9: None}
     >>> from types import SimpleNamespace
@@ -42,16 +42,16 @@ class PartedIndex:
         self._parts = parts
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match, and the subscriptions whose filter failed."""
+        """Return the ordinals of the subscriptions that match, and of the subscriptions whose filter failed."""
         found = [part.match(message) for part in self._parts]
         ordinals = chain.from_iterable(each.ordinals for each in found)
         return Matched(tuple(ordinals), tuple(chain.from_iterable(each.errors for each in found)))
 
 
 def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list[IndexPart]:
-    """Divide *filters* into parts of at most *effort_max* each; a single filter may exceed it.
+    """Divide *filters* into parts that each cost at most *effort_max* to index; a part with one filter may cost more.
 
-    A part begins at a multiple of a power of two and ends before the next multiple. Its bounds depend neither on its
+    A part begins at a multiple of a power of two, and ends before the next multiple. Its bounds depend neither on its
     neighbours nor on filters that are added later.
 
     >>> [list(part.filters) for part in parts_of({1: None, 5: None, 6: None, 7: None, 8: None}, effort_max=20)]
@@ -84,8 +84,8 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
 def unindexed_characters(value: FilterValue | None) -> int:
     """Return the length of an SQL92 expression that an index evaluates as a whole; 0 for every other filter.
 
-    Lookups and comparisons do not decide such an expression, so each process that publishes keeps it compiled. A
-    character takes up to 160 bytes, and 3 µs of CPU in a new process.
+    Lookups and comparisons do not decide such an expression, so each process that publishes compiles it and keeps it
+    in memory. A character takes up to 160 bytes, and 3 µs of CPU in a new process.
 
     >>> unindexed_characters({"kind": "sql92", "expression": "a = 1 OR b > 2"})
     0
@@ -102,13 +102,13 @@ def unindexed_characters(value: FilterValue | None) -> int:
 
 
 def join_snapshots(snapshots: Sequence[bytes]) -> bytes:
-    """Join the snapshots of parts into one snapshot."""
+    """Return one snapshot that has the *snapshots* of all parts."""
     head = json.dumps([SNAPSHOT_FORMAT, [len(each) for each in snapshots]], separators=(",", ":"))
     return b"\n".join([head.encode(), b"".join(snapshots)])
 
 
 def from_snapshot(snapshot: bytes) -> TopicIndex | PartedIndex:
-    """Restore an index, in parts or not. Raises :class:`SnapshotError` for anything else."""
+    """Restore an index from its snapshot, in parts or not. Raises :class:`SnapshotError` if it is no snapshot."""
     head, _, rest = snapshot.partition(b"\n")
     try:
         name, *sizes = json.loads(head)

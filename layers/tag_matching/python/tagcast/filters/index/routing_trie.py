@@ -1,4 +1,4 @@
-"""Many routing-key patterns at once: matching a key takes time proportional to its words.
+"""Matches a routing key with many patterns at once, in a time proportional to the number of the key's words.
 
 Tests compare the result with :func:`tagcast.filters.routing_key.matches_key` for each pattern.
 """
@@ -13,9 +13,10 @@ _Owners = Sequence[int]
 
 
 class _Node:
-    """The continuations of a prefix of words. They stay text, and ``words`` is None, until a key reaches the node.
+    """The rests of all patterns that begin with the words before this node. *words* maps a next word to its node.
 
-    A pattern that ends with the next word has no node there: its owners are in ``ends`` and ``one_word_ends``. ``ends``
+    Until a key reaches the node, the rests are text in *pending*, and *words* is None. A pattern that ends with the
+    next word has no node there: its owners are in *ends*, *one_word_ends* (for ``*``) or *always* (for ``#``). *ends*
     also has the owners of ``word.#``, whose ``#`` may match no word.
     """
 
@@ -26,7 +27,7 @@ class _Node:
         self.words: dict[str, _Node] | None = None
 
     def grow(self) -> "dict[str, _Node]":
-        """Build the child nodes from the pending patterns. Return the nodes of words without wildcards."""
+        """Build the child nodes from *pending*. Return those of plain words; a wildcard's node has its own field."""
         words: dict[str, _Node] = {}
         ends: dict[str, _Owners] = {}
         for text, owners in self.pending:
@@ -46,14 +47,14 @@ class _Node:
 
 
 def _keep(repeat: _Node, reached: list[_Node], lasting: dict[_Node, None]) -> None:
-    """Keep a ``#`` with words behind it reachable for the rest of the key. A node in *lasting* was reached before."""
+    """Add the node of a ``#`` to *reached*, and to *lasting* for the rest of the key, unless it is there already."""
     if repeat not in lasting:
         lasting[repeat] = None
         reached.append(repeat)
 
 
 def _find_ends(word: str, found: list[int], reached: list[_Node], lasting: dict[_Node, None]) -> None:
-    """Add the owners of patterns that end with *word*, the last word of the key."""
+    """Add to *found* the owners of the patterns at the nodes *reached* that end with *word*, the key's last word."""
     for node in reached:
         if node.words is None:
             node.grow()
@@ -68,7 +69,7 @@ def _find_ends(word: str, found: list[int], reached: list[_Node], lasting: dict[
 
 
 class RoutingTrie:
-    """Patterns with their owners. A node is built when a key first reaches it. A cache answers repeated keys.
+    """Patterns with their owners. A node is built when a key first reaches it. The results for recent keys are cached.
 
     >>> trie = RoutingTrie([("order.*.eu", 1), ("order.#", 2)])
     >>> trie.match("order.new.eu"), trie.match("order"), trie.match("audit")
@@ -88,7 +89,7 @@ class RoutingTrie:
         return len(self._owners)
 
     def match(self, key: str) -> tuple[int, ...]:
-        """Return the owners of all matching patterns, sorted and distinct."""
+        """Return the owners of all patterns that match *key*, sorted and distinct."""
         memo = self._memo
         found = memo.get(key)
         if found is None:
@@ -133,16 +134,16 @@ class RoutingTrie:
 
     @property
     def remembered(self) -> tuple[int, int]:
-        """The number of keys in the cache, and the number of owners in all their answers. Both are bounded."""
+        """The number of keys in the cache, and the number of owners in all their results. Both are bounded."""
         return len(self._memo), self._remembered
 
     def as_rows(self) -> list[object]:
-        """Return plain lists and dicts, for a snapshot."""
+        """Return the patterns with their owners as plain lists and dicts, for a snapshot."""
         return [self._owners]
 
     @classmethod
     def from_rows(cls, owners: Mapping[str, list[int]]) -> "RoutingTrie":
-        """Restore the trie of :meth:`as_rows`.
+        """Restore a trie from its :meth:`as_rows`.
 
         >>> RoutingTrie.from_rows(*RoutingTrie([("a.#", 7)]).as_rows()).match("a.b")
         (7,)

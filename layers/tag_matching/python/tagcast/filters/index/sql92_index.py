@@ -1,8 +1,9 @@
-"""Many SQL92 filters at once: equal ones are stored once, and a property's value finds those to evaluate together.
+"""Matches a message with many SQL92 filters at once. Equal filters are stored once.
 
-In the rocketmq dialect an expression may also fail, usually because a property cannot be parsed as a literal's type.
-The index looks for such failures only among expressions that parse the property as this type. It evaluates expressions
-that may fail for another reason for every message.
+The value of a property finds the expressions that are then evaluated together. In the rocketmq dialect an expression
+may also fail, usually because a property's text cannot be parsed as the type of a literal. For such a failure, only
+expressions that parse the property as this type are checked. Expressions that may fail for another reason are checked
+for every message.
 """
 
 import json
@@ -19,10 +20,10 @@ from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, PropertyRe
 
 _Cells = tuple[SqlCell | SqlList, ...]
 _Found = list[SqlEntry] | bytes
-"""The entries below one key, or the line of a snapshot with their cells."""
+"""The entries of one lookup key, or the line of a snapshot with the cells of these entries."""
 _Ready = dict[Reading, _Found | _Cells]
 _ALWAYS = Dimension(PRESENCE, "")
-"""A placeholder for no property: entries that are evaluated for every message."""
+"""The dimension of the entries that are evaluated for every message. It stands for no property."""
 
 
 class Sql92Index:
@@ -62,7 +63,7 @@ class Sql92Index:
 
     @classmethod
     def build(cls, expressions: Iterable[tuple[int, CompiledExpression]]) -> "Sql92Index":
-        """Index expressions by owner."""
+        """Return an index of *expressions*. Each has its subscription's ordinal, which :meth:`match` returns."""
         grouped: dict[CompiledExpression, list[int]] = {}
         for owner, expression in expressions:
             grouped.setdefault(expression, []).append(owner)
@@ -96,7 +97,10 @@ class Sql92Index:
         return sum(map(len, self._postings.values())) + len(self._suspects)
 
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
-        """Return the owners of TRUE and of failed expressions, without repetitions unless ``overlapping``."""
+        """Return the owners of the expressions that are TRUE, and of those that fail.
+
+        An owner may be repeated only if *overlapping*.
+        """
         view = PropertyReadings(texts)
         found: list[int] = []
         for always in self._always:
@@ -121,7 +125,7 @@ class Sql92Index:
         return found, self._failed(view) if self._failing or self._suspected else []
 
     def as_rows(self) -> list[object]:
-        """Return the parts of a snapshot that are read at once: plain lists and texts."""
+        """Return the part of a snapshot that is parsed at once, as plain lists and texts."""
         postings = [
             [*dimension, [as_row(value) for value in by_value]] for dimension, by_value in self._postings.items()
         ]
@@ -131,7 +135,7 @@ class Sql92Index:
 
     @classmethod
     def from_rows(cls, lines: Sequence[bytes], *rows: Any) -> "Sql92Index":
-        """Restore the index of :meth:`as_rows` and :meth:`lines`. A line is parsed when a message needs it."""
+        """Restore an index from its :meth:`lines` and :meth:`as_rows`. A line is parsed when a message needs it."""
         rest = iter(lines)
         postings = {
             # zip stops at the shorter first argument without taking a line too many.
@@ -143,12 +147,12 @@ class Sql92Index:
         return cls(postings, wholes, list(rest), failing, *rows[3:])
 
     def lines(self) -> list[bytes]:
-        """Return the lines of JSON that are read on demand."""
+        """Return the lines of the snapshot that are parsed on demand."""
         found = [_line(each) for by_value in self._postings.values() for each in by_value.values()]
         return found + [each if isinstance(each, bytes) else _pack(each.as_row()) for each in self._suspects]
 
     def _made(self, by_value: _Ready, value: Reading) -> _Cells:
-        """Return the cells below a value. They are built when a message first has the value."""
+        """Return the cells of the lookup key *value*. They are built when a message first has this value."""
         cells = by_value[value]
         if not isinstance(cells, tuple):
             rows = json.loads(cells) if isinstance(cells, bytes) else cell_rows(cells)
@@ -171,7 +175,7 @@ class Sql92Index:
 
 
 def is_indexed(expression: CompiledExpression) -> bool:
-    """Return whether lookup keys and terms decide the expression. Otherwise an index evaluates all of it, too."""
+    """Return whether lookup keys and terms decide an expression. Otherwise an index also evaluates it as a whole."""
     plans = plans_of(expression, alternatives_of(expression.nodes, expression.dialect), 1, Popularity())
     return all(plan.is_exact for plan in plans) and not _hides(expression, plans)
 
@@ -181,7 +185,11 @@ def _hides(expression: CompiledExpression, plans: Sequence[AccessPlan]) -> bool:
 
 
 class _Failures:
-    """The expressions that may fail, by the dimension that makes them fail if its text is unreadable."""
+    """The expressions that may fail (*suspects*).
+
+    *failing* maps a dimension to the indices of the suspects that may fail if the property's text is unreadable.
+    *suspected* has the indices of those that may fail for another reason.
+    """
 
     def __init__(self) -> None:
         self.suspects: list[Suspect] = []
@@ -189,7 +197,7 @@ class _Failures:
         self.suspected: list[int] = []
 
     def add(self, expression: CompiledExpression, suspect: Suspect) -> None:
-        """Add an expression of the rocketmq dialect."""
+        """Add an expression of the rocketmq dialect, if it may fail. *suspect* is the same expression."""
         dimensions = failing_dimensions(expression.nodes)
         if dimensions == frozenset():
             return

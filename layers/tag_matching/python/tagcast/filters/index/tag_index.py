@@ -1,4 +1,4 @@
-"""Many tag filters at once: each tag maps to its subscriptions, few as a list and many as bits."""
+"""Matches a message with many tag filters at once. Each tag has its subscriptions: few as a list, many as bits."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 FEW_MIN = 64
 FEW_SHARE = 64
 Posting = list[int] | int
-"""Subscriptions: a list of ordinals if they are few; an integer of bits by position if they are many."""
+"""Some subscriptions: a list of ordinals if they are few, or an integer with a bit for each position if many."""
 _BITS = "x"
 
 
 class TagIndex:
-    """An inverted index over the ordinals of a topic. ``always`` are subscriptions that match every message.
+    """An inverted index: the ordinals of a topic by tag. *always* has the subscriptions that match every message.
 
     >>> index = TagIndex.build([4, 5, 9], {4: {"apple"}, 5: {"imac", "apple"}}, [9])
     >>> bits, few = index.match({"imac"})
@@ -25,7 +25,7 @@ class TagIndex:
 
     @classmethod
     def build(cls, ordinals: Sequence[int], tags: Mapping[int, Collection[str]], always: Collection[int]) -> "TagIndex":
-        """Index the tags of each ordinal. Bits are positions in the sorted ``ordinals``."""
+        """Return an index of the *tags* of each ordinal. Bits have the positions of the sorted *ordinals*."""
         lists: dict[str, list[int]] = {}
         for ordinal, wanted in tags.items():
             for tag in wanted:
@@ -45,11 +45,11 @@ class TagIndex:
         return cls(postings, list(always))
 
     def __len__(self) -> int:
-        """Return the number of postings, including the posting of ``always``."""
+        """Return the number of postings, including the posting of *always*."""
         return len(self._postings) + bool(self._always)
 
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
-        """Return the matches in two parts: bits by position, and distinct ordinals. The result is their union."""
+        """Return the matches in two parts, which may overlap: bits by position, and distinct ordinals."""
         bits = 0
         lists: list[list[int]] = []
         if isinstance(self._always, int):
@@ -69,17 +69,17 @@ class TagIndex:
         return bits, set().union(*lists)
 
     def as_rows(self) -> list[object]:
-        """Return plain texts, for a snapshot. Each posting is parsed when a message has its tag."""
+        """Return the postings as texts, for a snapshot. A posting is parsed when a message first has its tag."""
         return [{tag: _row(posting) for tag, posting in self._postings.items()}, _row(self._always)]
 
     @classmethod
     def from_rows(cls, postings: dict[str, Posting | str], always: str) -> "TagIndex":
-        """Restore the index of :meth:`as_rows`."""
+        """Restore an index from its :meth:`as_rows`."""
         return cls(postings, always)
 
 
 class AllTagsIndex:
-    """Filters that need all of several tags, each stored below its rarest tag.
+    """The index of filters that require all of several tags. Each filter is stored below its rarest tag.
 
     >>> index = AllTagsIndex.build({4: {"apple", "imac"}, 5: {"apple", "pear"}})
     >>> index.match(("imac", "apple")), index.match(("apple",))
@@ -91,7 +91,7 @@ class AllTagsIndex:
 
     @classmethod
     def build(cls, tags: Mapping[int, Collection[str]]) -> "AllTagsIndex":
-        """Index the tags of each ordinal."""
+        """Return an index of the *tags* of each ordinal."""
         wanting = Counter(tag for wanted in tags.values() for tag in wanted)
         postings: dict[str, list[tuple[int, list[str]]]] = {}
         for ordinal, wanted in tags.items():
@@ -104,7 +104,7 @@ class AllTagsIndex:
         return len(self._postings)
 
     def match(self, tags: Collection[str]) -> list[int]:
-        """Return the ordinals of the filters whose tags are all present."""
+        """Return the ordinals of the filters whose tags are all in *tags*."""
         found: list[int] = []
         for tag in tags:
             for ordinal, others in self._postings.get(tag, ()):
@@ -113,7 +113,7 @@ class AllTagsIndex:
         return found
 
     def as_rows(self) -> list[object]:
-        """Return the fields as plain lists, for a snapshot."""
+        """Return the index as plain lists and dicts, for a snapshot."""
         return [self._postings]
 
 

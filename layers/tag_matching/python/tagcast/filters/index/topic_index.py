@@ -1,4 +1,4 @@
-"""All filters of a topic in one index, so that the time per message depends on the matches only.
+"""All filters of a topic in one index, so that the time for a message depends only on the number of matches.
 
 Tests compare the result with each filter's ``evaluate``.
 """
@@ -28,12 +28,12 @@ SNAPSHOT_FORMAT = "tagcast-topic-index-7"
 """The format of a snapshot, in its first line.
 
 Increase the number with each change of the layout, or of any filter's result, e.g. the order of evaluation. The name of
-a stored index has the topic's version or the filters' digest, but nothing of the code that built it.
+a stored index has the topic's version or the filters' digest, but no version of the code that built the index.
 """
 
 
 class SnapshotError(TagcastError):
-    """A snapshot of another format, or only a part of one: rebuild the index from the subscriptions."""
+    """The snapshot has another format, or is incomplete. The index must be rebuilt from the subscriptions."""
 
 
 class Matched(NamedTuple):
@@ -76,7 +76,7 @@ class TopicIndex:
 
     @classmethod
     def build(cls, filters: Mapping[int, FilterValue | CompiledFilter | None]) -> TopicIndex:
-        """Index filters, compiled or in their JSON form, by the ordinals of their subscriptions."""
+        """Return an index of *filters*: compiled, or in their JSON form, by the ordinals of their subscriptions."""
         ordinals = sorted(filters)
         tags: dict[int, frozenset[str]] = {}
         all_tags: dict[int, frozenset[str]] = {}
@@ -107,7 +107,7 @@ class TopicIndex:
         return index
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match. An error of one filter never hides the match of another filter."""
+        """Return the subscriptions that match, and those whose filter failed. A failure never hides another's match."""
         if self._only is not None:
             try:
                 return self._received if self._only.evaluate(message) is True else _NOBODY
@@ -135,7 +135,7 @@ class TopicIndex:
         return Matched(tuple(sorted({*few, *routed, *found})), failed)
 
     def to_snapshot(self) -> bytes:
-        """Return the index as data for any Python version. The first line is JSON; later lines are parsed on demand."""
+        """Return the index as bytes for any Python version. Only the first line, which is JSON, is parsed at once."""
         parts = [part.as_rows() for part in (self._tags, self._all_tags, self._routing)]
         conditions, lines = (None, []) if self._conditions is None else self._conditions.snapshot()
         entries = b"\n".join(lines)
@@ -144,7 +144,7 @@ class TopicIndex:
 
     @classmethod
     def from_snapshot(cls, snapshot: bytes) -> TopicIndex:
-        """Restore the index of :meth:`to_snapshot`. Raises :class:`SnapshotError` for anything else."""
+        """Restore an index from its :meth:`to_snapshot`. Raises :class:`SnapshotError` for an invalid *snapshot*."""
         head, _, entries = snapshot.partition(b"\n")
         try:
             name, size, *parts = json.loads(head)
@@ -162,7 +162,7 @@ class TopicIndex:
         )
 
     def _marked(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:
-        """Return the sorted ordinals of the set bits, together with *others*."""
+        """Return the ordinals at the positions of the set bits, and *others*, all sorted."""
         ordinals = self._ordinals
         marks = bytearray(flags_of(bits))
         marks.extend(bytes(len(ordinals) - len(marks)))
@@ -172,7 +172,7 @@ class TopicIndex:
 
 
 def _condition_index() -> type[ConditionIndex]:
-    """Import and return the class, when a filter first needs it."""
+    """Return the class, which is imported when a filter first needs it."""
     from tagcast.filters.index.condition_index import ConditionIndex
 
     return ConditionIndex

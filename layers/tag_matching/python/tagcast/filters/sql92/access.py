@@ -1,4 +1,4 @@
-"""Chooses lookup keys: property values without which an alternative of an expression cannot be TRUE."""
+"""Chooses lookup keys: values of properties that a message needs for an alternative of an expression to be TRUE."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -15,11 +15,11 @@ from tagcast.filters.sql92.tree import OPERANDS, Node
 
 _MAY_FAIL = frozenset({JAVA_INT, JAVA_LONG, JAVA_DOUBLE})
 KEYS_MAX = 1_024
-"""The most keys of an alternative. With more keys, it is found by the presence of a property, or always evaluated."""
+"""The most keys of an alternative. One with more keys is found by a property's presence, or is always evaluated."""
 
 
 class LookupKey(NamedTuple):
-    """A property, how its text is read, and the value that it must have."""
+    """A property and how its text is read (*dimension*), and the value that the property must have."""
 
     dimension: Dimension
     value: Reading
@@ -28,7 +28,7 @@ class LookupKey(NamedTuple):
 class Access(NamedTuple):
     """The lookup keys of a node: a message needs one of them for the node to have its wanted value.
 
-    If ``whole`` is true, a node with one of the keys also has the wanted value. ``place`` is the node's index.
+    If *whole*, one of the keys is also enough for the wanted value. *place* is the node's index.
     """
 
     keys: tuple[LookupKey, ...]
@@ -37,26 +37,26 @@ class Access(NamedTuple):
 
 
 Needs = tuple[Access | None, Access | None]
-"""The access for the value TRUE, and the access for the value FALSE."""
+"""The access of a node for the value TRUE, and its access for FALSE (None: no keys)."""
 
 
 class Popularity:
-    """Counts the alternatives with each lookup key, to estimate how many messages have the key."""
+    """Counts the alternatives that have each lookup key. From this the share of messages with the key is estimated."""
 
     def __init__(self) -> None:
         self._keys: dict[LookupKey, int] = {}
         self._dimensions: dict[Dimension, int] = {}
 
     def count(self, alternative: Alternative) -> None:
-        """Count the keys of one more alternative."""
+        """Add the keys of one more alternative."""
         for key in _keys_of(alternative):
             self._keys[key] = self._keys.get(key, 0) + 1
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """Return the rough share of messages with one of the keys, and the first key's property.
+        """Return the estimated share of messages with one of the keys, and the first key's property.
 
-        The share is only an order of magnitude, so that similar alternatives choose the same keys.
+        The share is only a power of two, so that similar alternatives choose the same keys.
         """
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension
@@ -70,9 +70,9 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], popularity: Popularity, needs: Callable[[], list[Needs]]
 ) -> Access | None:
-    """Return the rarest lookup keys that an alternative needs (those of one part), or ``None`` if it needs none.
+    """Return the access of the part whose lookup keys the fewest messages seem to have; None if no part has keys.
 
-    *needs* returns the needs of every node.
+    *needs* returns the :data:`Needs` of every node.
     """
     choices: list[Access | None] = []
     for part in alternative:
@@ -84,7 +84,7 @@ def access_of(
 
 
 def presence_of(alternative: Alternative) -> Access | None:
-    """Return the index access by a property that must be present, or ``None`` if no property must be present."""
+    """Return the access by the presence of a property, or None if no property must be present."""
     for part in alternative:
         if part.terms and part.terms[0].test != MISSING:
             return _presence(part.terms[0], part.place)
@@ -92,7 +92,7 @@ def presence_of(alternative: Alternative) -> Access | None:
 
 
 def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -> list[Needs]:
-    """Return the needs of every node, from the leaves up, without recursion. NOT swaps TRUE and FALSE."""
+    """Return the :data:`Needs` of every node, from the leaves up, without recursion. NOT swaps TRUE and FALSE."""
     needs: list[Needs] = []
     for place, node in enumerate(nodes):
         children = [needs[child] for child in node.children]
@@ -135,7 +135,7 @@ def _presence(term: Term, place: int) -> Access:
 
 
 def _lift(access: Access | None, child: int, place: int) -> Access | None:
-    """Return the access of a NOT, from its operand's access. The NOT's place replaces the place of the operand."""
+    """Return the access of a NOT (*place*), from the access of its operand (*child*)."""
     return access._replace(place=place) if access is not None and access.place == child else access
 
 
@@ -146,8 +146,7 @@ def _best(choices: Sequence[Access | None], cost: Callable[[Access], tuple[int, 
 def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) -> Access | None:
     """Return the access of a node that needs one of its children to hold; None if a child has no keys.
 
-    In rocketmq a child that fails hides the children behind it. If a child may fail, the keys are not the whole
-    condition.
+    In rocketmq a child that fails hides the children behind it. So if a child may fail, one of the keys is not enough.
     """
     keys: dict[LookupKey, None] = {}
     whole = True
@@ -161,13 +160,16 @@ def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) 
 
 
 COPIES_MAX = 1_024
-"""The largest size of all copies of an alternative, one below each key. A larger alternative is found by presence."""
+"""The most owners, terms and values in all copies of an alternative: each lookup key has a copy.
+
+A larger alternative is found by the presence of a property.
+"""
 
 
 class AccessPlan(NamedTuple):
-    """The lookup keys of an alternative, and its remaining terms. *access* is None if it is always evaluated.
+    """The lookup keys of an alternative, and its remaining terms. Without *access*, it is evaluated for every message.
 
-    *is_exact*: keys and terms decide the alternative; otherwise the full expression is evaluated too.
+    *is_exact*: keys and terms decide the alternative. Otherwise the full expression is evaluated, too.
     """
 
     access: Access | None
@@ -178,7 +180,7 @@ class AccessPlan(NamedTuple):
 def plans_of(
     expression: CompiledExpression, alternatives: Sequence[Alternative], owners: int, popularity: Popularity
 ) -> list[AccessPlan]:
-    """Choose the lookup keys of each alternative of an expression."""
+    """Return the plan of each alternative of an expression. *owners* is the number of the expression's owners."""
     nodes = expression.nodes
     needs = cache(partial(_needs_of, nodes, expression.dialect, popularity))
     return [_plan(each, access_of(each, nodes, popularity, needs), owners) for each in alternatives]
@@ -193,7 +195,7 @@ def _plan(alternative: Alternative, access: Access | None, owners: int) -> Acces
 
 
 def may_hide(expression: CompiledExpression) -> bool:
-    """Return whether an alternative may fail and so hide another alternative that is TRUE."""
+    """Return whether an alternative of *expression* may fail, and so hide another alternative that is TRUE."""
     return expression.dialect is Dialect.ROCKETMQ and failing_dimensions(expression.nodes) != frozenset()
 
 

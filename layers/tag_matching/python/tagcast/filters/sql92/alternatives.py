@@ -15,12 +15,12 @@ from tagcast.filters.sql92.tree import Node
 
 ALTERNATIVES_MAX = 8
 PARTS_MAX = 64
-"""The most parts of all alternatives of a node. To keep the index small, a node with more parts stays one part."""
+"""The most parts of all alternatives of a node. A node with more parts stays one part, to keep the index small."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionPart:
-    """A node that must be ``wanted`` (TRUE or FALSE), and equivalent terms, if there are any."""
+    """A node (*place*) that must have the value *wanted*, and equivalent terms. *terms* is None if there are none."""
 
     place: int
     wanted: bool
@@ -31,7 +31,7 @@ Alternative = tuple[ExpressionPart, ...]
 
 
 def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative]:
-    """Split an expression into alternatives, from the leaves up.
+    """Return the alternatives of an expression, found from the leaves up.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> nodes = compile_sql92("a = 'x' AND NOT (b > 1 AND c = 2)").nodes
@@ -66,7 +66,7 @@ def _wanted_values(nodes: Sequence[Node]) -> dict[int, bool]:
 
 
 def _combine(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
-    """Return all combinations of the children's alternatives. A child with too many alternatives becomes one part."""
+    """Return all combinations of the children's alternatives (*each*). A child with too many becomes one part."""
     made: list[list[ExpressionPart]] = [[]]
     for choices, place in zip(each, places, strict=True):
         count = len(made) * len(choices)
@@ -83,7 +83,7 @@ def _combine(each: Sequence[list[Alternative]], places: Sequence[int], wanted: d
 
 
 def _unite(each: list[Alternative]) -> list[Alternative]:
-    """Merge alternatives that only test values of the same dimension into one part."""
+    """Merge the alternatives that only compare a dimension with values, into one for each dimension."""
     made: list[Alternative] = []
     values: dict[Dimension, dict[Reading, None]] = {}
     first: dict[Dimension, int] = {}

@@ -1,4 +1,4 @@
-"""Entries with the same key, evaluated together: one bit for each entry, one test for each property and comparison."""
+"""Entries with the same lookup key, tested together: a bit for each entry, a test for each property and comparison."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,22 +30,21 @@ from tagcast.filters.sql92.terms import (
 
 _FEW_OWNERS = 8
 _Column = tuple[Dimension, str, int]
-"""A property, a test, and a number that separates repeated tests of one entry."""
+"""A property, a test, and a number that distinguishes repeated tests of one entry."""
 _Asked = list[tuple[int, tuple[Reading, ...]]]
-"""Places, each with the values of its term."""
+"""Pairs of a place and the values of its term."""
 _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
 
 
 class Columns(NamedTuple):
-    """The entries of a cell as plain lists. A place is the number of an entry's bit.
+    """The entries of a cell as plain lists. A place is the position of a bit.
 
-    - ``always``: the owners of entries that always match.
-    - ``below``: property → text → owners.
-    - ``firsts``: the owner at each place.
-    - ``crowds``: for each entry with many owners, its place and the owners after the first.
-    - ``partial``: each place whose entry needs its full expression, with the index of the expression.
-    - ``tests``: for each test, how the text is parsed, the property, the comparison, its values, and the places of
-      each value.
+    - *always*: the owners of entries that always match.
+    - *below*: property → text → owners, of entries that only compare one property with texts.
+    - *firsts*: the owner at each place.
+    - *crowds*: for each entry with many owners, its place and the owners after the first.
+    - *partial*: each place whose entry needs its full expression, with the expression's number.
+    - *tests*: for each test, kind and name of its dimension, the comparison, its values, and the places of each value.
     """
 
     always: list[int]
@@ -57,7 +56,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(entries: Iterable[SqlEntry]) -> Columns:
-    """Return the index entries of SQL filters as columns.
+    """Return *entries* as the columns of one cell.
 
     >>> term = Term(Dimension("number", "a"), "above", (5,))
     >>> columns_of([SqlEntry([7], (), None), SqlEntry([8], (term,), None)])[2:]
@@ -84,7 +83,7 @@ def columns_of(entries: Iterable[SqlEntry]) -> Columns:
 
 
 def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
-    """Merge terms that test one property alike, if one term can replace them: ``a > 5`` and ``a > 7``.
+    """Merge terms with the same test of one property, if one term can replace them, such as ``a > 5 AND a > 7``.
 
     >>> a = Dimension("number", "a")
     >>> merge_terms([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
@@ -110,7 +109,7 @@ def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
 
 
 def _only_text(terms: dict[_Column, tuple[Reading, ...]]) -> str | None:
-    """Return the property whose text is the only condition, or None."""
+    """Return the property if the only term compares its text with texts, otherwise None."""
     if len(terms) == 1:
         for (kind, name), test, _ in terms:
             if kind == TEXT and test == ANY:
@@ -126,7 +125,7 @@ def _turn(column: _Column) -> int:
 def _place(
     columns: Columns, entry: SqlEntry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
 ) -> None:
-    """Give an entry one bit for each owner, or a single bit if it has many owners."""
+    """Add an entry to *columns* and *asked*, with one bit for each owner, or a single bit if it has many owners."""
     many = len(entry.owners) > _FEW_OWNERS
     for owner in entry.owners[:1] if many else entry.owners:
         place = len(columns.firsts)
@@ -161,7 +160,7 @@ _ONE = ord("1")
 
 
 def bits_of(places: Sequence[int], count: int) -> int:
-    """Return an integer of ``count`` bits in which the bits at *places* are set.
+    """Return an integer of *count* bits in which the bits at *places* are set.
 
     >>> bits_of([0, 3], 4), bits_of([], 4), bits_of(range(20), 20) == (1 << 20) - 1
     (9, 0, True)
@@ -178,7 +177,10 @@ def bits_of(places: Sequence[int], count: int) -> int:
 
 
 class Hits:
-    """The tested values of one property, each with the bits of the entries that still match."""
+    """The values that a test compares one property with. Each has the bits of the entries that may still match.
+
+    *free* are the bits of the entries without this test.
+    """
 
     __slots__ = ("_count", "_places", "free", "ready")
 
@@ -189,7 +191,7 @@ class Hits:
         self.ready: dict[Reading | None, int] = {}
 
     def bits(self, value: Reading | None) -> int:
-        """Return the bits of the entries that still match, given the property's value (None: it is missing)."""
+        """Return the bits of the entries that may still match, for the property's *value* (None: no readable text)."""
         found = self.ready.get(value)
         if found is None:
             places = self._places.get(value)
@@ -200,12 +202,12 @@ class Hits:
 
 
 def free_of(places: Sequence[int], count: int) -> int:
-    """Return ``count`` bits; all bits are set except the bits at *places*."""
+    """Return an integer of *count* bits, all set except the bits at *places*."""
     return (1 << count) - 1 & ~bits_of(places, count)
 
 
 def test_of(kind: str, name: str, test: str, values: Any, places: Any, count: int) -> Bits:
-    """Return a function that tests one property for all ``count`` entries of a cell at once."""
+    """Return a function that tests one property for all *count* bits of a cell at once."""
     return _TESTS[test](Dimension(kind, name), values, places, count)
 
 
@@ -241,7 +243,7 @@ def _present(dimension: Dimension, _: Any, places: Any, count: int) -> Bits:
 
 
 def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
-    """Return the test of sorted bounds. A value satisfies all bounds below it, or all bounds above it."""
+    """Return a function that makes tests of sorted bounds. A value meets all bounds below it, or all above it."""
     lower = test in (ABOVE, AT_LEAST)
     bisect = bisect_left if test in (ABOVE, AT_MOST) else bisect_right
 
@@ -278,7 +280,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 
 
 def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
-    """Flip the bit at each of *places* in turn; return *bits* as given, and after every ``STEP`` flips."""
+    """Return *bits*, and *bits* after every ``STEP`` flips, if the bit at each of *places* is flipped in turn."""
     steps = [bits]
     for first in range(0, len(places), STEP):
         for place in places[first : first + STEP]:
@@ -319,7 +321,7 @@ def _one_by_one(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[s
 
 
 def _by_length(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[str], int]:
-    """Return a lookup of prefixes or suffixes. It has one table for each of their lengths."""
+    """Return a lookup of prefixes or suffixes, with one table for each length."""
     by_length: dict[int, dict[str, int]] = {}
     for (searched,), bits in hits.items():
         by_length.setdefault(len(searched), {})[searched] = bits
@@ -362,7 +364,7 @@ _CELL, _HANDFUL = 1, 0
 
 
 class SqlCell:
-    """At most :data:`CELL_MAX` entries, tested together."""
+    """At most :data:`CELL_MAX` entries, tested together. *wholes* has the full expressions by number."""
 
     __slots__ = (
         "_all",
@@ -397,7 +399,7 @@ class SqlCell:
                 self._tests.append(test_of(kind, name, test, values, places, count))
 
     def match(self, view: PropertyReadings, found: list[int]) -> None:
-        """Add to *found* the ordinals of the subscriptions whose expression is TRUE."""
+        """Add to *found* the owners of the entries that match."""
         texts = view.texts
         if self._always:
             found += self._always
@@ -452,7 +454,7 @@ def places_of(bits: int) -> Iterator[int]:
 
 
 class SqlList:
-    """Entries too few for a cell, evaluated one by one."""
+    """Entries that are too few for a cell. They are evaluated one by one."""
 
     __slots__ = ("_always", "_asked", "_wholes")
 
@@ -467,7 +469,7 @@ class SqlList:
                 self._always += entry.owners
 
     def match(self, view: PropertyReadings, found: list[int]) -> None:
-        """Add to *found* the ordinals of the subscriptions whose expression is TRUE."""
+        """Add to *found* the owners of the entries that match."""
         found += self._always
         for owners, terms, whole in self._asked:
             for term in terms:
@@ -479,7 +481,7 @@ class SqlList:
 
 
 def cell_rows(entries: Sequence[SqlEntry]) -> list[Any]:
-    """Return entries as the plain lists of cells. Entries are sorted by their properties if they fill several cells."""
+    """Return *entries* as cells in plain lists. If they fill several cells, they are sorted by their properties."""
     if len(entries) <= ONE_BY_ONE_MAX:
         return [[_HANDFUL, *(entry.as_row() for entry in entries)]]
     if len(entries) > CELL_MAX:
@@ -489,7 +491,7 @@ def cell_rows(entries: Sequence[SqlEntry]) -> list[Any]:
 
 
 def cells_of(rows: Iterable[Sequence[Any]], wholes: Sequence[FullExpression]) -> tuple[SqlCell | SqlList, ...]:
-    """Restore the cells of :func:`cell_rows`."""
+    """Restore the cells in *rows* (:func:`cell_rows`). *wholes* has the full expressions by number."""
     return tuple(
         SqlCell(Columns(*rest), wholes) if kind == _CELL else SqlList([SqlEntry.from_row(*row) for row in rest], wholes)
         for kind, *rest in rows

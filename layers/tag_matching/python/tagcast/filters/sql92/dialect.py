@@ -1,4 +1,4 @@
-"""The two dialects and the limits of an expression."""
+"""The two dialects, and the limits of an expression."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Entries of the SQL92 index: expressions as terms, whole if terms do not decide them, and those that may fail."""
+"""Entries of the SQL92 index: terms, full expressions if terms do not decide, and expressions that may fail."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -12,7 +12,7 @@ from tagcast.filters.sql92.terms import MISSING, PRESENT, Term, is_search
 
 
 class FullExpression:
-    """The text of an expression, compiled on first use.
+    """An expression that is stored as text and compiled at its first use.
 
     >>> FullExpression.from_row("a < b", "strict").is_true({"a": "1", "b": "2"})
     True
@@ -27,7 +27,7 @@ class FullExpression:
 
     @classmethod
     def of(cls, expression: CompiledExpression) -> "FullExpression":
-        """Wrap a compiled expression."""
+        """Return the full expression of a compiled one."""
         return cls(expression.text, expression.dialect.value, expression)
 
     def is_true(self, texts: Mapping[str, str]) -> bool:
@@ -46,12 +46,12 @@ class FullExpression:
         return False
 
     def as_row(self) -> list[object]:
-        """Return plain texts, for a snapshot."""
+        """Return the expression as plain texts, for a snapshot."""
         return [self.text, self.dialect]
 
     @classmethod
     def from_row(cls, text: str, dialect: str) -> "FullExpression":
-        """Restore the expression of :meth:`as_row`."""
+        """Restore an expression from its :meth:`as_row`."""
         return cls(text, dialect, None)
 
     def _compiled(self) -> CompiledExpression:
@@ -65,29 +65,29 @@ _dimension = lru_cache(maxsize=4_096)(Dimension)
 
 
 class SqlEntry(NamedTuple):
-    """An expression: its owners, its terms, and the number of its full text if the terms do not decide it."""
+    """An alternative of an expression. *whole* is the number of the full expression, or None if the terms decide."""
 
     owners: list[int]
     terms: tuple[Term, ...]
     whole: int | None
 
     def as_row(self) -> list[object]:
-        """Return plain lists and texts, for a snapshot."""
+        """Return the entry as plain lists and texts, for a snapshot."""
         return [self.owners, [term_row(term) for term in self.terms], self.whole]
 
     @classmethod
     def from_row(cls, owners: list[int], terms: Sequence[Sequence[str]], whole: int | None) -> "SqlEntry":
-        """Restore the entry of :meth:`as_row`."""
+        """Restore an entry from its :meth:`as_row`."""
         return cls(owners, tuple([term_from_row(*row) for row in terms]), whole)
 
 
 def term_row(term: Term) -> list[object]:
-    """Return a term as plain lists and texts."""
+    """Return a term as a plain list."""
     return [*term.dimension, term.test, *map(as_row, term.values)]
 
 
 def term_from_row(kind: str, name: str, test: str, *values: str | bool | float) -> Term:
-    """Restore the term of :func:`term_row`.
+    """Restore a term from its :func:`term_row`.
 
     >>> term_from_row(*term_row(Term(Dimension("number", "a"), "above", (5,))))
     Term(dimension=Dimension(kind='number', name='a'), test='above', values=(5,))
@@ -107,7 +107,7 @@ class Suspect:
 
     @classmethod
     def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: FullExpression) -> "Suspect":
-        """Return the expression as terms; as *whole* if it has several alternatives, or a part without terms."""
+        """Return the suspect: as terms, or as *whole* if there are several alternatives or a part without terms."""
         if len(alternatives) > 1:
             return cls(owners, (), whole)
         terms: list[Term] = []
@@ -134,7 +134,7 @@ class Suspect:
         return False
 
     def as_row(self) -> list[object]:
-        """Return plain lists and texts, for a snapshot."""
+        """Return the suspect as plain lists and texts, for a snapshot."""
         return [
             self.owners,
             [term_row(term) for term in self._terms],
@@ -143,6 +143,6 @@ class Suspect:
 
     @classmethod
     def from_row(cls, owners: list[int], terms: Sequence[Any], whole: Sequence[str] | None) -> "Suspect":
-        """Restore the suspect of :meth:`as_row`."""
+        """Restore a suspect from its :meth:`as_row`."""
         restored = tuple(term_from_row(*row) for row in terms)
         return cls(owners, restored, None if whole is None else FullExpression.from_row(*whole))

@@ -1,4 +1,4 @@
-"""Explains the value of an expression: a tree with the value of every part."""
+"""Explains the value of an expression as a tree that has the value of every part."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,7 +17,7 @@ _ORDERED = frozenset({*ORDERINGS.values(), "between", "not_between"})
 
 
 class _Values(list[bool | None]):
-    """The values of the conditions, with a record of the evaluated conditions."""
+    """The values of all conditions. *reached* has the places of the conditions that were evaluated."""
 
     def __init__(self, count: int) -> None:
         super().__init__([None] * count)
@@ -29,7 +29,7 @@ class _Values(list[bool | None]):
 
 
 def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]) -> Explanation:
-    """Return the explanation of the root. Parts that need no evaluation after an earlier part are ``"skipped"``."""
+    """Return the explanation of an expression. Parts that were not evaluated have the value ``"skipped"``."""
     values = _Values(len(nodes))
     steps = build_steps(nodes, dialect)
     reason, failed = "", -1
@@ -70,7 +70,7 @@ def _with_parents(nodes: Sequence[Node], failed: int) -> set[int]:
 
 
 def _wanted_sort(nodes: Sequence[Node], node: Node) -> str:
-    """Return ``number`` or ``truth`` if the strict dialect reads the properties so, otherwise an empty text."""
+    """Return ``number`` or ``truth`` if the strict dialect reads the node's properties so, otherwise an empty text."""
     if node.operator in _ORDERED:
         return "number"
     if node.operator == "is_true":

@@ -39,7 +39,7 @@ class CompiledExpression:
         return run_steps(steps, properties, [None] * len(self.nodes))
 
     def explain(self, properties: Mapping[str, str]) -> Explanation:
-        """Return the tree with the value of each sub-expression and the property texts that the sub-expression read.
+        """Return a tree with the value of each part of the expression, and with the properties that the part reads.
 
         >>> compile_sql92("a = '1' OR b = '2'").explain({"b": "2"}).children[0].note
         'a is missing'
@@ -63,9 +63,9 @@ class CompiledExpression:
 
 
 def compile_sql92(expression: str, dialect: str = "strict") -> CompiledExpression:
-    """Parse and check an expression.
+    """Parse, check and compile an expression.
 
-    Raises :class:`tagcast.errors.FilterSyntaxError` with the position, what was found and what was expected.
+    Raises :class:`tagcast.errors.FilterSyntaxError` with the position, and with the found and the expected text.
 
     >>> compile_sql92("price > ").evaluate({})
     Traceback (most recent call last):
@@ -82,6 +82,6 @@ Expected a property or a value, e.g. price > 100.
 
 
 def restore(text: str, dialect: str, plain: Any, warnings: Any) -> CompiledExpression:
-    """Restore an expression from its data, without parsing (for pickles and snapshots)."""
+    """Restore a pickled expression from its data, without parsing its text."""
     nodes = tuple(Node(op, value, tuple(children), start, end) for op, value, children, start, end in plain)
     return CompiledExpression(text, Dialect(dialect), nodes, tuple(warnings))

@@ -1,4 +1,4 @@
-"""Predicts, before any message, which property texts make a rocketmq expression fail."""
+"""Finds the properties whose texts may make an expression of the rocketmq dialect fail, before there is a message."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +11,9 @@ _ORDERINGS = frozenset({"less", "at_most", "greater", "at_least", "between", "no
 
 
 def failing_dimensions(nodes: Sequence[Node]) -> frozenset[Dimension] | None:
-    """Return the properties, with their types, whose unreadable text may make the expression fail.
+    """Return the dimensions that may make the expression fail, because the property's text is unreadable.
 
-    Return ``None`` if the expression may also fail for another reason.
+    Return None if the expression may also fail for another reason.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> sorted(failing_dimensions(compile_sql92("a > 5 AND b = 'x' AND c < 1.5", "rocketmq").nodes))

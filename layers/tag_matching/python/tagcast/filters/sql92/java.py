@@ -1,4 +1,4 @@
-"""Java's parsing and comparison of numbers, with all quirks that the rocketmq dialect needs."""
+"""Java's way to parse and to compare values, with all quirks that the rocketmq dialect needs."""
 
 import re
 
@@ -17,9 +17,9 @@ _DOUBLE = re.compile(
 
 
 def is_int(number: int) -> bool:
-    """Return whether the literal is an ``int`` in Java.
+    """Return whether RocketMQ reads a literal with this *number* as Java's ``int``; otherwise it is a ``long``.
 
-    A literal of the smallest int is a ``long``: Java reads its digits as a ``long`` and then negates the number.
+    The smallest int is a ``long``, too, because the digits are read first, and then the number is negated.
 
     >>> is_int(2147483647), is_int(-2147483648)
     (True, False)
@@ -28,7 +28,9 @@ def is_int(number: int) -> bool:
 
 
 def parse_whole(text: str, most: int) -> int:
-    """Parse like Java's ``valueOf`` of a type whose maximum is *most*: a sign, and Unicode digits up to U+FFFF.
+    """Parse *text* like ``Integer.valueOf`` or ``Long.valueOf``: a sign, and Unicode digits up to U+FFFF.
+
+    *most* is the type's maximum. Raises FilterEvaluationError.
 
     >>> parse_whole("+007", INT_MAX)
     7
@@ -45,7 +47,9 @@ def parse_whole(text: str, most: int) -> int:
 
 
 def parse_double(text: str) -> float:
-    """Parse like ``Double.valueOf``: trims, and reads type suffixes, hexadecimal, NaN and Infinity.
+    """Parse *text* like ``Double.valueOf``, which trims, and reads type suffixes, hexadecimal, NaN and Infinity.
+
+    Raises FilterEvaluationError.
 
     >>> parse_double(" 1e3 "), parse_double("7d"), parse_double("0x1.8p0"), parse_double("-Infinity")
     (1000.0, 7.0, 1.5, -inf)
@@ -62,10 +66,10 @@ def parse_double(text: str) -> float:
 
 
 def compare(left: JavaValue, right: JavaValue) -> int:
-    """Compare like RocketMQ, with coercion; the result is below, at or above zero.
+    """Compare like RocketMQ. Return a number below, at or above zero.
 
-    The class of one side decides how a text on the other side is read.
-    A boolean and a number compare as "less" in either order.
+    The type of one side decides how a text on the other side is read. A boolean is "less" than a number, and a number
+    "less" than a boolean. Raises FilterEvaluationError for an unreadable text, and for a boolean before a text.
 
     >>> compare("9", 10) < 0, compare(1, 1.0), compare(1, True)
     (True, 0, -1)
@@ -91,7 +95,7 @@ def compare(left: JavaValue, right: JavaValue) -> int:
 
 
 def compare_doubles(left: float, right: float) -> int:
-    """Compare like ``Double.compareTo``: NaN is above everything and equal to itself; -0.0 is below 0.0.
+    """Compare like ``Double.compareTo``: NaN is above all other numbers and equal to itself; -0.0 is below 0.0.
 
     >>> compare_doubles(float("nan"), 1.0), compare_doubles(-0.0, 0.0)
     (1, -1)
@@ -105,7 +109,7 @@ def compare_doubles(left: float, right: float) -> int:
 
 
 def equal(left: JavaValue | None, right: JavaValue | None) -> bool | None:
-    """Return RocketMQ's ``=``, which treats missing values asymmetrically.
+    """Return the result of RocketMQ's ``=``, which treats missing values asymmetrically. None is unknown.
 
     >>> equal(None, None), equal(None, "x"), equal("x", None)
     (True, None, False)
@@ -118,7 +122,7 @@ def equal(left: JavaValue | None, right: JavaValue | None) -> bool | None:
 
 
 def order(left: JavaValue | None, right: JavaValue | None) -> int | None:
-    """Return the comparison for ``< <= > >=``, or None if a side is missing. Two texts are both read as doubles.
+    """Return the result of :func:`compare` for ``< <= > >=``; None if a side is missing. Two texts are read as doubles.
 
     >>> order("10", "9"), order(None, 1)
     (1, None)

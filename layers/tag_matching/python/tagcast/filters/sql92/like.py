@@ -1,4 +1,4 @@
-"""``LIKE`` without backtracking: every part between two ``%`` is searched once, from left to right."""
+"""``LIKE`` without backtracking: each part of a pattern between two ``%`` is searched once, from left to right."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,9 +35,9 @@ class LikePattern:
 
 
 def parse_like(pattern: str, escape: str = "") -> LikePattern:
-    """Split a pattern into parts. The character after the escape character is literal.
+    """Return the parts of a pattern. The character after *escape*, the escape character, is literal.
 
-    Raises ``ValueError`` if nothing follows the escape character.
+    Raises ValueError if no character follows the escape character.
 
     >>> parse_like("50\\\\%", "\\\\").matches("50%")
     True
@@ -65,9 +65,9 @@ def _fits(part: Part, text: str, at: int) -> bool:
 
 
 def _find(part: Part, text: str, at: int, end: int) -> int:
-    """Return the offset behind the first occurrence of ``part`` in ``text[at:end]``, or -1.
+    """Return the offset behind the first occurrence of *part* in ``text[at:end]``, or -1.
 
-    With ``_`` in the part, all positions of the text are compared together, as the bits of one integer.
+    If the part has ``_``, all offsets of the text are compared together, as the bits of one integer.
     """
     if isinstance(part, str):
         found = text.find(part, at, end)

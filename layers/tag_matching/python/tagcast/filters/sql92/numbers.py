@@ -10,9 +10,9 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE](?P<expone
 
 
 def number_of(text: str) -> Number | None:
-    """Return the exact number of a text, or ``None`` if the text is no number.
+    """Return the exact number in *text*, or None if the text is no number.
 
-    A number is an ASCII decimal. Its sign, fraction and exponent are optional.
+    A number has ASCII digits, and optionally a sign, a fraction, and an exponent of at most 308 in size.
 
     >>> number_of("1700000000000"), number_of("-7.50") == number_of("-75e-1"), number_of(" 7")
     (1700000000000, True, None)
@@ -38,7 +38,7 @@ def negate(number: Number) -> Number:
 
 
 def truth_of(text: str) -> bool | None:
-    """Return the boolean of ``true`` or ``false`` in any case; None for another text.
+    """Return the boolean that *text* names: ``true`` or ``false``, in upper or lower case. Other texts are None.
 
     >>> truth_of("True"), truth_of("FALSE"), truth_of("yes")
     (True, False, None)

@@ -1,7 +1,7 @@
 """Parses tokens into a tree, with an operator stack instead of recursion.
 
 Both dialects share the grammar. They differ in the precedence of ``NOT``, in ``LIKE``, and in text after a complete
-expression: strict refuses this text, and rocketmq ignores it, because RocketMQ does not check it.
+expression: strict refuses this text, and rocketmq ignores it as RocketMQ does.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ _LONG_DIGITS = 19
 
 
 def unquote(token: Token) -> str:
-    """Return the text of a literal in quotes. A doubled quote is one quote; a backslash has no special meaning.
+    """Return the content of *token*, a text in quotes. A doubled quote is one quote; a backslash is a plain character.
 
     >>> unquote(Token("text", "'it''s'", 0, 7))
     "it's"
@@ -26,10 +26,10 @@ def unquote(token: Token) -> str:
 
 
 def check_number(lexer: Lexer, token: Token) -> str:
-    """Return the digits of a number literal, without the suffix ``L``.
+    """Return the digits of a number literal, without the suffix ``L``. Raises FilterSyntaxError for a refused number.
 
-    strict refuses exponents above 308. rocketmq refuses whole numbers beyond a long and, like RocketMQ, decimal numbers
-    that are zero or exceed a double.
+    The strict dialect refuses exponents above 308. The rocketmq dialect refuses whole numbers beyond a long. Like
+    RocketMQ, it also refuses decimal numbers that are zero or exceed a double.
     """
     digits = token.text.rstrip("lL")
     if lexer.dialect is Dialect.STRICT:
@@ -55,7 +55,7 @@ _OPERAND = "a property or a value, e.g. price > 100"
 
 
 class _Pending(NamedTuple):
-    """An operator that waits for its right operand."""
+    """An operator whose right operand is not read yet. *binding* is the operator's precedence."""
 
     kind: str
     binding: int
@@ -64,7 +64,7 @@ class _Pending(NamedTuple):
 
 
 class Parser:
-    """Parses one expression. ``ignored`` is the text that :meth:`parse` did not read."""
+    """Parses one expression. *ignored* is the text behind the expression that :meth:`parse` did not read."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self.strict = dialect is Dialect.STRICT
@@ -77,7 +77,7 @@ class Parser:
         self._compared = False
 
     def parse(self) -> tuple[Node, ...]:
-        """Return the nodes of the expression, the root last."""
+        """Return the nodes of the expression, the root last. Raises FilterSyntaxError."""
         while True:  # It ends: each round reads a token more.
             self._read_operand()
             if not self._read_operators():
@@ -87,7 +87,7 @@ class Parser:
         return self._tree.finish(root)
 
     def _read_operand(self) -> None:
-        """Read prefixes, opening parentheses, and one property or literal."""
+        """Read prefix operators, opening parentheses, and one property or literal."""
         while True:  # It ends: each round reads a token more.
             token = self.lexer.token
             if token.kind == "(":
@@ -123,7 +123,7 @@ class Parser:
         raise self.lexer.unexpected(_OPERAND, ". Write = for equal, not ==" if is_doubled else "")
 
     def _read_operators(self) -> bool:
-        """Read the operators after an operand; return ``False`` when the expression is complete."""
+        """Read the operators after an operand. Return whether another operand must follow: False at the end."""
         while True:  # It ends: each round reads a token more.
             token = self.lexer.token
             if self._pending and self._waits_for_low_bound():
@@ -165,7 +165,7 @@ class Parser:
         return token.kind in _TESTS or token.kind == "NOT" or self._is_word(token, "LIKE")
 
     def _is_word(self, token: Token, word: str) -> bool:
-        """Return whether a token is *word*. Only strict has LIKE and ESCAPE, only where an operator may stand."""
+        """Return whether *token* is *word* (LIKE or ESCAPE). Only the strict dialect reads these names as operators."""
         return self.strict and token.kind == NAME and token.text.upper() == word
 
     def _read_null_test(self) -> None:
@@ -181,7 +181,7 @@ class Parser:
         self.lexer.advance()
 
     def _read_test(self) -> bool:
-        """Read ``IN (…)``, ``LIKE …`` or another test. Return ``True`` after ``BETWEEN``: its bounds follow."""
+        """Read ``IN (…)``, ``LIKE …`` or another test. Return True after ``BETWEEN``, whose bounds must follow."""
         token = self.lexer.token
         negated = token.kind == "NOT"
         if negated:
@@ -263,7 +263,7 @@ class Parser:
         self.ignored = self.lexer.text[token.start :]
 
     def _reduce(self, binding: int) -> None:
-        """Apply the waiting operators that have at least the precedence *binding*."""
+        """Apply the last pending operators whose precedence is *binding* or higher."""
         while self._pending and self._pending[-1].binding >= binding:
             kind, _, token, negated = self._pending.pop()
             right = self._operands.pop()

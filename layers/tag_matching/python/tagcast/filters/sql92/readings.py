@@ -1,4 +1,4 @@
-"""How the text of a property is read: as text, or as a number or boolean of either dialect."""
+"""The ways to read the text of a property: as a text, or as a number or boolean of either dialect."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -17,7 +17,7 @@ Reading = str | bool | Number | float
 
 
 class Dimension(NamedTuple):
-    """A property, and how its text is read."""
+    """A property (*name*), and how its text is read: *kind* is a key of :data:`READERS`."""
 
     kind: str
     name: str
@@ -53,7 +53,7 @@ READERS: Mapping[str, Callable[[str], Reading | None]] = {
 
 
 def float_of(number: Reading) -> float:
-    """Return the nearest double, or infinity if there is none. Numbers keep their order, but some become equal.
+    """Return the double nearest to *number*, or an infinity. The order of numbers stays, but some become equal.
 
     >>> float_of(10**400), float_of(2**53 + 1) == float_of(2**53)
     (inf, True)
@@ -66,12 +66,12 @@ def float_of(number: Reading) -> float:
 
 
 def as_row(value: Reading) -> str | bool | float:
-    """Return a value as JSON, without loss."""
+    """Return a value in a form for JSON, without loss."""
     return str(value) if isinstance(value, Decimal) else value
 
 
 def from_row(kind: str, row: str | bool | float) -> Reading:
-    """Restore the value of :func:`as_row`.
+    """Restore a value from its :func:`as_row`. *kind* is the kind of its dimension.
 
     The exponent may exceed the bound of a literal: ``10e308`` becomes ``1.0E+309``.
 
@@ -82,7 +82,7 @@ def from_row(kind: str, row: str | bool | float) -> Reading:
 
 
 class PropertyReadings:
-    """The properties of one message by :class:`Dimension`, each parsed on first use.
+    """The properties of one message by :class:`Dimension`. Each is parsed at its first use.
 
     >>> view = PropertyReadings({"price": "7.5"})
     >>> view.get(Dimension("number", "price")), view.get(Dimension("int", "price")), view.get(Dimension("text", "a"))
@@ -97,7 +97,7 @@ class PropertyReadings:
         self._floats: dict[Dimension, float] = {}
 
     def get(self, dimension: Dimension) -> Reading | None:
-        """Return the value, or ``None`` if the property is missing or unreadable."""
+        """Return the value of *dimension*, or None if the property is missing or unreadable."""
         values = self._values
         if dimension in values:
             return values[dimension]
@@ -106,12 +106,12 @@ class PropertyReadings:
         return value
 
     def nearest(self, dimension: Dimension, value: Reading) -> float:
-        """Return :func:`float_of` of *value*, the value of *dimension*. The result is cached."""
+        """Return :func:`float_of` of *value*, which is the value of *dimension*. The result is cached."""
         near = self._floats.get(dimension)
         if near is None:
             near = self._floats[dimension] = float_of(value)
         return near
 
     def fails(self, dimension: Dimension) -> bool:
-        """Return whether the property is present and unreadable."""
+        """Return whether the property is present, but its text is unreadable."""
         return dimension[1] in self.texts and self.get(dimension) is None

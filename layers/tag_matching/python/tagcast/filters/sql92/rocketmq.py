@@ -22,7 +22,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def rocketmq_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
-    """Return the evaluation of one comparison or test."""
+    """Return the function that evaluates the comparison or test at *place*."""
     node = nodes[place]
     getters = [_getter(nodes, child) for child in node.children]
     first = getters[0]
@@ -87,7 +87,7 @@ def _ordering(test: Callable[[int, int], bool], left: _Getter, right: _Getter) -
 
 
 def _both(first: Evaluation, second: Evaluation, decisive: bool, p: Mapping[str, str], v: Values) -> Truth:
-    """Combine two evaluations by AND (``decisive`` False) or OR (True). The second is skipped if the first decides."""
+    """Combine two evaluations by AND (*decisive* is False) or OR (True). The second is skipped if the first decides."""
     left = first(p, v)
     if left is decisive:
         return decisive
@@ -110,7 +110,10 @@ def _membership(node: Node, subject: _Getter) -> Evaluation:
 
 
 def _search(node: Node, subject: _Getter) -> Evaluation:
-    """Return the evaluation of a search. Without a text subject or search text it is FALSE, also when negated."""
+    """Return the function that evaluates a search.
+
+    A search, negated or not, is FALSE if the subject is no text or the searched text is empty.
+    """
     search = str(node.value)
     wanted = not node.operator.startswith("not_")
     find = SEARCHES[node.operator.removeprefix("not_")]

@@ -9,13 +9,13 @@ from tagcast.filters.sql92.strict import strict_leaf
 from tagcast.filters.sql92.tree import OPERANDS, Node
 
 Step = tuple[Evaluation, int, object, int]
-"""The evaluation, the place of the node, the value that decides the parent, and the step of the parent."""
+"""The evaluation of a node, the node's place, the value that decides the parent, and the parent's step."""
 
 _NEVER: Final = object()
 
 
 def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
-    """Compile the *nodes* of an expression to steps that evaluate it for any number of messages, in their order."""
+    """Return the steps that evaluate the expression of *nodes*, in their order, for any number of messages."""
     leaf = strict_leaf if dialect is Dialect.STRICT else rocketmq_leaf
     conditions = [place for place, node in enumerate(nodes) if node.operator not in OPERANDS]
     step_of = {place: step for step, place in enumerate(conditions)}
@@ -31,7 +31,7 @@ def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
 
 
 def run_steps(steps: Sequence[Step], properties: Mapping[str, str], values: Values) -> Truth:
-    """Return the value of the root. ``values`` receives the value of every evaluated condition."""
+    """Return the value of the root. *values*, one for each node, receives the value of every evaluated condition."""
     at, count = 0, len(steps)
     while True:  # It ends: each step is behind the one before.
         evaluation, place, decisive, parent = steps[at]
@@ -46,7 +46,7 @@ def run_steps(steps: Sequence[Step], properties: Mapping[str, str], values: Valu
 
 
 def _evaluation(nodes: Sequence[Node], place: int) -> Evaluation | None:
-    """Return the evaluation of a condition that has the same meaning in both dialects; None for other conditions."""
+    """Return the function that evaluates a condition, if it means the same in both dialects; otherwise None."""
     node = nodes[place]
     match node.operator:
         case "and":
@@ -66,7 +66,7 @@ def _evaluation(nodes: Sequence[Node], place: int) -> Evaluation | None:
 
 
 def _none_or(otherwise: bool, children: tuple[int, ...]) -> Evaluation:
-    """Return an AND / OR that no child decided: unknown if any child is unknown, else ``otherwise``."""
+    """Return the function for an AND or OR that no child decided: unknown if a child is unknown, else *otherwise*."""
 
     def junction(_: Mapping[str, str], values: Values) -> Truth:
         for child in children:

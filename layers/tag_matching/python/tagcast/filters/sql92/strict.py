@@ -1,4 +1,4 @@
-"""The strict dialect's comparisons: numbers by value, symmetric equality. An unreadable text is unknown, no error."""
+"""The strict dialect: numbers compare by value, equality is symmetric, an unreadable text is unknown and no error."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ _Numbers = Callable[[Mapping[str, str], Values], Number | None]
 
 
 def strict_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
-    """Return the evaluation of one comparison or test."""
+    """Return the function that evaluates the comparison or test at *place*."""
     node = nodes[place]
     children = node.children
     match node.operator:
@@ -110,7 +110,7 @@ def _between(nodes: Sequence[Node], wanted: bool, subject: int, low: int, high: 
 
 
 def _text_test(nodes: Sequence[Node], node: Node) -> Evaluation:
-    """Return the evaluation of IN, LIKE or a search. A subject that is no text does not match the positive form."""
+    """Return the function that evaluates IN, LIKE or a search. Numbers and booleans meet only the negated form."""
     subject = node.children[0]
     wanted = not node.operator.startswith("not_")
     if sort_of(nodes, subject) in ("number", "truth"):
@@ -126,7 +126,7 @@ def _text_test(nodes: Sequence[Node], node: Node) -> Evaluation:
 
 
 def text_predicate(node: Node) -> Callable[[str], bool]:
-    """Return the positive form of a test on a text: ``IN``, ``LIKE`` or a search."""
+    """Return the predicate of ``IN``, ``LIKE`` or a search on a text, without a ``NOT`` before it."""
     name, value = node.operator.removeprefix("not_"), node.value
     if name == "in":
         assert isinstance(value, (tuple, list))

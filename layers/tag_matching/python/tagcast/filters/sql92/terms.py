@@ -1,7 +1,7 @@
-"""One condition of an expression as a conjunction of terms, each about one property, where that is possible.
+"""Conditions of an expression as terms, each about one property, where that is possible.
 
-This is exact in both dialects: all terms hold exactly when the condition has its wanted value, TRUE or FALSE. An error
-is neither TRUE nor FALSE. :mod:`tagcast.filters.sql92.alternatives` splits AND, OR and NOT.
+Terms are exact in both dialects: all of them hold exactly when the condition has its wanted value, TRUE or FALSE. An
+error is neither TRUE nor FALSE. :mod:`tagcast.filters.sql92.alternatives` splits AND, OR and NOT.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,10 +38,10 @@ _NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
 
 
 class Term(NamedTuple):
-    """A test of one property. *test* says how the parsed text is compared with *values*.
+    """A test of one property. *test* says how the property's value is compared with *values*.
 
-    Depending on *test* the text must be among the values, not be among them, lie beyond a bound, match a search, or
-    only be present. A missing or unreadable property meets only the term ``missing``.
+    Depending on *test*, the value must be among *values*, not be among them, lie beyond a bound, match a search, or
+    only be present. A missing or unreadable property meets only the test ``missing``.
     """
 
     dimension: Dimension
@@ -49,7 +49,7 @@ class Term(NamedTuple):
     values: tuple[Reading, ...] = ()
 
     def holds(self, value: Reading | None) -> bool:
-        """Return whether the term holds for a reading.
+        """Return whether the term holds for the property's *value*; None is missing or unreadable.
 
         >>> Term(Dimension("number", "a"), "above", (5,)).holds(6), Term(Dimension("text", "a"), "missing").holds(None)
         (True, True)
@@ -72,7 +72,7 @@ class Term(NamedTuple):
 
 
 def terms_of(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) -> tuple[Term, ...] | None:
-    """Return terms that all hold exactly when a node is ``wanted``; ``None`` if that is impossible."""
+    """Return terms that all hold exactly when the node at *place* has the value *wanted*; None if no terms do."""
     node = nodes[place]
     strict = dialect == Dialect.STRICT
     match node.operator:
@@ -93,7 +93,7 @@ def terms_of(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) 
 
 
 def is_search(test: str) -> bool:
-    """Return whether a test searches in a text.
+    """Return whether a test is a search in a text.
 
     >>> is_search("not_contains"), is_search("any")
     (True, False)
@@ -120,9 +120,9 @@ def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
 
 
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
-    """Return the type and value of a number literal with its sign; ``None`` for another operand.
+    """Return the type and value of a number literal with its sign; None for another operand.
 
-    The other side is parsed as this type. *strict* selects the dialect.
+    The property on the other side is read as this type. *strict* selects the dialect.
     """
     node = nodes[place]
     if strict:
@@ -238,7 +238,7 @@ def _search(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tu
 
 
 def _simplest(pattern: str, escape: str) -> tuple[str, tuple[str, ...]]:
-    """Return the simplest test that is equivalent to a pattern."""
+    """Return the simplest test that is equivalent to a LIKE pattern, and the values of this test."""
     match parse_like(pattern, escape).parts:
         case (str(text),):
             return ANY, (text,)

@@ -1,4 +1,4 @@
-"""Splits text into tokens, one at a time, because the rocketmq dialect looks at most one token ahead."""
+"""Splits an expression into tokens, one at a time: text behind a complete rocketmq expression may be no token."""
 
 import re
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ _HINTS = {
     "&": "Write AND",
     "|": "Write OR",
 }
-"""Characters of other languages, each with a hint at the equivalent in these dialects."""
+"""Characters of other languages, each with a hint about the equivalent in these dialects."""
 _BLANKS = re.compile(r"[ \t\n\r\f]*+")
 _LINE_END = re.compile(r"[\n\r]")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``kind`` is a keyword in capitals, a symbol, or a constant of this module."""
+    """A token. *kind* is a keyword in capitals, a symbol, or a constant of this module; *start*, *end* are offsets."""
 
     kind: str
     text: str
@@ -50,7 +50,7 @@ class Token:
 
 
 class Lexer:
-    """The tokens of one expression; ``token`` is the current one.
+    """Reads the tokens of one expression; *token* is the current one.
 
     >>> lexer = Lexer("a >= 1", Dialect.STRICT)
     >>> [lexer.token.kind, lexer.advance().kind, lexer.advance().text, lexer.advance().kind]
@@ -64,18 +64,18 @@ class Lexer:
         self.token = self._read(0)
 
     def advance(self) -> Token:
-        """Go to the next token and return it."""
+        """Go to the next token, and return it. Raises FilterSyntaxError."""
         self.token = self._read(self.token.end)
         return self.token
 
     def error(self, message: str, at: int, found: str = "", expected: str = "", hint: str = "") -> FilterSyntaxError:
-        """Return the error at an offset, with line and column. *hint* says what is allowed."""
+        """Return the error at the offset *at*, with line and column. *hint* says what is allowed."""
         before = self.text[:at]
         line, column = before.count("\n") + 1, at - before.rfind("\n")
         return FilterSyntaxError(message, line, column, found=found, expected=expected, hint=hint)
 
     def unexpected(self, expected: str, hint: str = "") -> FilterSyntaxError:
-        """Return the error of an unexpected current token."""
+        """Return the error that the current token is not *expected*."""
         found = str(self.token)
         what = "end of the expression" if self.token.kind == END else repr(found)
         return self.error(f"Unexpected {what}", self.token.start, found, expected, f"Expected {expected}{hint}")
@@ -99,7 +99,7 @@ class Lexer:
         return Token(kind, text, at, match.end())
 
     def _skip(self, at: int) -> int:
-        """Skip blanks and comments. In rocketmq ``--`` is two signs unless a line end follows."""
+        """Return the offset behind blanks and comments. In rocketmq ``--`` is two signs, unless a line end follows."""
         while True:  # It ends: each comment is behind the one before.
             blanks = _BLANKS.match(self.text, at)
             assert blanks is not None

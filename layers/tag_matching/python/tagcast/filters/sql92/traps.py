@@ -15,7 +15,7 @@ _COMPARISONS = frozenset({"equal", "unequal", "less", "at_most", "greater", "at_
 
 
 def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str) -> tuple[str, ...]:
-    """Return the distinct warnings of an expression. The strict dialect has only the trap of forgotten quotes."""
+    """Return the distinct warnings about an expression. The strict dialect has only those about forgotten quotes."""
     found = dict.fromkeys(_forgotten_quotes(text, nodes))
     if dialect is Dialect.STRICT:
         return tuple(found)
@@ -31,7 +31,7 @@ def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str)
 
 
 def _forgotten_quotes(text: str, nodes: Sequence[Node]) -> Iterator[str]:
-    """Yield a warning for each ``=`` or ``<>`` of two properties, because one may be a text without quotes."""
+    """Yield a warning for each ``=`` or ``<>`` between two properties, because one may be a text without quotes."""
     for node in nodes:
         if node.operator in ("equal", "unequal"):
             children = [nodes[child] for child in node.children]

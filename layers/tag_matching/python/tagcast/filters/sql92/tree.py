@@ -17,7 +17,7 @@ TOO_DEEP = f"At most {DEPTH_MAX} are allowed"
 
 
 class Node(NamedTuple):
-    """``value`` is a name, a literal or a list of texts; ``children`` are indices in the list of nodes."""
+    """A node of an expression. *value* is a name, a literal or a list of texts. *children* are places in the list."""
 
     operator: str
     value: object
@@ -27,7 +27,7 @@ class Node(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A node with the span of its text, including parentheses around it."""
+    """A node, by its *place*, with the offsets of its text, including parentheses around it."""
 
     place: int
     start: int
@@ -35,7 +35,7 @@ class Operand(NamedTuple):
 
 
 class TreeBuilder:
-    """Collects nodes and raises an error for constructs that the language does not allow."""
+    """Collects the nodes of an expression. Raises FilterSyntaxError for parts that the language does not allow."""
 
     def __init__(self, lexer: Lexer) -> None:
         self.nodes: list[Node] = []
@@ -49,7 +49,7 @@ class TreeBuilder:
         return self._add(operator, value, (), start, end)
 
     def signed(self, negative: bool, operand: Operand, start: int) -> Operand:
-        """Add a sign before an operand; plus changes nothing."""
+        """Add a sign before an operand. A plus adds no node."""
         node = self.nodes[operand.place]
         base = node.children[0] if node.operator == "signed" else operand.place
         if self._strict and self.nodes[base].operator not in (NUMBER_LITERALS | {"property"}):
@@ -64,7 +64,7 @@ class TreeBuilder:
         return self._add("not", None, (self.condition(operand).place,), start, operand.end)
 
     def junction(self, operator: str, left: Operand, right: Operand) -> Operand:
-        """Add ``AND`` / ``OR``. *left* must be a condition. A chain of one operator is one node with many children."""
+        """Add ``AND`` or ``OR``. *left* must be a condition. A chain of one operator is one node with many children."""
         right = self.condition(right)
         node, depth = self.nodes[left.place], 1 + self._depths[right.place]
         if node.operator == operator:
@@ -75,7 +75,7 @@ class TreeBuilder:
         return self._put(Node(operator, None, children, left.start, right.end), depth)
 
     def comparison(self, symbol: str, left: Operand, right: Operand) -> Operand:
-        """Add ``= <> < <= > >=``."""
+        """Add one of ``= <> < <= > >=`` between two operands."""
         if symbol in ORDERINGS:
             self._check_ordering(left)
             self._check_ordering(right)
@@ -113,14 +113,14 @@ class TreeBuilder:
     def search(self, operator: str, value: object, subject: Operand, end: int) -> Operand:
         """Add ``[NOT] CONTAINS | STARTSWITH | ENDSWITH | LIKE``.
 
-        RocketMQ does not evaluate the subject if the text is empty, so a failing subject does not fail the search.
+        Like RocketMQ, the rocketmq dialect does not evaluate the subject if the searched text is empty.
         """
         if value == "" and not self._strict and self.nodes[subject.place].operator not in OPERANDS:
             return self.literal("false", None, subject.start, end)
         return self._term(operator, value, (subject,), end)
 
     def condition(self, operand: Operand) -> Operand:
-        """Return the operand as a condition. A bare property is tested for being true."""
+        """Return *operand* as a condition. A property alone becomes a test of whether it is true."""
         operator = self.nodes[operand.place].operator
         if operator == "property":
             return self._term("is_true", None, (operand,), operand.end)
@@ -131,7 +131,7 @@ class TreeBuilder:
         return operand
 
     def finish(self, root: Operand) -> tuple[Node, ...]:
-        """Return the nodes that the root needs, in the order of their creation, the root last."""
+        """Return the root and the nodes below it, in the order of their creation, the root last."""
         needed = {root.place}
         for place in range(root.place, -1, -1):
             if place in needed:
