@@ -110,8 +110,8 @@ class PendingDelivery:
     def as_last_seen(self, entry: Entry) -> Entry:
         """Return *entry* with the attempts of this row before its own history.
 
-        If *entry* has no time of an attempt, it gets the time of this row's last attempt. If *entry* then has no
-        outcome, it gets the outcome of that attempt.
+        If *entry* has no time of an attempt, it gets the time of this row's last attempt. If it has no outcome either,
+        it also gets the outcome of that attempt.
         """
         entry = replace(entry, history=self.history + entry.history)
         if entry.last_attempt_at is not None:

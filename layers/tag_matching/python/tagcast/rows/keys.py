@@ -166,7 +166,7 @@ def retained_key(topic: str, message_id: str, section: int | None = None) -> Key
 def unsent_key(topic: str, message_id: str, audience: str = "") -> Key:
     """Return the key of a refused queue entry in its list, which is sorted by message id.
 
-    *audience* distinguishes the queue entries of one message. It has the entry's audience, section, and other messages.
+    *audience* distinguishes the queue entries of one message: it has audience, section, and a digest of other ids.
     """
     name = f"{message_id}#{topic}#{audience}" if audience else f"{message_id}#{topic}"
     return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), name)

@@ -210,7 +210,7 @@ def prefix_of(audience: Audience) -> str:
 
 
 def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Value]:
-    """Return the attributes of a closed round. They store times relative to *accepted_at*; names begin with *prefix*.
+    """Return the attributes of a closed round. Their names begin with *prefix*; *accepted_at* is the message's.
 
     >>> from tagcast.model import Entry, EntryState
     >>> one = Round(1_000, {1: 30}, {2: Entry(EntryState.EXPIRED)}, frozenset({3}))

@@ -285,8 +285,8 @@ def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write
 def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, ...]:
     """Return the writes that complete a message without pending deliveries.
 
-    They delete the body, unless it is kept, and the message's rows in the list of retained messages. *sections* are
-    the sections in this list; None stands for a narrow message. A concurrent late entry makes the first write fail.
+    They delete the message's rows in the list of retained messages, and the body, unless the body is kept. *sections*
+    are the sections in this list; None stands for a narrow message. The first write fails if a late entry was added.
     """
     changes: dict[str, Value] = {"pending": 0, "round": DONE, "ttl": ttl_after(row.message.expires_at)}
     if row.is_split:

@@ -59,7 +59,7 @@ class Round:
 
 
 RoundPart = tuple[frozenset[int], Round | None]
-"""The ordinals of the subscriptions that share a first round, and this round, or None while the round is open."""
+"""The ordinals of subscriptions that share a first round, and the round, which is None while it is open."""
 
 
 @dataclass(frozen=True, slots=True)

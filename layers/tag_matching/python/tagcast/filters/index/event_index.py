@@ -218,7 +218,7 @@ class PatternIndex:
 
 
 class EventIndex:
-    """The patterns of a topic, grouped by scope."""
+    """The index of a topic's event patterns, with a :class:`PatternIndex` for each scope."""
 
     def __init__(self, views: Mapping[tuple[PatternScope, bool], PatternIndex]) -> None:
         self._views = views

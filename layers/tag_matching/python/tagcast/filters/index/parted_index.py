@@ -18,7 +18,7 @@ SNAPSHOT_FORMAT = "tagcast-parted-index-1"
 _EFFORTS = {"sql92": 10, "event_pattern": 3}
 """The cost of indexing one character of a filter, by kind. Other kinds cost 1, which is about 0.2 µs of CPU."""
 _VALUE_EFFORT = 30
-"""The cost of indexing one value in one alternative of an event pattern. A short pattern may have thousands."""
+"""The cost of indexing one value in one alternative of an event pattern. A short pattern may have thousands of them."""
 
 
 class IndexPart(NamedTuple):

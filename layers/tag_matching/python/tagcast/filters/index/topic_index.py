@@ -47,7 +47,7 @@ _NOBODY = Matched((), ())
 
 
 class TopicIndex:
-    """The index of one version of a topic's subscriptions. Immutable.
+    """The immutable index of one version of a topic's subscriptions.
 
     >>> index = TopicIndex.build({4: {"kind": "tags", "tags": ["apple"]}, 9: None})
     >>> from types import SimpleNamespace
