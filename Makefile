@@ -40,7 +40,7 @@ install: $(TOOLS)  ## Make the environment (every other command does it by itsel
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "tagcast needs Python 3.11 or later, and '$(PYTHON)' is not one. Name one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@test -n "$(IS_USABLE)" || { echo "1 of 3  Making the environment .venv with $(PYTHON)"; $(PYTHON) -m venv --clear .venv; }
-	@echo "2 of 3  Installing $$(grep -c '==' requirements.lock) packages, each by its version and hash; a minute or two the first time"
+	@echo "2 of 3  Installing $$(grep -c '==' requirements.lock) packages, each by its version and hash; a minute or so the first time"
 	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements.lock | $(TOLD)
 	@echo "3 of 3  Installing tagcast itself"
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
