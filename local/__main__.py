@@ -40,7 +40,7 @@ def port(text: str) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
-    """Parse the command line. Return the options of the stack, and the console's port."""
+    """Parse the command line. Return the options of the stack, and the console's port (None without a console)."""
     unsaid = argparse.SUPPRESS  # StackOptions has the defaults.
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__, argument_default=unsaid)
     add = parser.add_argument
@@ -65,7 +65,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
 
 
 def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
-    """Return the addresses of everything that was started, and what `tagcast` needs to find them."""
+    """Return the text for the terminal: the addresses of all started parts, and the variables that `tagcast` needs."""
     folder, usual = stack.options.folder, StackOptions()
     console = "" if console_url is None else f"  Console    {console_url}\n"
     fresh, settings = "make run FRESH=1", []
@@ -86,7 +86,7 @@ def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
 
 
 async def run(options: StackOptions, console_port: int | None = None) -> int:
-    """Run until a signal comes or the stack breaks, with a console if *console_port* is given. Return the exit code."""
+    """Run the stack, and a console if *console_port* is not None, until a signal or a fault. Return the exit code."""
     began = time.monotonic()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def documents() -> dict[str, str]:
-    """Return the text of every document that has parts made from the code, by its path."""
+    """Return the texts of all documents with generated parts, by path."""
     columns = {f"{name} columns": rows for name, rows in _columns()}
     made = {
         "docs/archive.md": {**columns, "questions": _questions(), "violations": _violations()},
@@ -33,7 +33,7 @@ def _table(head: str, rows: Iterable[str]) -> str:
 
 
 def _columns() -> Iterator[tuple[str, str]]:
-    """Yield the name of each table of the archive, and the columns that the template gives it."""
+    """Yield the name of each table of the archive, and its columns in the template as a Markdown table."""
     for _, table in read_template(ROOT / "template.yaml").of_type("AWS::Glue::Table"):
         named = table["TableInput"]
         rows = (

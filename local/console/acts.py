@@ -17,7 +17,7 @@ from local.console.rendering import lane_path, word
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of an action, in sentences. *stop* is the reason why the action is not possible.
+    """The effect of an action, in sentences. *stop* is the reason why the action is impossible; None if it is possible.
 
     The form sends *fields* to *action*, by default the preview's own address. *command* is the equivalent command.
     """
@@ -34,7 +34,7 @@ class Preview:
 
 
 def lane_preview(subscription: Subscription, act: str) -> Preview:
-    """Return the preview of an action on the current lane."""
+    """Return the preview of the action *act* on the lane of *subscription*."""
     name, lane = subscription.name, subscription.lane
     assert lane is not None
     head, behind = lane.head, max(0, lane.backlog - 1)
@@ -99,7 +99,7 @@ async def preview(request: web.Request) -> web.Response:
 
 
 async def change(request: web.Request) -> web.Response:
-    """Execute an action. A skip requires that the head is still the previewed message."""
+    """Execute an action on a lane. A skip requires that the head is still the previewed message."""
     desk, topic, name, act = _asked(request)
     form = await request.post()
     if act == "skip":

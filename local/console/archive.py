@@ -45,7 +45,7 @@ def reports_in(folder: Path) -> list[Report]:
 
 
 def title_of(page: Path) -> str:
-    """Return the title at the beginning of an HTML report."""
+    """Return the title at the beginning of an HTML report; empty if it has none."""
     with page.open("rb") as content:
         found = TITLE.search(content.read(TITLE_BYTES).decode("utf-8", "replace"))
     return unescape(found.group(1)).strip() if found else ""
@@ -65,7 +65,7 @@ def order_of(said: Mapping[str, str]) -> JobOrder:
 
 
 def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
-    """Return the preview of starting a job, or why it cannot be started."""
+    """Return the preview of the job in the form fields *said*. Its *stop* says why the job cannot start."""
     title, back = f"Start {said.get('job', '')}", "/archive"
     try:
         order = order_of(said)

@@ -64,7 +64,11 @@ def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMe
 
 
 def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
-    """Yield the archive's objects of all hours that may have a message, from ``EARLY`` before to ``LATE`` after."""
+    """Yield the contents of the archive's objects of all hours that may have a message.
+
+    The hours go from ``EARLY`` before its acceptance to ``LATE`` after it. At most ``OBJECTS_READ_MAX`` objects are
+    read.
+    """
     hours = (accepted_at, accepted_at - EARLY, accepted_at + LATE)
     listed = [
         each["Key"]
@@ -97,7 +101,7 @@ JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backt
 """The jobs that a page may start, with their programs."""
 LOOK_S = 5.0
 PREPARED_S = 240.0
-"""The stack keeps Spark for five minutes after a preparation. One minute is a margin."""
+"""No preparation is repeated for this time. Spark stays up for five minutes after one, so a minute is left."""
 GLUE_USD_A_MINUTE = 2 * PRICES_USD["glue: a DPU-hour"] / 60
 """The price of a minute with two workers, the template's default."""
 ARCHIVE = "ArchiveBucketName"
@@ -108,7 +112,10 @@ Said = Callable[[str], object]
 
 @dataclass(frozen=True)
 class JobOrder:
-    """One job with its arguments. A backtest compares a *candidate* with the filter of a *subscription*, if given."""
+    """One job with its arguments. A backtest tries the filter *candidate*.
+
+    If *subscription* is not None, the backtest compares *candidate* with the filter of this subscription.
+    """
 
     job: str
     days: Days
@@ -131,7 +138,7 @@ class JobOrder:
 
     @property
     def folder(self) -> str:
-        """The name of the report's folder, as the jobs name it. A digest follows the name of a backtest's folder.
+        """The name of the report's folder, as the jobs name it. A backtest's folder name continues with a digest.
 
         >>> JobOrder("audit", Days.of("2026-11-01", "2026-11-03"), "orders").folder
         '2026-11-01_2026-11-02_orders'
@@ -143,7 +150,7 @@ class JobOrder:
         return days if self.topic is None else f"{days}_{self.topic}"
 
     def arguments(self, place: Archive) -> list[str]:
-        """Return the arguments of the program. For an audit, a local archive is complete until now."""
+        """Return the arguments of the program. In an audit, a local archive counts as complete up to now."""
         if self.job == "backtest":
             asked = backtest_arguments(self.days, self.topic or "", self.candidate)
             return asked + option("--subscription", self.subscription)
@@ -164,7 +171,7 @@ class JobResult:
 
 @dataclass
 class LocalJobs:
-    """Runs jobs over the archive of the local stack in *folder*. *jobs* runs them; by default the stack does."""
+    """Runs jobs over the archive of the local stack in *folder*. *jobs* executes them; None means the stack."""
 
     folder: Path
     jobs: Jobs | None = None
@@ -189,7 +196,7 @@ class LocalJobs:
             self._preparing.run("compact", place, Days.of(None, None).arguments(), lambda said: None)
 
     def run(self, order: JobOrder, said: Said) -> JobResult:
-        """Compact new files, then run the job."""
+        """Compact new files, run the job, and return its result. Raises JobError."""
         place = Archive.of_stack(self.folder)
         if self.jobs is None:
             check_spark()
@@ -201,7 +208,7 @@ class LocalJobs:
         return JobResult(page, verdict(order.job, result.code, result.summary), result.code == 0)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return a message from the stack's archive, or None."""
+        """Return a message as published from the stack's archive, or None. Raises JobError."""
         place = Archive.of_stack(self.folder)
         try:
             return archived_message(client_of(place.owner, "s3"), place.uri.removeprefix("s3://"), topic, message_id)
@@ -209,14 +216,14 @@ class LocalJobs:
             raise JobError(f"S3 of the local stack refused: {fault}") from fault
 
     def stop(self) -> None:
-        """Stop the running job."""
+        """Stop the running job and the preparation."""
         for each in (self._preparing, self._running):
             if each is not None:
                 each.stop()
 
 
 def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
-    """Return the result of a job in a sentence.
+    """Return a sentence about the result of a job. *code* is its exit code.
 
     >>> verdict("audit", 0, {"judged": 12, "violations": 0}), verdict("audit", 3, {}), verdict("report", 0, {})
     ('No violations in 12 audited deliveries.', 'No deliveries to audit.', 'Done.')
@@ -239,7 +246,8 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
 class GlueJobs:
     """Runs the jobs of a deployed *stack* with Glue, and downloads their HTML reports from S3.
 
-    *url* is the API of the console. *client* creates AWS clients with the console's profile.
+    *url* is the HTTP API that the console shows; it must be the API of *stack*. *client* creates AWS clients with the
+    console's profile.
     """
 
     stack: str
@@ -255,7 +263,7 @@ class GlueJobs:
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
     def run(self, order: JobOrder, said: Said) -> JobResult:
-        """Start the job, poll until it ends, and download its HTML report."""
+        """Start the job, poll until it ends, and download its HTML report. Raises JobError."""
         try:
             return self._run(order, said)
         except (Boto3Error, BotoCoreError, ClientError) as fault:
@@ -282,7 +290,7 @@ class GlueJobs:
         return JobResult(page, str(run.get("ErrorMessage", "The job failed. See its report.")), is_well=False)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return a message from the deployment's archive, or None."""
+        """Return a message as published from the deployment's archive, or None. Raises JobError."""
         try:
             return archived_message(self.client("s3"), self._bucket(), topic, message_id)
         except (BotoCoreError, ClientError) as fault:
@@ -296,7 +304,7 @@ class GlueJobs:
         return outputs[ARCHIVE]
 
     def _page(self, bucket: str, order: JobOrder, began_at: datetime) -> Path | None:
-        """Download the order's HTML report that was written since *began_at*, if there is one."""
+        """Download the order's HTML report, if one was written since *began_at*. Return its path, or else None."""
         s3 = self.client("s3")
         prefix = f"reports/{order.job}/{order.folder}" + ("_" if order.job == "backtest" else "/")
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
@@ -311,7 +319,7 @@ class GlueJobs:
         return target
 
     def stop(self) -> None:
-        """Stop waiting for the run, which continues in the cloud."""
+        """Stop waiting for the job. Glue continues it."""
         self._stopped.set()
 
 
@@ -360,7 +368,7 @@ class JobBoard:
             self._preparing = asyncio.create_task(asyncio.to_thread(self.runner.prepare))
 
     async def stop(self) -> None:
-        """Stop a job on this machine."""
+        """Stop the job, and the preparation. Glue continues a job that it has started."""
         tasks = [each for each in (self._task, self._preparing) if each is not None]
         await asyncio.to_thread(self.runner.stop)
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -25,11 +25,11 @@ NO_HOST = "pulled by its members"
 NO_ATTEMPT = "no attempt yet"
 LATEST = datetime.max.replace(tzinfo=UTC)
 Name = tuple[str, str]
-"""A lane by its topic and its subscription."""
+"""The name of a lane: its topic and its subscription."""
 
 
 class LaneNeed(StrEnum):
-    """Why the console lists a lane: a person must act, an expiry comes within an hour, it retries, or it is paused."""
+    """Why the console lists a lane: a person must act, its head expires within an hour, it retries, or it is paused."""
 
     PERSON = "person"
     SOON = "soon"
@@ -59,7 +59,7 @@ def need_words(name: str, lanes: int) -> str:
 
 
 def need_of(lane: UrgentLane) -> LaneNeed:
-    """Return the most urgent need of a lane: a person, an expiry within an hour, a pause, or retries."""
+    """Return the most urgent need of a lane: a person's action, an expiry within an hour, a pause, or retries."""
     if lane.state in BY_HAND:
         return LaneNeed.PERSON
     if lane.head is not None and expires_soon(lane.head.expires_at):
@@ -127,7 +127,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cause:
-    """Lanes with a common property: their number, topics, oldest head, states, and most frequent last *outcomes*."""
+    """A group of lanes: how many lanes and topics, when its oldest head was accepted, states, and frequent outcomes."""
 
     name: str
     lanes: int
@@ -159,7 +159,7 @@ def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list
 
 
 def by_need(lanes: Iterable[UrgentLane]) -> dict[LaneNeed, Counter[str]]:
-    """Return the number of lanes of each need, by state."""
+    """Return, for each need, the number of its lanes by state."""
     counts: dict[LaneNeed, Counter[str]] = {need: Counter() for need in LaneNeed}
     for lane in lanes:
         counts[need_of(lane)][lane.state] += 1
@@ -175,7 +175,7 @@ class BacklogCounts:
         self._task: asyncio.Task[None] | None = None
 
     async def of(self, lanes: Sequence[UrgentLane]) -> Mapping[Name, str]:
-        """Return the backlogs of *lanes* counted within ``PATIENCE_S``. Later calls return the slower counts."""
+        """Return the backlogs that are counted within ``PATIENCE_S``, e.g. ``100+``. Later calls return the others."""
         names = [(lane.topic, lane.subscription) for lane in lanes]
         now = time.monotonic()
         self._known = {name: each for name, each in self._known.items() if now - each[0] < COUNTED_FRESH_S}

@@ -44,7 +44,10 @@ OF_FOUND = (
 
 @dataclass
 class Bulk:
-    """One action on many lanes, with its progress. A skip cancels the *heads*, or the *messages* of a search."""
+    """One action on many lanes, with its progress. A skip cancels the head that *heads* has for each lane.
+
+    If a search found *messages*, a skip cancels the deliveries of these messages instead.
+    """
 
     act: str
     lanes: Sequence[Name]
@@ -65,11 +68,11 @@ class Bulk:
 
     @property
     def undo(self) -> str | None:
-        """The reverse action, if there is one."""
+        """The reverse action, once this action has ended. None if it has no reverse, or has changed no lane."""
         return UNDO.get(self.act) if self.done and not self.runs else None
 
     async def carry_out(self, desk: Desk) -> None:
-        """Change all lanes, a few at a time, until stopped. Record failures; then expire the caches of the pages."""
+        """Change all lanes, a few at a time, unless stopped. Record failures; at the end expire the pages' caches."""
 
         async def done(lane: Name) -> None:
             if self.is_stopped:
@@ -105,9 +108,10 @@ class Bulk:
         return str(error.get("detail") or error.get("title") or "")
 
     async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
-        """Skip the deliveries of *messages* that may be skipped. Return whether any was skipped.
+        """Skip the lane's deliveries of *messages*, as far as possible. Return whether any was skipped.
 
-        A skip takes heads, one after the other; under INDEPENDENT_RETRY it takes any waiting delivery.
+        Under INDEPENDENT_RETRY any waiting delivery can be skipped. Otherwise heads are, until the head is another
+        message.
         """
         subscription, any_was = await api.get_subscription(*lane), False
         if subscription.retry["strategy"] == INDEPENDENT and subscription.endpoint["protocol"] != "pull":
@@ -126,7 +130,7 @@ class Bulk:
 
 
 async def _waiting(api: AsyncClient, lane: Name) -> list[str]:
-    """Return the first messages in a backlog, at most :data:`SKIPPABLE_MAX`."""
+    """Return the ids of the first messages in a backlog, at most :data:`SKIPPABLE_MAX`."""
     found: list[str] = []
     async for delivery in api.list_backlog(*lane, limit=PAGE):
         found.append(delivery.message_id)
@@ -158,7 +162,7 @@ class Bulks:
         return self._kept[name]
 
     def running(self) -> dict[str, Bulk]:
-        """Return the running bulk actions."""
+        """Return the running bulk actions by id."""
         return {name: each for name, each in self._kept.items() if each.runs}
 
     async def stop(self) -> None:
@@ -172,12 +176,12 @@ BULKS = web.AppKey("bulks", Bulks)
 
 
 def lanes_json(lanes: Iterable[Name]) -> str:
-    """Return lanes as a form field."""
+    """Return lanes as a form field, which is JSON."""
     return json.dumps([list(each) for each in lanes], separators=(",", ":"))
 
 
 def lanes_of(text: str) -> list[Name]:
-    """Return the lanes in a form field. Raises HTTPBadRequest."""
+    """Return the lanes in a form field, at most :data:`LANES_MAX`. Raises HTTPBadRequest."""
     try:
         found = json.loads(text)
         return [(str(topic), str(name)) for topic, name in found][:LANES_MAX]
@@ -242,9 +246,11 @@ def page_of(
     messages: Sequence[str] = (),
     command: str = "",
 ) -> web.Response:
-    """Show the preview of an action on lanes, with their selection *chosen*, as a form that starts the action.
+    """Show the preview of an action on *lanes*, as a form that starts the action.
 
-    *beyond* is the number of further lanes that one action cannot include. *heads* are the heads of the lanes.
+    *chosen* has the fields of the selection. *unfit* counts the selected lanes to which the action does not apply, and
+    *beyond* the lanes above the limit of one action. *heads* are the ids of the lanes' heads. *messages* are the ids
+    found by a search.
     """
     topics = len({topic for topic, _ in lanes})
     return desk.page(

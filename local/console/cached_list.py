@@ -37,7 +37,7 @@ class ListPage(Generic[T]):
 
 
 def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
-    """Return the requested page, or the nearest page.
+    """Return the page with the number *asked*, or the nearest page. A page has at most *size* items.
 
     >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
     ('cd', 3, 1)
@@ -49,7 +49,7 @@ def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
 
 @dataclass(frozen=True)
 class ListReading(Generic[T]):
-    """A list read at *read_at*. Until *is_whole*, the list is incomplete and more of it is being read.
+    """A list read at *read_at*. While *is_whole* is False, the list is incomplete and more of it is being read.
 
     *is_outdated*: this console changed something after the read. *fault*: the error of a failed reload.
     """
@@ -74,7 +74,10 @@ class CachedList(Generic[T]):
         self._fault: TagcastError | None = None
 
     async def look(self) -> ListReading[T]:
-        """Return the last complete list. During the first read, return its part so far. Raises TagcastError."""
+        """Return the last complete list. During the first read, return its part so far.
+
+        Raises TagcastError if the first read failed.
+        """
         now_s = time.monotonic()
         until_s = now_s + self._patience_s()
         if self._task is None and (self._is_outdated() or now_s - self._read_s >= self._fresh_s):
@@ -90,7 +93,7 @@ class CachedList(Generic[T]):
         return replace(self._last, is_outdated=self._is_outdated())
 
     async def look_if_possible(self) -> tuple[T, ...]:
-        """Return the items of `look`, or none if the API refuses the list: for parts that a page can do without.
+        """Return the items of `look`, or no items after an error of the API: for parts that a page can do without.
 
         A token or a policy for some topics may read these topics, but not the lists of all topics and lanes.
         """
@@ -143,7 +146,7 @@ class CachedList(Generic[T]):
 
 
 async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: int = SIDE_BY_SIDE_MAX) -> list[T]:
-    """Return the answers about each item in order, with a few requests at the same time.
+    """Return the result of *ask* for each item of *about*, in order. At most *most* calls run at the same time.
 
     A coroutine is created only when it can start, because Python warns about coroutines that are never awaited.
     """

@@ -14,7 +14,7 @@ from local.console.minutes import ChartError, Minute
 from local.console.rendering import lane_path, span
 
 SPANS = {"hour": (60, 1), "day": (24 * 60, 15)}
-"""For each chart: its length in minutes, and the minutes of one bar."""
+"""For each span of time: its length in minutes, and the minutes of one bar."""
 HEIGHT = 46
 
 
@@ -40,7 +40,7 @@ class Chart:
 
 
 def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) -> list[list[Minute]]:
-    """Return minutes grouped by bar; the last bar ends with the current minute.
+    """Return the last *count* minutes, in one list for each bar of *each* minutes. The last bar ends with *now*.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> made = parts_of([Minute(noon), Minute(noon - timedelta(minutes=3))], noon, 4, 2)

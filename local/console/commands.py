@@ -1,4 +1,4 @@
-"""Prints the command line that is equivalent to a form, from the body that the form sends."""
+"""Makes the command line that is equivalent to a form, from the body that the form sends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HIDDEN = "…"
 """The text in place of a secret or of a header's value, which no page shows."""
 NO_OPTION = "No option resets this to its default. The form does; for the command, give the value."
 PARTS = ("retry", "batch")
-"""The settings with parts, each with an option of its own."""
+"""The settings with parts. Each part has an option of its own."""
 _ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": "--lambda"}
 
 
@@ -36,7 +36,9 @@ class Command:
 
 
 def command_of(words: Sequence[str], body: Json, settings: Sequence[Setting]) -> Command:
-    """Return the command that begins with *words*, with options for *body*, a new resource or a merge patch.
+    """Return the command that begins with *words* and has the options for *body*.
+
+    The body is either a new resource or a merge patch. The command's hints name the parts without an option.
 
     >>> from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
     >>> command_of(["topic", "create", "orders"], {"retention_seconds": 600, "ordering": "key"}, TOPIC_SETTINGS).line
@@ -99,7 +101,7 @@ def filter_options(filter: AnyFilter | None) -> list[str]:
 
 
 def _short_options(filter: Mapping[str, Any]) -> list[str]:
-    """Return the options of a filter without its defaults; none if they cannot express the filter."""
+    """Return the short options of a filter, without its defaults. An empty list if short options cannot express it."""
     defaults = FILTER_DEFAULTS.get(str(filter.get("kind")), {})
     match {name: value for name, value in filter.items() if name not in defaults or value != defaults[name]}:
         case {"kind": "tags", "tags": [*tags], **more} if _are_texts(tags) and more in ({}, {"match": "all"}):
@@ -145,4 +147,4 @@ _OPTIONS: Mapping[str, Callable[[Any], list[str]]] = {
     "headers": _header_options,
     "secret": lambda secret: ["--secret", secret if secret == GENERATE else HIDDEN],
 }
-"""The settings with options of their own."""
+"""The settings whose options depend on the value, each with the function that returns its options."""

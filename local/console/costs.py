@@ -17,7 +17,7 @@ TOPICS_SHOWN = 25
 
 @dataclass(frozen=True)
 class Cost:
-    """A topic's cost per month at the current rate. *rates* is None until enough messages are counted."""
+    """A topic's cost per month at the current rate. *rates* is None if less than five seconds were counted."""
 
     topic: str
     rates: Rates | None
@@ -40,7 +40,7 @@ async def _cost(desk: Desk, topic: str) -> Cost | None:
 
 
 async def costs(request: web.Request) -> web.Response:
-    """Show the topics of a page with their costs."""
+    """Show one page of the topics, with their costs."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
     told = await together(partial(_cost, desk), [each.name for each in topics.items])

@@ -29,9 +29,9 @@ MINUTES = "minutes.sqlite"
 class Desk:
     """The objects that all pages of one console share. *reports* is the folder of HTML reports.
 
-    *jobs* runs the jobs. *time_scale* belongs to the stack. *key* is the secret in the printed address; without it
-    (None) the console admits all local users. *fresh_s* is the lifetime of cached lists. *metrics* is the source of
-    charts; by default the console samples topics.
+    *jobs* runs the jobs. *time_scale* is an option of the stack. *key* is a part of the printed address; without it
+    (None) the console admits all local users. *fresh_s* is the lifetime of cached lists in seconds. *metrics* is the
+    source of charts; by default the console samples topics.
     """
 
     api: AsyncClient
@@ -61,11 +61,11 @@ class Desk:
         self.backlogs.forget()
 
     async def stop(self) -> None:
-        """Stop background reads."""
+        """Stop background reads, and the sampling of topics."""
         await asyncio.gather(self.lanes.stop(), self.topics.stop(), self.backlogs.stop(), self.charted.stop())
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
-        """Render a page."""
+        """Return a response with the rendered *template*, in which *values* are variables."""
         text = self.templates.get_template(template).render(
             token=self.token, api_url=self.api.url, template=template, read_at=datetime.now(UTC), **values
         )

@@ -1,4 +1,4 @@
-"""Pages that create and update topics and subscriptions. The API validates the settings; nothing is replaced."""
+"""Pages that create and update topics and subscriptions. The API validates the settings. Creating replaces nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEND = "yes"
 
 @dataclass(frozen=True)
 class Form:
-    """One form. *read* makes a request body from its fields. *send* sends the body.
+    """One form with the fields *said*. *read* makes a request body from them, and *send* sends the body.
 
     *words* are the first words of the equivalent command.
     """
@@ -92,7 +92,10 @@ async def subscription(request: web.Request) -> web.Response:
 
 
 async def subscription_edit(request: web.Request) -> web.Response:
-    """Show a subscription's settings. A submitted form updates the changed settings, and secrets only if named."""
+    """Show a subscription's settings. A submitted form updates the changed settings.
+
+    An empty field of the secret or of the headers changes nothing.
+    """
     desk, said = desk_of(request), await _said(request)
     topic, name = request.match_info["topic"], request.match_info["subscription"]
     present = await desk.api.get_subscription(topic, name)
@@ -132,7 +135,7 @@ def _done(desk: Desk, made: Subscription, what: str) -> web.Response:
 
 
 async def _page(desk: Desk, form: Form, **values: Any) -> web.Response:
-    """Show a form with its command. When the user confirms, send its body to the API and show the API's faults."""
+    """Show a form with its command. When the user confirms, send its body. Show the faults that the API finds."""
     is_sent, status = form.said.get("do") == SEND, 200
     faults: list[tuple[str, str]] = []
     command = Command()

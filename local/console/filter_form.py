@@ -28,7 +28,7 @@ _LIST = {"tags": "tags", "routing_key": "patterns"}
 _FIELDS = {kind: {"kind", name} for kind, name in (_TEXT | _LIST).items()} | {
     "sql92": {"kind", "expression", "dialect"}
 }
-"""The properties of each filter kind that the form has. A filter with other properties is edited as JSON."""
+"""The properties of each filter kind that have a form field. A filter with other properties is edited as JSON."""
 
 
 class UnreadableFilterError(Exception):
@@ -37,7 +37,7 @@ class UnreadableFilterError(Exception):
 
 @dataclass(frozen=True)
 class FilterForm:
-    """The contents of the form's fields."""
+    """The contents of the fields of a filter's form."""
 
     kind: str = "everything"
     text: str = ""
@@ -46,12 +46,12 @@ class FilterForm:
 
     @classmethod
     def of(cls, said: Mapping[str, str]) -> FilterForm:
-        """Return the fields of a form. An empty field has its default."""
+        """Parse the fields of a form. An empty field gets its default."""
         return cls(**{each.name: said[each.name] for each in fields(cls) if said.get(each.name)})
 
 
 def words(text: str) -> tuple[str, ...]:
-    r"""Return the parts between commas and line ends.
+    r"""Return the nonempty parts between commas and line ends.
 
     >>> words("a, b\n\nc d ")
     ('a', 'b', 'c d')

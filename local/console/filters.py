@@ -1,4 +1,4 @@
-"""The filter workbench: edit a filter, test it on recent messages, then shadow or save it."""
+"""The filter workbench: edit a filter, test it on recent messages, then start it as a shadow, or save it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Bench:
 
 
 async def workbench(request: web.Request) -> web.Response:
-    """Show the workbench with verdicts. Fill it with the filter of a given subscription, and with a given message."""
+    """Show the workbench with verdicts, for the filter of the subscription and the message that the query names."""
     desk, query = desk_of(request), dict(request.query)
     bench = Bench.of(query)
     if bench.topic and (message_id := query.get("message", "").strip()):
@@ -110,7 +110,11 @@ async def _page(desk: Desk, bench: Bench, refusal: str = "") -> web.Response:
 
 @dataclass(frozen=True)
 class FilterChange:
-    """The number of matches of *both* filters, and the matches of only the new (*more*) or active filter (*fewer*)."""
+    """The results of two filters on a number of messages, *messages*.
+
+    *both* is the number of messages that both filters match. Only the new filter matches the messages in *more*, and
+    only the active filter matches those in *fewer*.
+    """
 
     messages: int
     both: int
@@ -119,7 +123,7 @@ class FilterChange:
 
 
 async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> FilterChange | None:
-    """Return the effect of saving on recent retained messages, or None if a filter is a function."""
+    """Compare the subscription's filter with the form's filter on *recent*; None if one of them is a function."""
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
     candidate = filter_of(bench.form)
     if _reads_body(subscription.filter) or _reads_body(candidate):
@@ -207,7 +211,7 @@ async def shadow(request: web.Request) -> web.Response:
 
 
 async def save(request: web.Request) -> web.Response:
-    """Preview a change; once confirmed, save the filter if the subscription's version is unchanged."""
+    """Show a preview. If the user has confirmed it, update the filter, unless the subscription's version changed."""
     desk, bench = desk_of(request), await _bench(request)
     try:
         candidate = filter_of(bench.form)

@@ -42,7 +42,7 @@ class UnreadableFieldError(ValueError):
 
 
 def faults_of(refused: TagcastError | UnreadableFieldError) -> list[tuple[str, str]]:
-    """Return the faults of a form's fields, each with its JSON pointer."""
+    """Return the faults as pairs of JSON pointer and detail. A fault of the whole form has an empty pointer."""
     match refused:
         case UnreadableFieldError():
             return [(refused.pointer, refused.detail)]
@@ -66,7 +66,7 @@ def read_field(said: Said, name: str, read: Callable[[str], Any], pointer: str =
 
 
 def named_lines(text: str, sign: str) -> dict[str, str]:
-    r"""Return names and values from lines such as ``price=12``. Raises ValueError.
+    r"""Return names and values from lines such as ``price=12`` with the *sign* ``=``. Raises ValueError.
 
     >>> named_lines("price=12\r\nnote=a=b\n\n", "=")
     {'price': '12', 'note': 'a=b'}
@@ -147,12 +147,13 @@ def _text(value: object) -> str:
 
 
 def uncheck_all(settings: Sequence[Setting]) -> dict[str, str]:
-    """Return all checkboxes as unchecked, because a browser does not send unchecked ones."""
+    """Return the fields of all checkboxes as unchecked. A browser does not send unchecked ones."""
     return {each.name: "" for each in settings if each.type == "boolean"}
 
 
 def values_of(settings: Sequence[Setting], said: Said) -> Json:
-    """Return the values of the fields. An empty field is None. Raises UnreadableFieldError.
+    """Return the values of the settings that are fields in *said*; None for an empty field. Raises
+    UnreadableFieldError.
 
     >>> values_of(TOPIC_SETTINGS, {"retention_seconds": "12h", "ordering": "key", "events_topic": ""})
     {'retention_seconds': 43200, 'ordering': 'key', 'events_topic': None}
@@ -242,7 +243,7 @@ def _subscription_values(said: Said) -> Json:
 
 
 def _not_of_strategy(retry: Json) -> str:
-    """Return the name of the interval that this strategy does not have, or an empty text."""
+    """Return the name of the interval that the strategy in *retry* does not have, or an empty text."""
     if retry["strategy"] != "BACKOFF_RETRY":
         return "interval_seconds"
     return "" if retry["max_retries"] == LIFE else "max_interval_seconds"

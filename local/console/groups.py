@@ -33,7 +33,7 @@ class GroupView:
 
     @property
     def disagreeing(self) -> int:
-        """The number of members with another filter. They receive nothing."""
+        """The number of members whose filter or order differs from the group's. They receive nothing."""
         return sum(not each.agrees for each in self.members)
 
 
@@ -55,7 +55,7 @@ async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
 
 
 async def groups(request: web.Request) -> web.Response:
-    """Show the groups of a page's topics, groups without members first."""
+    """Show the groups of one page of topics, groups without members first."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
     parts = await together(partial(groups_of, desk), [topic.name for topic in topics.items])

@@ -38,7 +38,7 @@ class NextAttempts:
 
 
 def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
-    """Return the retry policy of a subscription in the API's form."""
+    """Return the retry policy that *retry* describes in the API's form."""
     return RetryPolicy(
         Strategy(retry["strategy"]),
         RETRIES_FOR_LIFE if retry["max_retries"] == LIFE else int(retry["max_retries"]),
@@ -85,7 +85,7 @@ class Timeline:
     ends: datetime
 
     def at(self, instant: datetime) -> float:
-        """Return the position of an instant, clamped to the timeline.
+        """Return the position of an instant in percent, clamped to the timeline.
 
         >>> from datetime import UTC
         >>> noon, hour = datetime(2026, 5, 1, 12, tzinfo=UTC), timedelta(hours=1)
@@ -180,7 +180,7 @@ def _now() -> datetime:
 
 
 def history_in(why: Mapping[str, Any]) -> list[Attempt]:
-    """Return the attempts in an explanation, oldest first."""
+    """Return the attempts in the explanation *why*, oldest first."""
     return [decode(Attempt, each) for each in (why.get("delivery") or {}).get("history", ())]
 
 

@@ -48,10 +48,10 @@ class Fate:
 
 
 def fates(message: Message, names: list[str], lanes: Mapping[str, str] | None = None) -> list[Fate]:
-    """Return the deliveries to all matched subscriptions, failures first, then *names* that did not match.
+    """Return the deliveries to all matched subscriptions, failures first, then the *names* that did not match.
 
-    *lanes* are the states of lanes that are not active. If only a part of a wide message's map was read, no
-    subscription counts as unmatched.
+    *names* are subscriptions. *lanes* maps subscriptions to the states of lanes that are not active. If only a part of
+    a wide message's state map was read, no subscription counts as unmatched.
     """
     states = lanes or {}
     found = [

@@ -13,7 +13,7 @@ from typing import Any
 
 MINUTE, KEPT = timedelta(minutes=1), timedelta(days=1)
 ROWS_MAX = 500_000
-"""The maximum minutes in the file: 300 series of a day, about 50 MB. If there are more, the oldest are deleted."""
+"""The maximum number of minutes in the file: 300 series of a day, about 50 MB. Beyond it the oldest are deleted."""
 DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLES = """
 CREATE TABLE IF NOT EXISTS minutes (
@@ -52,7 +52,7 @@ class Minute:
 
 
 class MinuteFile:
-    """The minutes of one API's topics, in a file created at the first write. Its methods raise ChartError."""
+    """The minutes of one API's topics, in a file that the first write creates. The methods raise ChartError."""
 
     def __init__(self, path: Path, api: str) -> None:
         self._path, self._api = path, api
@@ -65,7 +65,7 @@ class MinuteFile:
 
     @contextmanager
     def _rows(self) -> Iterator[sqlite3.Connection]:
-        """Open the file. A damaged file is deleted, because a power failure may damage it, and its loss is small."""
+        """Open the file. If it is damaged, for instance by a power failure, delete it, because its loss is small."""
         try:
             if self._opened is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ class MinuteFile:
         ]
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return the last minute with a publish to a topic, or None."""
+        """Return the last minute in which a topic got a message; None if unknown."""
         [(at,)] = self._run(
             "SELECT max(at) FROM minutes WHERE api = ? AND topic = ? AND subscription = '' AND published > 0",
             (self._api, topic),
@@ -116,11 +116,11 @@ class MinuteFile:
         return None if at is None else datetime.fromtimestamp(at, UTC)
 
     def looked(self, topic: str, at: datetime) -> None:
-        """Record a view of a topic."""
+        """Record that a page showed a topic at an instant."""
         self._run("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
 
     def looked_at(self, since: datetime, most: int) -> list[str]:
-        """Return the topics viewed after *since*, the latest first; *most* limits their number."""
+        """Return the topics shown after *since*, the latest first; *most* limits their number."""
         found = self._run(
             "SELECT topic FROM looks WHERE api = ? AND at > ? ORDER BY at DESC, topic LIMIT ?",
             (self._api, _second(since), most),

@@ -43,7 +43,7 @@ PLACES = (
 def environment() -> Environment:
     """Return the template environment, which makes control characters visible and then escapes HTML.
 
-    It keeps the compiled templates, so that a process compiles each of them once.
+    All calls return the same environment, so that a process compiles each template once.
     """
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
@@ -101,7 +101,7 @@ def moment(instant: datetime | None, now: datetime | None = None) -> Markup:
 
 
 def expires_soon(instant: datetime | None) -> bool:
-    """Return whether an instant is within the next hour."""
+    """Return whether an instant has passed or comes within an hour. False for None."""
     return instant is not None and (instant - datetime.now(UTC)).total_seconds() < EXPIRING_S
 
 
@@ -165,7 +165,7 @@ def rate(per_s: float) -> str:
 
 
 def usd(amount: float) -> str:
-    """Return an amount of money.
+    """Return an amount of US dollars as text.
 
     >>> usd(0.0), usd(0.004), usd(3.5), usd(12_345.6)
     ('0.00 USD', 'below 0.01 USD', '3.50 USD', '12,346 USD')

@@ -80,7 +80,7 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
 
 
 async def send(request: web.Request) -> web.Response:
-    """Replay the message, and redirect to the new message. A form that is sent again replays nothing more."""
+    """Replay the message, and redirect to the new message. If the same form is sent again, nothing is replayed."""
     desk, topic, message_id, _ = _asked(request)
     said = await form_fields(request)
     name, once = said.get("to", ""), read_field(said, "once", idempotency)

@@ -20,7 +20,7 @@ ASK_S = 20.0
 """A topic stays watched for a minute after a request, so a request every 20 seconds misses no event."""
 EVENTS_MAX = 1_000
 LATENCIES_MAX = 200
-"""The maximum latencies stored per minute. Percentiles use the first latencies of the minute."""
+"""The maximum number of latencies stored per minute. Percentiles use the first latencies of the minute."""
 ALL = ""
 """The subscription name for a topic's own samples."""
 
@@ -56,7 +56,7 @@ class _Watched:
 
 
 class Samples:
-    """Samples of the topics most recently viewed within a day, stored in *file*."""
+    """Samples the topics that were shown last within a day, and stores the samples in *file*."""
 
     def __init__(
         self, api: AsyncClient, file: MinuteFile, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -76,13 +76,13 @@ class Samples:
         )
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return the last minute with a publish, or None."""
+        """Return the last minute in which the topic got a message; None if unknown."""
         with suppress(ChartError):
             return self._file.published_at(topic) if self._file.exists else None
         return None
 
     async def start(self) -> None:
-        """Resume sampling the topics that were sampled when the console ended, if the file is readable."""
+        """Resume sampling the topics that were shown within a day, if the file is readable."""
         with suppress(ChartError):
             if self._file.exists:
                 for topic in self._file.looked_at(self._now() - KEPT, TOPICS_MAX):
@@ -91,7 +91,7 @@ class Samples:
             self._task = asyncio.create_task(self._go_on())
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Return the samples of the last *count* minutes, oldest first, and continue sampling.
+        """Return the samples of the last *count* minutes, oldest first, and sample the topic from now on.
 
         Minutes without a sample are missing. Raises ChartError.
         """
@@ -106,7 +106,7 @@ class Samples:
         return self._file.minutes(topic, subscription, self._now() - count * MINUTE)
 
     async def sample(self, topic: str) -> None:
-        """Read a topic's events since the last sample."""
+        """Read a topic's events since the last sample, and store the minutes."""
         watched = self._topics.get(topic)
         if watched is None:  # A page found meanwhile that the topic does not exist.
             return
@@ -157,7 +157,7 @@ class Samples:
 
 
 def _count(watched: _Watched, event: TailEvent) -> None:
-    """Add a delivery to the minute of its subscription, and add its latency to the topic's minute."""
+    """Count a delivery event in the minute of the subscription. Add its latency to the topic's minute, too."""
     assert event.subscription is not None
     minute = watched.minute(event.subscription, event.happened_at)
     if event.state == "delivered" and event.message_id is not None:
@@ -192,7 +192,10 @@ class CloudWatchMinutes:
         """Do nothing: there is no background sampling."""
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Query CloudWatch for the metrics of a subscription, or of a whole topic. Raises ChartError."""
+        """Query CloudWatch for the last *count* minutes of a subscription, or of a topic (empty subscription).
+
+        Raises ChartError.
+        """
         return await asyncio.to_thread(self._minutes, topic, subscription, count)
 
     def _minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:

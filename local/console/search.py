@@ -149,7 +149,7 @@ async def act_preview(request: web.Request) -> web.Response:
 
 
 def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
-    """Return the lanes, up to a limit, in whose backlog *messages* wait; with *subscription*, only its lanes."""
+    """Return the lanes with *messages* in their backlog, at most :data:`LANES_MAX`. *subscription* selects by name."""
     pending = (
         (each.topic, n) for each in messages for n, entry in each.subscribers.items() if entry.state == "blocked"
     )
@@ -157,7 +157,7 @@ def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
 
 
 async def history(request: web.Request) -> web.Response:
-    """Show a page of the matching messages."""
+    """Show a page of the topic's messages of the last day that match the query."""
     desk, name = desk_of(request), request.match_info["topic"]
     said = {field: text.strip() for field, text in request.query.items() if text.strip()}
     found, fault = History((), None, None), ""

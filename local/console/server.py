@@ -102,9 +102,9 @@ def desk_for(
     jobs: Runner | None = None,
     metrics: Charted | None = None,
 ) -> Desk:
-    """Return a console's desk. A console that uses credentials admits only requests with its key.
+    """Return a console's desk. A console that uses credentials admits only requests with the console's key.
 
-    Its credentials are *auth*, or else the token in TAGCAST_TOKEN. By default *jobs* are run by the stack on the folder
+    The credentials are *auth*, or else the token in TAGCAST_TOKEN. By default *jobs* are run by the stack on the folder
     *data*, and *metrics* are sampled.
     """
     token = os.environ.get("TAGCAST_TOKEN")

@@ -15,7 +15,7 @@ from local.console.desk import desk_of
 
 SHOWN, SHOWN_IN_TOPIC = 60, 12
 WAIT_S = 5
-"""The wait of a tail request. After a page is closed, its request occupies an invocation for this time."""
+"""The seconds that a tail request waits. After a page is closed, its request occupies an invocation for this time."""
 COUNTED_S_MIN = 5.0
 """A shorter period gives no rate."""
 

@@ -36,7 +36,7 @@ pairs_of = partial(named_lines, sign="=")
 
 
 async def topics(request: web.Request) -> web.Response:
-    """Show the topics with a text in their name, topics with the most inactive lanes first."""
+    """Show the topics whose name contains the query's text, those with the most lanes that are not active first."""
     desk, query = desk_of(request), request.query
     text, owing = query.get("text", "").strip(), query.get("owing") == "yes"
     reading, lanes = await asyncio.gather(desk.topics.look(), desk.lanes.look())
@@ -72,7 +72,7 @@ async def topic(request: web.Request) -> web.Response:
 
 
 async def _page(request: web.Request, said: Mapping[str, str], faults: Sequence[tuple[str, str]]) -> web.Response:
-    """Show a topic. *said* are the fields of a form that was not published, with their *faults*."""
+    """Show a topic. *said* are the fields of a form that was not accepted, with their *faults*."""
     desk, name = desk_of(request), request.match_info["topic"]
     settings, subscriptions, messages = await asyncio.gather(
         desk.api.get_topic(name),

@@ -22,7 +22,7 @@ class VerdictLine:
 
 
 def lines(tree: Mapping[str, Any]) -> list[VerdictLine]:
-    """Return the nodes of a tree from the root down. Filters nest too deep for recursion in Python.
+    """Return the first nodes of a tree from the root down. Filters nest too deep for recursion in Python.
 
     >>> [(line.depth, line.value) for line in lines({"text": "a AND b", "value": None, "note": "", "children": [
     ...     {"text": "a", "value": True, "note": "", "children": []}]})]

@@ -70,7 +70,7 @@ class Play:
         self.out.print(moment + Text(text, style=style), soft_wrap=True)
 
     def check(self, promise: str, expected: object, found: Callable[[], object], timeout_s: float = 20.0) -> None:
-        """Wait up to *timeout_s* seconds until *found* returns the expected result. Record its last result."""
+        """Wait until *found* returns *expected*, at most *timeout_s* seconds. Record the last result, and print it."""
         wait_for(lambda: found() == expected, timeout_s)
         self.checks.append(PromiseCheck(promise, expected, found()))
         last = self.checks[-1]
@@ -78,7 +78,7 @@ class Play:
         self.say(f"{mark} {promise}: {last.found}" + ("" if last.holds else f", not {expected}"), style)
 
     def failing(self, name: str, fails: Callable[[Push], bool], *, aloud_max: int = 1_000) -> Receiver:
-        """Return a receiver that fails when `fails` returns True, and prints its first failures."""
+        """Return a receiver that fails a push if *fails* returns True, and prints its first *aloud_max* failures."""
         told = 0
 
         def report(push: Push, reply: Reply) -> None:
@@ -90,7 +90,7 @@ class Play:
         return Receiver(lambda push: Reply(500 if fails(push) else 200), report)
 
     def publish(self, topic: str, bodies: list[str]) -> list[str]:
-        """Publish in batches; return the ids in order."""
+        """Publish in batches; return the message ids in the order of *bodies*."""
         results = self.api.publish_batch(topic, map(NewMessage, bodies))
         return [result.message_id for result in results if isinstance(result, Accepted)]
 
@@ -210,7 +210,7 @@ def _seconds_until(head: Head | None) -> float:
 
 
 def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> bool:
-    """Play both parts against the stack at `url`; return True if every check holds."""
+    """Play both parts against the stack at *url*. Return whether every check holds."""
     interval_s = max(1, round(HEAD_RETRY_S * time_scale))
     play = Play(client_for(url), out, interval_s, suffix)
     with ExitStack() as listening:
@@ -232,7 +232,7 @@ def demo(
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="Show the log of the stack, too.")] = False,
 ) -> None:
-    """Play scenario 1 and check every promise of it."""
+    """Play scenario 1 and check its promises. Exit with code 1 if a promise was broken."""
     out = console()
     try:
         if url is not None:

@@ -36,14 +36,14 @@ async def answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], bo
 
 @dataclass
 class ResponseCollector:
-    """Collects the messages of a response."""
+    """Collects the ASGI messages of one response."""
 
     status: int = 500
     headers: Iterable[tuple[bytes, bytes]] = ()
     body: bytes = b""
 
     async def send(self, message: Message) -> None:
-        """Add an ASGI message."""
+        """Add an ASGI message of the response."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], message["headers"]
         else:
@@ -51,7 +51,7 @@ class ResponseCollector:
 
 
 def receive_body(body: bytes, then: Receive) -> Receive:
-    """Return a `receive` that returns a whole body once, and then calls *then*."""
+    """Return an ASGI `receive`. Its first call returns the whole *body*; later calls await *then*."""
     told = False
 
     async def say() -> Message:
@@ -65,5 +65,5 @@ def receive_body(body: bytes, then: Receive) -> Receive:
 
 
 async def disconnect() -> Message:
-    """Return a `receive` message that signals a disconnect."""
+    """Return the ASGI message for a disconnected client."""
     return {"type": "http.disconnect"}

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from local.functions.quick_json import decode
 
 SIGNERS_KNOWN = 256
-"""The maximum cached signatures. A caller that uses frames sends the same signature with every call."""
+"""The maximum number of cached signatures. A caller that uses frames sends the same signature with every call."""
 _SIGNED = re.compile(r"Credential=(\w+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _TARGETS = {
     "DynamoDB": "dynamodb",
@@ -28,7 +28,7 @@ _KEYS = re.compile(r"<Key>([^<]*)</Key>")
 
 @dataclass(frozen=True)
 class Call:
-    """One call: boto3's names of the service and the operation, and the parameters that permissions need."""
+    """One call: the service and the operation as boto3 names them, and the parameters that a permission check needs."""
 
     service: str
     operation: str
@@ -46,7 +46,7 @@ class Refusal:
 
 @lru_cache(SIGNERS_KNOWN)
 def signer_of(authorization: str) -> tuple[str, str]:
-    """Return the access key and the service that a signature or a presigned query names, or empty texts.
+    """Return the access key and the service in an Authorization header or a presigned query; without them, empty texts.
 
     >>> signer_of("AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host")
     ('KEY', 'sqs')
@@ -78,7 +78,7 @@ def call_of(service: str, method: str, path: str, query: str, headers: Mapping[s
 
 
 def refusal(service: str, code: str, message: str, status: int = 400) -> Refusal:
-    """Return the error response of *service*.
+    """Return the response with which *service* reports the error *code*.
 
     >>> refusal("dynamodb", "AccessDeniedException", "no").status
     400

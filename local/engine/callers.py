@@ -46,7 +46,7 @@ def _grants(resolver: Resolver, role: Mapping[str, Any]) -> list[Grant]:
 
 
 def role_of(template: Template, logical_id: str) -> str:
-    """Return the logical id of the role of a function, a workflow, a delivery stream or a job."""
+    """Return the logical id of the role that a function, a workflow, a delivery stream or a job has."""
     resource = template.resources[logical_id]
     properties = resource["Properties"]
     if resource["Type"] == DELIVERY_STREAM:
@@ -77,7 +77,10 @@ class Callers:
 
 
 def callers_of(template: Template, resolver: Resolver) -> Callers:
-    """Create credentials for every function and for the jobs."""
+    """Create credentials for every function and for the jobs. Return them with the role of each caller.
+
+    Raises ValueError if two workflows, or two delivery streams, have different roles.
+    """
     declared = roles_of(resolver)
     roles: dict[str, Role] = {}
     functions: dict[str, Credentials] = {}
@@ -96,13 +99,13 @@ def callers_of(template: Template, resolver: Resolver) -> Callers:
 
 @dataclass(frozen=True)
 class InvocationRights:
-    """The services that may invoke each function, by its resource policy (`AWS::Lambda::Permission`)."""
+    """Decides which services may invoke a function, by its resource policy (`AWS::Lambda::Permission`)."""
 
     template: Template
     resolver: Resolver
 
     def allow(self, service: str, function: str, source_arn: str) -> bool:
-        """Return whether a service may invoke the function with this logical id for a route or a rule."""
+        """Return whether *service* may invoke *function*, a logical id, for the route or rule *source_arn*."""
         target = self.resolver.value({"Fn::GetAtt": [function, "Arn"]})
         statements = [
             {
@@ -118,12 +121,12 @@ class InvocationRights:
         return decide(grants_of({"Statement": statements}), need, {"aws:SourceArn": source_arn}) is not None
 
     def allow_route(self, method: str, path: str, function: str) -> bool:
-        """Return whether the HTTP API may invoke the function for a route such as `GET /topics/{topic}`."""
+        """Return whether the API may invoke *function*, a logical id, for a route such as `GET /topics/{topic}`."""
         api = next(lid for lid, _ in self.template.of_type("AWS::ApiGatewayV2::Api"))
         name = self.resolver.reference(api)
         arn = self.resolver.account.arn("execute-api", f"{name}/$default/{method}{path}")
         return self.allow(API, function, arn)
 
     def allow_rule(self, rule: str, function: str) -> bool:
-        """Return whether the rule with this logical id may invoke the function."""
+        """Return whether the rule *rule* may invoke the function *function*. Both are logical ids."""
         return self.allow(EVENTS, function, self.resolver.value({"Fn::GetAtt": [rule, "Arn"]}))

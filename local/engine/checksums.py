@@ -52,7 +52,7 @@ def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
 
 
 def replace_file(path: Path, *parts: bytes) -> None:
-    """Replace the content of a file in one step, by a draft beside it."""
+    """Write *parts* to a temporary file in the same folder, then rename it to *path*, so no reader sees half a file."""
     draft = path.with_name(f"{path.name}.draft")
     with draft.open("wb") as file:
         file.writelines(parts)
@@ -73,7 +73,7 @@ def is_torn(line: bytes) -> bool:
 
 
 def read_position(path: Path) -> str:
-    """Return the sequence number of a reader's last record; empty if it has read none. Raises DamageError."""
+    """Return the sequence number of the last record that a reader has read; empty if none. Raises DamageError."""
     written = path.read_bytes()
     found = unframe_line(written) if written else (b"", 0)
     if found is None:
@@ -82,5 +82,5 @@ def read_position(path: Path) -> str:
 
 
 def store_position(path: Path, number: str) -> None:
-    """Store a reader's position."""
+    """Store a reader's position: the sequence number of the last record that it has read."""
     replace_file(path, frame_line(number.encode())[0])

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Credentials:
-    """An access key, which identifies the caller, and its secret."""
+    """An access key, which identifies the caller, and its secret key."""
 
     access_key: str
     secret: str
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables of the AWS SDKs."""
+        """These credentials as environment variables of the AWS SDKs."""
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret}
 
 
 def mint() -> Credentials:
-    """Return unguessable credentials.
+    """Return new credentials, which cannot be guessed.
 
     >>> len(mint().access_key), mint() == mint()
     (20, False)

@@ -25,7 +25,7 @@ NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "CREAT
 
 @dataclass(frozen=True)
 class Deployment:
-    """The deployed stack: its outputs and its functions by logical id."""
+    """The deployed stack: its outputs by name, and its functions by logical id."""
 
     outputs: Mapping[str, str]
     functions: Mapping[str, FunctionSpec]
@@ -44,8 +44,8 @@ def deploy(
 ) -> Deployment:
     """Create the stack, or update it if the template or the parameters changed since the last deployment.
 
-    The file `record` has the digest of the last deployment. Tests set `functions_root` to use their own handlers
-    instead of the template's folder `functions/`.
+    The file *record* has the digest of the last deployment. Tests set *functions_root* to use their own handlers
+    instead of the template's folder `functions/`. Raises EngineError if the stack is not deployed.
     """
     body = json.dumps(template.for_the_engine(), sort_keys=True)
     digest = hashlib.sha256(f"{body}{sorted(parameters.items())}".encode()).hexdigest()
@@ -116,7 +116,7 @@ def _await_outputs(cloudformation: Any) -> dict[str, str]:
 
 
 def _upload(template: Template, engine: Engine, body: str) -> None:
-    """Put the objects that CloudFormation expects. Code is a placeholder, because the Lambda host runs the folders."""
+    """Upload the objects that CloudFormation reads. Code is a placeholder: the Lambda host runs the working tree."""
     s3 = engine.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=TEMPLATE_KEY, Body=body.encode())
@@ -126,7 +126,7 @@ def _upload(template: Template, engine: Engine, body: str) -> None:
 
 
 def empty_archive() -> bytes:
-    """Return a placeholder for the code of a function."""
+    """Return a zip file, a placeholder for the code of a function."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as written:
         written.writestr(zipfile.ZipInfo("app.py"), "# The local stack runs the working tree.\n")

@@ -29,7 +29,7 @@ class DirectCalls:
     _numbers: Iterator[int] = field(default_factory=partial(count, 1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the call, or pass it to the engine."""
+        """Pass the call to its service, or to the engine's router if `services` does not have the service."""
         headers = headers_of(scope) if scope["type"] == "http" else {}
         service = self.services.get(headers.get("x-amz-target", "").partition(".")[0])
         if service is None or "content-encoding" in headers:
@@ -46,11 +46,11 @@ class DirectCalls:
 
 
 CALLERS_KNOWN = 256
-"""The maximum cached callers. Most requests come from few callers."""
+"""The maximum number of cached callers. Most requests come from few callers."""
 
 
 def enter(headers: Mapping[str, str]) -> None:
-    """Set the engine's context of the current task: its account and region."""
+    """Set the account and the region of the current task in the engine, from the *headers* of its request."""
     from ministack.core import responses
 
     access_key, region = _signed_by(headers.get("authorization", ""))

@@ -34,7 +34,7 @@ _PORTS = iter(random.SystemRandom().sample(range(20_000, 32_768), 10_000))
 
 
 class EngineError(RuntimeError):
-    """The engine did not start; the message is the reason, or names its log."""
+    """The engine did not start, or did not deploy the stack. The message is the reason, or names the engine's log."""
 
 
 def free_port(wanted: int = 0) -> int:
@@ -65,8 +65,9 @@ def _is_readable(pipe: int) -> bool:
 class Engine:
     """One engine; its state is in `folder` and outlives the process.
 
-    `owner` may do everything. `host` is a further allowed host name. Every decision about a permission is stored once,
-    as JSON lines, in `uses` (`uses.jsonl` of the folder).
+    The credentials `owner` may do everything. `host` is a host name that is allowed beside localhost. The engine
+    appends its permission decisions to `uses` (default: `uses.jsonl` in `folder`), as JSON lines. It stores no decision
+    twice.
     """
 
     folder: Path
@@ -87,7 +88,7 @@ class Engine:
 
     @property
     def frames(self) -> str:
-        """The address for calls in frames: host:port."""
+        """The address (host:port) for calls in the frames of :mod:`local.functions.frames`."""
         return f"127.0.0.1:{self._frames_port}"
 
     def client(self, service: Any, **config: Any) -> Any:
@@ -102,11 +103,11 @@ class Engine:
         )
 
     def calls(self, credentials: Credentials) -> EngineCalls:
-        """Return a fast client for many calls; see :class:`~.engine_calls.EngineCalls`."""
+        """Return a client for calls with *credentials*. It is faster than the boto3 client that `client` returns."""
         return EngineCalls(self.frames, credentials, REGION)
 
     def start(self) -> None:
-        """Start the process and wait until it responds."""
+        """Start the process and wait until it responds. Raises EngineError."""
         self.positions.mkdir(parents=True, exist_ok=True)
         self._sentence = ""
         self._error_pipe, theirs = os.pipe()
@@ -139,9 +140,10 @@ class Engine:
         self._tell(SHOW_PATH, queue_arn)
 
     def expire(self, table: str, attribute: str) -> None:
-        """Delete the expired rows of a table: rows whose instant in *attribute* has passed.
+        """Delete the rows of a table whose instant in *attribute* has passed.
 
-        The engine's own expiry writes no stream record. AWS may take two days, so no code may rely on the time.
+        The engine's own expiry writes no stream record. AWS may delete a row two days after this instant, so no code
+        may rely on a prompt deletion.
         """
         self._tell(EXPIRE_PATH, {"table": table, "attribute": attribute})
 
@@ -150,7 +152,7 @@ class Engine:
         self._tell(ROLES_PATH, {caller: asdict(role) for caller, role in roles.items()})
 
     def stop(self) -> None:
-        """Ask the engine to save its state and end; kill it after a while."""
+        """Ask the engine to save its state and end; kill it after :data:`STOP_S` seconds."""
         if self._process is None:
             return
         self._process.terminate()
@@ -194,7 +196,7 @@ class Engine:
         self._asked(path, START_S, json.dumps(what).encode()).close()
 
     def _asked(self, path: str, within_s: float, body: bytes | None = None) -> Any:
-        """Return the response of the engine itself, not of an AWS service."""
+        """Send a request to a path of the engine itself, not of an AWS service. Return the response."""
         authorization = call_head(self.owner.access_key, REGION, "engine", "").decode().rstrip()
         headers = {"authorization": authorization, "content-type": "application/json"}
         return urllib.request.urlopen(urllib.request.Request(f"{self.url}{path}", body, headers), timeout=within_s)

@@ -20,7 +20,7 @@ class EngineCallError(OSError):
 
 @dataclass
 class EngineCalls:
-    """Calls of one caller to the engine that accepts frames at *address*."""
+    """Makes the calls of one caller to the engine, which accepts frames at *address* (host:port)."""
 
     address: str
     credentials: Credentials
@@ -32,7 +32,7 @@ class EngineCalls:
         self._frames = FrameCalls(self.address)
 
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Make one call of a service in TARGETS. Raises EngineCallError if refused, and OSError without a response."""
+        """Make a call of a service in TARGETS. Raises EngineCallError if refused, and OSError without a response."""
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)
         done, answer = self._frames.call(head, encode(request), ANSWER_S)

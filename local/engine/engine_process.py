@@ -4,9 +4,9 @@ Some private names of ministack are used. `tests/unit/local/test_engine_seam.py`
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`.
-The modules also replace `json` of the services and `os` of S3. `speedups`, `statements`,
-`persistent_state`, `persistent_tables` and `persistent_queues` use further private names of tables and queues.
+`firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`. Modules of this
+folder also replace `json` of the services and `os` of S3. `speedups`, `statements`, `persistent_state`,
+`persistent_tables` and `persistent_queues` use further private names of tables and queues.
 """
 
 import asyncio
@@ -39,13 +39,16 @@ from local.rules.needs import Account
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 EXECUTIONS_MAX = 1_000
-"""The maximum running executions. AWS has a limit, too (a million per account), with the same error."""
+"""The maximum number of running executions. AWS has a limit, too (a million per account), with the same error."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def host_executor(address: str, otherwise: Executor) -> Executor:
-    """Return an executor: the Lambda host at *address* (host:port/key); for other functions, *otherwise*."""
+    """Return an executor, which invokes functions at the Lambda host with *address* (host:port/key).
+
+    If the host does not know a function, the executor calls *otherwise*.
+    """
     host, _, key = address.partition("/")
 
     def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:
@@ -71,7 +74,10 @@ def host_executor(address: str, otherwise: Executor) -> Executor:
 
 
 def _why_denied(permissions: Permissions, caller: str, service: str, operation: str, **parameters: Any) -> str:
-    """Return why the service's role does not allow the call, or an empty text if the role allows it."""
+    """Return why the role of *caller* denies a call of *service*. Return an empty text if nothing denies it.
+
+    A caller without a role may do everything.
+    """
     role = permissions.roles.get(caller)
     if role is None:
         return ""
@@ -82,7 +88,7 @@ def _why_denied(permissions: Permissions, caller: str, service: str, operation: 
 
 
 def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
-    """Wrap the workflow's call of a function with a check of the workflow's role."""
+    """Wrap *call*, which invokes a function for a workflow: a call that the workflows' role denies raises *error*."""
 
     def invoke(function: str, event: Any) -> Any:
         fault = _why_denied(permissions, STATES, "lambda", "Invoke", FunctionName=function)
@@ -107,7 +113,7 @@ class Running:
         return self._count >= self.most
 
     def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
-        """Wrap the thread of an execution to count it."""
+        """Wrap *run*, the body of an execution's thread, to count the execution while it runs."""
 
         def counted_run(execution: str) -> None:
             with self._lock:
@@ -122,7 +128,7 @@ class Running:
 
 
 def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
-    """Wrap the workflow's history: a full history stops the execution."""
+    """Wrap *add*, which adds an event to an execution's history: a full history raises *error* and ends it."""
 
     def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
         if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
@@ -133,7 +139,7 @@ def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception
 
 
 def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
-    """Wrap Firehose's writes to its bucket with a check of Firehose's role."""
+    """Wrap *put*, with which Firehose writes an object: if Firehose's role denies this, the object is only logged."""
 
     def deliver(bucket: str, key: str, body: bytes) -> None:
         fault = _why_denied(permissions, FIREHOSE, "s3", "PutObject", Bucket=bucket, Key=key)
@@ -168,7 +174,7 @@ def _stop_with_the_parent(parent: int) -> None:
 def _application(
     permissions: Permissions, full: Callable[[], bool], own_paths: Mapping[str, Callable[[Any], None]]
 ) -> Application:
-    """Return the engine behind the guard; most calls go to its services directly."""
+    """Return the engine's application behind the permission guard. Most calls bypass the engine's router."""
     from ministack import app
     from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
 
@@ -183,9 +189,9 @@ def _application(
 
 
 def main() -> None:
-    """Run the engine until SIGTERM, with settings from the environment (see `local.engine.engine`).
+    """Run the engine until SIGTERM, with settings from environment variables (see `local.engine.engine`).
 
-    After damage or a failed write, it reports the error and does not save the state, which is incomplete.
+    After damage or a failed write, the process reports the error. It does not save its state, which is incomplete.
     """
     last_error.keep_from_children()
     folder = Path(os.environ["STATE_DIR"])
@@ -202,7 +208,7 @@ def main() -> None:
 
 
 def run(folder: Path) -> None:
-    """Run the engine with the state in a folder."""
+    """Run the engine until SIGTERM or SIGINT. Its state is in *folder*, and in folders beside it."""
     from ministack import app
     from ministack.core import responses
     from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions

@@ -6,6 +6,6 @@ THRESHOLDS = 20_000, 20, 50
 
 
 def look_seldom() -> None:
-    """Collect garbage rarely, and never the current objects, because requests leave few reference cycles."""
+    """Make collections of garbage rare, and exclude all current objects. Requests leave few reference cycles."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

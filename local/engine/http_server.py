@@ -56,7 +56,7 @@ class FrameProtocol(asyncio.Protocol):
             self._serving.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Serve complete calls."""
+        """Serve the next call if it has arrived completely."""
         self._unread += data
         if self._serving is None:
             self._serve_next()
@@ -95,7 +95,7 @@ class FrameProtocol(asyncio.Protocol):
 
 
 def scope_of(head: bytes) -> Scope:
-    """Return the ASGI scope of a call.
+    """Return the ASGI scope of a call. The two lines of *head* are the headers `authorization` and `x-amz-target`.
 
     >>> scope_of(b"AWS4-HMAC-SHA256 ...\\nAmazonSQS.SendMessage")["headers"][1]
     (b'x-amz-target', b'AmazonSQS.SendMessage')
@@ -122,9 +122,9 @@ def _scope(method: str, raw_path: str, headers: list[tuple[bytes, bytes]], clien
 
 KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
-"""The time for open requests at the end. The stack first ends the processes that wait in long polls."""
+"""The time that open requests get at the end. The stack first ends the processes that wait in long polls."""
 LINE_MAX = 64 * 1024
-"""The maximum first line of a request, because S3's presigned URLs and keys are long."""
+"""The maximum bytes of a request's first line. It is large, because S3's presigned URLs and keys are long."""
 
 
 async def serve(
@@ -132,8 +132,8 @@ async def serve(
 ) -> None:
     """Start the application, restore its state from *kept*, and serve requests until SIGTERM or SIGINT.
 
-    *port* accepts HTTP, and *frames_port* the frames of :mod:`local.functions.frames`. *known_as* is another allowed
-    host name.
+    *port* accepts HTTP, and *frames_port* the frames of :mod:`local.functions.frames`. *known_as* is a host name that
+    is allowed beside localhost.
     """
     life = await _started(application)
     kept.restore()
@@ -157,7 +157,7 @@ async def serve(
 
 
 def guard_browsers(application: Application, port: int, host: str = "") -> Application:
-    """Wrap the application to refuse requests from web pages, and requests for another host name."""
+    """Wrap the application to refuse requests from web pages, and for host names other than localhost and *host*."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
@@ -178,7 +178,7 @@ def asgi_server(application: Application) -> web.Server:
 
 
 async def _answer(application: Application, request: web.BaseRequest) -> web.Response:
-    """Answer a request with the application's whole response. For HEAD, its content-length header stays."""
+    """Answer a request with the application's whole response. The response to HEAD keeps its content-length header."""
     answer = ResponseCollector()
     given = [(name.lower(), value) for name, value in request.raw_headers]
     scope = _scope(request.method, request.raw_path, given, request.remote or "127.0.0.1")
@@ -188,7 +188,7 @@ async def _answer(application: Application, request: web.BaseRequest) -> web.Res
 
 
 async def _started(application: Application) -> asyncio.Future[None]:
-    """Start the application by ASGI's lifespan protocol. The shutdown message is never sent."""
+    """Start the application by ASGI's lifespan protocol; return its task. The shutdown message is never sent."""
     begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     messages: asyncio.Queue[Message] = asyncio.Queue()
     messages.put_nowait({"type": "lifespan.startup"})

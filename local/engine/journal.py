@@ -1,7 +1,7 @@
 """Stores the engine's changes before each response: they survive a kill of every process, not a power failure.
 
-Each change is appended to a file and flushed to the system before the response. When the file is longer than the state
-and than 32 MiB, the engine writes its whole state and begins a new file. Each line has a checksum over itself and all
+Each change is appended to a file and flushed to the system before the response. When the file is longer than both the
+state and 32 MiB, the engine writes its whole state and begins a new file. Each line has a checksum over itself and all
 earlier lines, so changed or missing lines are detected.
 """
 
@@ -32,11 +32,11 @@ LOOK_S = 1.0
 STATE = "state.json"
 
 Change = list[Any]
-"""The kind of a change, and its data."""
+"""A list: the kind of the change, then its fields."""
 
 
 class Journal:
-    """The changes after the last written state, in a folder. Call `read` once, and read to the end, before `add`."""
+    """The changes after the last written state, in a folder. Call `read` once, and consume its result, before `add`."""
 
     def __init__(self, folder: Path, grown_bytes: int = GROWN_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,8 @@ class Journal:
         self._file: FileIO | None = None
 
     def read(self) -> tuple[Any, Iterator[Change]]:
-        """Return the last written state, if any, and all later changes, in order. Raises DamageError.
+        """Return the last written state (None without one), and an iterator of all later changes in order. Raises
+        DamageError.
 
         An incomplete last line, left by a killed process, is skipped: its request got no response.
         """
@@ -79,7 +80,7 @@ class Journal:
             self._end(fault)
 
     async def renew(self, state: Callable[[], Any]) -> None:
-        """Write the whole state, and begin a new journal, in one step without changes in between."""
+        """Begin a new file, and write the whole state as it is at this moment. Later changes go to the new file."""
         self.write()
         self._begin(self._number + 1)
         number, bytes_before = self._number, self._bytes
@@ -99,7 +100,10 @@ class Journal:
                     self._end(fault)
 
     def _read_state(self) -> tuple[Any, int]:
-        """Return the state, and the number of the first file with later changes. Continue the state's checksum."""
+        """Return the state (None without one), and the number of the first file with later changes.
+
+        The checksums in this file continue the checksum that the state has.
+        """
         path = self._folder / STATE
         if not path.exists():
             return None, 0

@@ -29,14 +29,14 @@ def keep_from_children() -> None:
 
 
 def read_last_error(pipe: int) -> str:
-    """Return the error that an ended process reported, or an empty text."""
+    """Return the error that an ended process wrote to *pipe*; an empty text if it wrote none."""
     with contextlib.suppress(OSError):
         return os.read(pipe, ERROR_BYTES_MAX).decode(errors="replace").strip()
     return ""
 
 
 def why_not_written(fault: OSError, folder: Path) -> str | None:
-    """Return the disk error of a write to a folder, and the remedy; None for another error.
+    """Return the cause of a failed write to *folder*, with the remedy; None if *fault* has another cause.
 
     >>> why_not_written(OSError(errno.EROFS, ""), Path("/"))
     'the disk at / is read-only, and / lies on it: choose another folder with --data'

@@ -1,4 +1,4 @@
-"""Stores unchanged rows as JSON: a tenth of the memory of Python objects."""
+"""Stores unchanged rows as JSON, which takes a tenth of the memory of Python objects."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ COLD_S = 30.0
 ROW_BYTES_MAX = 4_096
 """Longer rows are not packed. A longer row is mostly one text, such as a body, so packing saves no memory."""
 AT_ONCE = 1_000
-"""The maximum number of rows that a call packs. The call takes some milliseconds."""
+"""The maximum number of rows that one call of :meth:`Packing.pack` packs. This takes some milliseconds."""
 
 Row = dict[str, Any]
 
@@ -31,7 +31,7 @@ class PackedRows(dict[Any, Any]):
     __slots__ = ()
 
     def pack(self, key: Any, row: Row) -> None:
-        """Pack a row, unless it was replaced or is long."""
+        """Pack *row*, unless *key* has another row now, or the row is long."""
         if dict.get(self, key) is row and len(text := encode(row)) <= ROW_BYTES_MAX:
             # A copy: orjson's result keeps the kilobytes of its write buffer.
             super().__setitem__(key, bytes(memoryview(text)))
@@ -45,7 +45,7 @@ class PackedRows(dict[Any, Any]):
         return _row(super().__getitem__(key))
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return the row of a key."""
+        """Return the row of a key, or *default*."""
         return _row(super().get(key, default))
 
     def pop(self, key: Any, *default: Any) -> Any:
@@ -53,7 +53,7 @@ class PackedRows(dict[Any, Any]):
         return _row(super().pop(key, *default))
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """Return the row of a key, after setting it if missing."""
+        """Return the row of a key. A missing row is first set to *default*."""
         return _row(super().setdefault(key, default))
 
     def values(self) -> list[Any]:  # type: ignore[override]
@@ -79,14 +79,14 @@ def _row(found: Any) -> Any:
 
 
 class Packing:
-    """Packs rows that are unchanged for *cold_s* seconds."""
+    """Packs rows that have not changed for *cold_s* seconds."""
 
     def __init__(self, cold_s: float = COLD_S) -> None:
         self._cold_s = cold_s
         self._written: deque[tuple[float, dict[str, Any], Any, Any, Row]] = deque()
 
     def add(self, now_s: float, table: dict[str, Any], pk: Any, sk: Any, row: Row) -> None:
-        """Record a written row."""
+        """Record that a row was written at *now_s*, in monotonic seconds."""
         self._written.append((now_s, table, pk, sk, row))
 
     def add_all(self, now_s: float, table: dict[str, Any]) -> None:

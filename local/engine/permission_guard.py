@@ -1,4 +1,4 @@
-"""Enforces AWS's permissions and size limits before the engine.
+"""Enforces AWS's permissions and size limits in front of the engine.
 
 A caller is identified by its access key, which cannot be guessed; signatures are not checked. Each function (its
 workers and its event sources), the jobs, and the account's owner (a person at the terminal, or the stack itself) have a
@@ -64,14 +64,14 @@ class Permissions:
             self._kept = {_mark(json.loads(line)) for line in complete.splitlines()}
 
     def put(self, roles: Mapping[str, Any]) -> None:
-        """Replace the active roles. Each is the fields of a `Role`, as JSON."""
+        """Replace the active roles. *roles* maps each caller to the fields of its `Role`, as parsed JSON."""
         self._decided.clear()
         self.roles = {
             key: Role(given["name"], tuple(Grant(**each) for each in given["grants"])) for key, given in roles.items()
         }
 
     def allowed(self, role: Role, need: Need) -> bool:
-        """Return whether the role allows the need. New decisions are stored."""
+        """Return whether the role allows the need. Each new decision is stored."""
         place = (role.name, need)
         if place not in self._decided:
             if len(self._decided) >= DECISIONS_KEPT:
@@ -82,12 +82,12 @@ class Permissions:
         return self._decided[place]
 
     def first_denied(self, role: Role, call: Call) -> Need | None:
-        """Return the first need of the call that the role denies, or None."""
+        """Return the first need of the call that the role denies; None if it denies none."""
         needs = needs_of(self.account, call.service, call.operation, call.parameters)
         return next((need for need in needs if not self.allowed(role, need)), None)
 
     def principal(self, role: Role) -> str:
-        """Return the caller's name in AWS's errors."""
+        """Return the name of a caller with this role, as in AWS's errors."""
         return f"arn:{self.account.partition}:sts::{self.account.number}:assumed-role/{role.name}/local"
 
     def _keep(self, role: Role, need: Need, grant: Grant | None) -> None:
@@ -114,9 +114,10 @@ def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass
 class PermissionGuard:
-    """An ASGI application around the engine's application. *owner* is the access key with all permissions.
+    """An ASGI application in front of the engine's application. *owner* is the access key with all permissions.
 
-    `full` returns whether no further execution may start. *own_paths* are the engine's own paths, for the owner only.
+    `full` returns whether no further execution may start. *own_paths* maps paths of the engine itself, for the owner
+    only, to functions of the request's JSON.
     """
 
     engine: Application
@@ -167,7 +168,7 @@ class PermissionGuard:
         return access_denied(service, self.permissions.principal(role), need.action, need.resource)
 
     def _hiding(self, role: Role, call: Call, send: Send) -> Send:
-        """Replace S3's "not found" with "access denied" for callers who may not list the bucket."""
+        """Wrap *send* to replace S3's "not found" with "access denied" for callers who may not list the bucket."""
         if call.operation not in ("GetObject", "HeadObject"):
             return send
         bucket = f"arn:{self.permissions.account.partition}:s3:::{call.parameters['Bucket']}"
@@ -192,7 +193,7 @@ def _is_measured(service: str, headers: Mapping[str, str]) -> bool:
 
 
 def _cutting(call: Call, send: Send) -> Send:
-    """Cut a BatchGetItem response to AWS's size."""
+    """Wrap *send* to cut a BatchGetItem response to AWS's maximum size."""
     if (call.service, call.operation) != ("dynamodb", "BatchGetItem"):
         return send
     got = ResponseCollector()
@@ -215,7 +216,9 @@ async def _answer(send: Send, refusal: Refusal) -> None:
 
 
 def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | None:
-    """Return the error of a call over a limit, or None.
+    """Return the error response to a call that is larger than AWS allows; None if its size is allowed.
+
+    *is_async* is True for an asynchronous Invoke, whose event has a limit of its own.
 
     >>> too_large(Call("stepfunctions", "StartExecution", {"input": "x" * 262_145}), 0).status
     400
@@ -238,7 +241,9 @@ def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | 
 
 
 def cut(answer: bytes, requested: Mapping[str, Any]) -> bytes:
-    """Return a BatchGetItem response cut to AWS's size. The keys of removed items become unprocessed keys.
+    """Return a BatchGetItem response cut to AWS's maximum size. The keys of removed items become unprocessed keys.
+
+    *requested* is the request's `RequestItems`.
 
     >>> cut(b'{"Responses": {"T": []}, "UnprocessedKeys": {}}', {})
     b'{"Responses": {"T": []}, "UnprocessedKeys": {}}'

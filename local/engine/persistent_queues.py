@@ -21,7 +21,7 @@ Action = Callable[[dict[str, Any], str], Any]
 
 
 class PersistentQueues:
-    """Keeps the engine's SQS queues in the journal, by ARN. *queues* is the engine's module for SQS."""
+    """Records changes of the engine's SQS queues in the journal, by ARN. *queues* is the engine's module for SQS."""
 
     def __init__(self, queues: ModuleType, journal: Journal) -> None:
         self._queues = queues
@@ -29,7 +29,7 @@ class PersistentQueues:
         self._again: dict[str, _Again] | None = None
 
     def install(self) -> None:
-        """Wrap the functions that write messages. Call this before other modules replace the engine's handlers."""
+        """Wrap the functions that write messages. Call `install` before other modules replace the engine's handlers."""
         queues, handlers = self._queues, self._queues._HANDLERS
         send, collect, sweep = queues._act_send_message, queues._collect_msgs, queues._dlq_sweep
 
@@ -79,7 +79,7 @@ class PersistentQueues:
         return {"queues": bare, "queue_name_to_url": self._queues._queue_name_to_url}
 
     def state(self) -> dict[str, Any]:
-        """Return the messages of all queues."""
+        """Return the fields :data:`KEPT` of every queue, by ARN."""
         return {_arn(queue): {name: queue[name] for name in KEPT} for queue in self._queues._queues.all_values()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -88,7 +88,7 @@ class PersistentQueues:
             queue |= state.get(_arn(queue), {})
 
     def make_again(self, kind: str, arn: str, change: Any) -> None:
-        """Replay a change of the journal. Call `end` after the last change."""
+        """Replay a change of the journal. Changes of deleted queues are ignored. Call `end` after the last change."""
         if self._again is None:
             self._again = {_arn(queue): _Again(queue) for queue in self._queues._queues.all_values()}
         if (again := self._again.get(arn)) is not None:
@@ -127,7 +127,7 @@ class PersistentQueues:
 
 
 class _Again:
-    """A queue during replay: its messages by id, and by receipt."""
+    """A queue during replay: its messages by id, and by receipt handle."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue

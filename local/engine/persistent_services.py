@@ -1,4 +1,7 @@
-"""Stores the state of the engine's other services in files, one for each service."""
+"""Stores the state of the engine's services in files, one for each service.
+
+The files of tables and queues have no rows and no messages, because the journal has them.
+"""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,12 +20,12 @@ PREFIX = '{"crc32": "%08x", '
 """The beginning of each file: the checksum of the rest of the file."""
 
 States = Mapping[str, Callable[[], Any]]
-"""The state of each service."""
+"""Maps a service's name to a function that returns its state; None if there is nothing to store."""
 
 
 @dataclass
 class PersistentServices:
-    """Stores the *states* of services in a folder. `written` returns the JSON for a service's name and its state."""
+    """Stores the states of services in a folder. *written* returns the JSON for a service's name and its state."""
 
     states: Callable[[], States]
     folder: Path
@@ -31,7 +34,7 @@ class PersistentServices:
     _listed: list[str] = field(default_factory=list)
 
     def read(self) -> Iterator[tuple[str, Path, str]]:
-        """Return the stored state of each service: its name, its file and the JSON. Raises DamageError."""
+        """Yield the stored state of each service: its name, its file and the JSON. Raises DamageError."""
         index = self.folder / INDEX
         found = sorted(path.stem for path in self.folder.glob("*.json"))
         if index.exists():

@@ -1,7 +1,7 @@
 """The engine's persistent state. It survives a kill of all processes, but not a power failure.
 
-No response leaves the engine before its changes are written (:func:`write_before_answer`): tables and queues to the
-journal, other services to their files.
+No response leaves the engine before the request's changes are written (:func:`write_before_answer`): rows and messages
+to the journal, all other state to a file for each service.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ KEPT_OTHERWISE = (
     *("PutRecord", "PutEvents", "PutMetricData", "StartExecution", "StopExecution", "SendTask"),
     *("Encrypt", "Decrypt", "GenerateDataKey"),
 )
-"""Prefixes of operations that the journal stores, or that need no storage: executions end with the process."""
+"""Prefixes of operations whose changes are in the journal, or are not stored: executions end with the process."""
 OF_ONE = {
     "AmazonSQS": "sqs",
     "DynamoDB_20120810": "dynamodb",
     "secretsmanager": "secretsmanager",
     "TrentService": "kms",
 }
-"""Services that change only their own state."""
+"""Maps prefixes of `x-amz-target` to services whose operations change only the service's own state."""
 
 
 class PersistentState:
-    """The persistent state: tables and queues in the journal, other services in their files."""
+    """The persistent state: rows and messages in the journal, all other state in a file for each service."""
 
     def __init__(self, folder: Path, positions: Path) -> None:
         from ministack.services import dynamodb, sqs
@@ -52,7 +52,7 @@ class PersistentState:
         self.queues.install()
 
     def load_services(self) -> None:
-        """Load the state of the other services. Raises DamageError for a missing, damaged or newer file."""
+        """Load the state of all services from their files. Raises DamageError for a missing, damaged or newer file."""
         from ministack import app
         from ministack.core import persistence
 
@@ -64,7 +64,7 @@ class PersistentState:
                 app._get_module(app._state_map[name]).load_persisted_state(found["payload"])
 
     def restore(self) -> None:
-        """Restore the saved state after the engine has read its files."""
+        """Restore rows and messages from the journal. Call `load_services` before."""
         gc.disable()  # Everything created here stays.
         state, changes = self.journal.read()
         if state is not None:
@@ -141,7 +141,7 @@ def changed_by(scope: Scope) -> Collection[str] | None:
 
 
 def write_before_answer(application: Application, services: PersistentServices, journal: Journal) -> Application:
-    """Wrap the application: each response waits until its changes are stored."""
+    """Wrap the application: each response waits until the changes of its request are stored."""
 
     async def writing(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -17,11 +17,14 @@ BESIDE_TABLES = (
     *("tags", "ttl_settings", "pitr_settings", "kinesis_destinations", "contributor_insights"),
     *("backups", "resource_policies", "exports", "imports"),
 )
-"""Stores of the service with further data of tables."""
+"""Names of further data of tables in the engine's module for DynamoDB."""
 
 
 class PersistentTables:
-    """Keeps the engine's *tables* in the journal. *positions* is the folder of the readers' files READER.TABLE."""
+    """Records changes of tables and streams in the journal. *tables* is the engine's module for DynamoDB.
+
+    *positions* is the folder of the readers' files READER.TABLE.
+    """
 
     def __init__(self, tables: ModuleType, journal: Journal, positions: Path) -> None:
         self._tables = tables
@@ -73,7 +76,7 @@ class PersistentTables:
         return {"tables": bare, **{name: getattr(tables, f"_{name}") for name in BESIDE_TABLES}}
 
     def state(self) -> dict[str, Any]:
-        """Return the items of all tables, and unread stream records."""
+        """Return the items and the unread stream records of all tables, by table id."""
         self.trim()
         return {
             table["TableId"]: {
@@ -94,7 +97,7 @@ class PersistentTables:
                 self._tables._stream_trimmed.set_scoped(*place, found["trimmed"])
 
     def make_again(self, kind: str, table_id: str, *change: Any) -> None:
-        """Replay a change of the journal."""
+        """Replay a change of the journal. Changes of deleted tables are ignored. Call `end` after the last change."""
         if self._known is None:
             self._known = {table["TableId"]: table for table in self._tables._tables.all_values()}
         table = self._known.get(table_id)
@@ -113,7 +116,7 @@ class PersistentTables:
                 self._tables._update_counts(table)
 
     def end(self) -> None:
-        """Pack the restored rows. Raises DamageError if a reader's file is damaged."""
+        """Finish the replay: drop read records, and let unchanged rows be packed later. Raises DamageError."""
         self._known = None
         self.trim()
         for table in self._tables._tables.all_values():
@@ -132,7 +135,7 @@ class PersistentTables:
         self._packing.pack(time.monotonic())
 
     def expire(self, table: str, attribute: str, now_s: float) -> None:
-        """Delete the expired rows of a table. In the stream, these deletions look like deletions by a caller."""
+        """Delete the rows whose *attribute* is at most *now_s*. The stream shows them as deletions by a caller."""
         found = self._tables._tables[table]
         over = [row for row in rows_with(found["items"], attribute) if 0 <= float(row[attribute]["N"]) <= now_s]
         for row in over:

@@ -1,6 +1,6 @@
-"""Changes the engine's queues: a long poll ends when a message comes, and a returned message cannot be changed.
+"""Changes the engine's queues: a message ends a long poll, and ChangeMessageVisibility refuses visible messages.
 
-Without these changes, a long poll looks ten times a second. Each send scans the deduplication ids of five minutes.
+Without these changes, a long poll looks ten times a second, and each send scans the deduplication ids of five minutes.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class LongPoll:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
     async def receive(self, request: dict[str, Any], url: str) -> Mapping[str, Any]:
-        """Handle ReceiveMessage like the engine, but look for messages only when woken, or every *look_s* seconds."""
+        """Handle ReceiveMessage like the engine, but look for messages after an action, or every *look_s* seconds."""
         if not request.get("WaitTimeSeconds"):
             return await self._receive(request, url)
         ends_at = time.monotonic() + int(request["WaitTimeSeconds"])
@@ -57,7 +57,7 @@ class LongPoll:
                 self._waiting[queue].discard(woken)
 
     def waking(self, action: Action) -> Callable[[dict[str, Any], str], Awaitable[Any]]:
-        """Wrap an action to wake the receives of its queue afterwards."""
+        """Wrap an action to wake the waiting receives of its queue afterwards."""
 
         async def act(request: dict[str, Any], url: str) -> Any:
             answer = action(request, url)
@@ -71,7 +71,7 @@ class LongPoll:
 
 
 def install(queues: ModuleType) -> None:
-    """Change the engine's queue service."""
+    """Change *queues*, the engine's module for SQS."""
     refuse_returned(queues)
     handlers: MutableMapping[str, Action] = queues._HANDLERS
     long_poll = LongPoll(handlers["ReceiveMessage"])
@@ -113,7 +113,7 @@ def refuse_returned(queues: ModuleType) -> None:
 
 
 def forget_the_expired(queue: dict[str, Any]) -> None:
-    """Drop the expired deduplication ids, which are the oldest, because all windows are equal.
+    """Drop the expired deduplication ids. They are the first ids of the queue, because all ids are valid equally long.
 
     >>> queue = {"dedup_cache": {"old": {"expire": 0.0}, "new": {"expire": time.time() + 300}}}
     >>> forget_the_expired(queue)

@@ -16,11 +16,11 @@ from typing import Any
 from local.functions.quick_json import decode, encode
 
 REMEMBERED = 5_000
-"""The maximum cached texts of each kind, enough for the last few hundred messages."""
+"""The maximum number of cached texts of each kind, enough for the last few hundred messages."""
 OF_A_TEXT = ("_ddb_canonicalize_number", "_number_error", "_number_size_bytes")
 """Pure functions of the engine with one text argument. Results of other arguments are not cached."""
 RANGE = "pk = :pk AND sk BETWEEN :low AND :high"
-"""The key condition of all the service's queries on a table, unlike queries on an index."""
+"""The key condition of each query of tagcast on a table. Queries on an index have another condition."""
 PAGE_BYTES_MAX = 1024 * 1024
 ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
@@ -36,7 +36,7 @@ def install_tables(tables: ModuleType) -> None:
 
 
 class Narrowing:
-    """Speeds up queries of the form `RANGE`: the engine gets only the rows that the page may contain."""
+    """Speeds up queries with the key condition :data:`RANGE`: the engine gets only rows that the page may contain."""
 
     def __init__(self, tables: ModuleType) -> None:
         self._tables = tables
@@ -49,7 +49,7 @@ class Narrowing:
         self._tables._evaluate_condition = self.evaluate  # type: ignore[attr-defined]
 
     def query(self, request: dict[str, Any]) -> Any:
-        """Answer a query. The engine answers one query after the other, on its event loop."""
+        """Answer a query. The engine answers one query after the other, so no other query sees the narrowed rows."""
         table = self._tables._tables.get(request.get("TableName"))
         if table is None or request.get("KeyConditionExpression") != RANGE or not request.get("ScanIndexForward", True):
             return self._query(request)
@@ -117,7 +117,7 @@ FORM_ONLY = frozenset(("ensure_ascii", "separators"))
 
 
 def dumps(value: Any, *, default: Callable[[Any], Any] | None = None, **how: Any) -> str:
-    """Return a value as JSON without spaces. With other options than :data:`FORM_ONLY`, use Python's module.
+    """Return a value as JSON, without spaces unless there are options other than :data:`FORM_ONLY`.
 
     >>> dumps({"a": [1, "é"]}, ensure_ascii=False), dumps({"b": 1, "a": 2}, sort_keys=True)
     ('{"a":[1,"é"]}', '{"a": 2, "b": 1}')

@@ -33,7 +33,7 @@ class UpdateStatement:
     def update_item(self, keys: Collection[str], parameters: Sequence[Any]) -> dict[str, Any]:
         """Return the equivalent UpdateItem request; *keys* are the table's key attributes. Raises ValueError.
 
-        The request does not create a missing row: its condition fails.
+        The request does not create a missing row, because its condition fails.
 
         >>> update = read('UPDATE "t" SET "a"=? REMOVE "b" WHERE "pk"=? AND "v"=?').update_item(["pk"], [1, "k", 2])
         >>> update["Key"], update["UpdateExpression"], update["ConditionExpression"]
@@ -68,7 +68,7 @@ class UpdateStatement:
 
 @lru_cache(1024)
 def read(statement: str) -> UpdateStatement | None:
-    """Parse a statement; None if it is not an update of the service: names in double quotes, values as parameters.
+    """Parse an update as tagcast writes it: quoted names, values as parameters. Return None for other statements.
 
     >>> read('SELECT * FROM "t"') is None
     True

@@ -37,7 +37,10 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True)
 class AuthorizerSettings:
-    """The issuer, the audiences, and each route's scopes. A token needs one of the scopes; open routes have none."""
+    """The issuer, the audiences, and the scopes of each route (method, path).
+
+    A token needs one of the route's scopes; open routes have none.
+    """
 
     issuer: str
     audiences: tuple[str, ...]
@@ -81,7 +84,7 @@ class JwtAuthorizer:
         return {"jwt": {"claims": {name: as_text(value) for name, value in claims.items()}, "scopes": scopes}}
 
     async def _claims(self, token: str) -> dict[str, Any]:
-        """Return the claims of a valid token of the issuer for one of the audiences."""
+        """Return the claims of a token from the issuer for one of the audiences. Raises TokenError for other tokens."""
         import jwt  # Loading it takes a while, and most stacks use no tokens.
 
         try:
@@ -108,7 +111,7 @@ class JwtAuthorizer:
 
 
 def as_text(value: Any) -> str:
-    """Return a claim in the event's form: a list without quotes and commas.
+    """Return the value of a token's claim as API Gateway writes it in the event: a list without quotes and commas.
 
     >>> as_text(["orders", "bills-*"]), as_text(7), as_text(True)
     ('[orders bills-*]', '7', 'true')
@@ -119,7 +122,7 @@ def as_text(value: Any) -> str:
 
 
 def fetch_keys(issuer: str) -> Keys:
-    """Return an issuer's keys by OpenID Connect Discovery."""
+    """Fetch an issuer's keys by OpenID Connect Discovery. Raises TokenError."""
     from jwt import PyJWKSet, PyJWTError
 
     try:

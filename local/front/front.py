@@ -21,14 +21,14 @@ from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, L
 METRICS = "/metrics"
 """The path for Prometheus; deployments have no such route."""
 ALL_TOPICS = "GET", "/topics"
-"""Callers of this route may see all topics, and therefore all metrics."""
+"""Callers who may use this route may see all topics, and therefore all metrics."""
 FOLDER = "/stack"
-"""The path at which commands get the stack's state folder, and its user functions."""
+"""The path at which commands read the stack's state folder and the names of its user functions."""
 EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
 Authorize = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Response]]
-"""Takes method and path of a route and the header Authorization; returns the caller, or an error."""
+"""Takes method, path and the header Authorization; returns the caller's part of the event, or an error."""
 
 
 async def anybody(method: str, path: str, authorization: str | None) -> Mapping[str, Any]:
@@ -45,11 +45,11 @@ class PortInUseError(OSError):
 
 @dataclass
 class Front:
-    """Serves the routes of the template; `functions` maps logical ids to physical functions.
+    """Serves the routes of the template; `functions` maps logical ids to physical names of functions.
 
     `may_invoke` checks whether the API may invoke a function for a method and route path. `authorize` checks the
     caller. `metrics` returns the text for `/metrics`. `folder` is the state folder of the stack. `user_functions` are
-    the user's functions for filters and endpoints. `host` is a further allowed host name.
+    the user's functions for filters and endpoints. `host` is a host name that is allowed beside localhost.
     """
 
     routes: Routes
@@ -65,7 +65,7 @@ class Front:
     _runner: web.ServerRunner | None = field(default=None, init=False)
 
     async def listen(self, port: int) -> int:
-        """Serve on 127.0.0.1 and return the port. Port 0 selects a free port."""
+        """Serve on 127.0.0.1 and return the port. Port 0 selects a free port. Raises PortInUseError."""
         # API Gateway passes a compressed body on as it is, and the functions refuse it.
         server = plain_server(self._serve, HTTP_API_PAYLOAD_BYTES_MAX, auto_decompress=False)
         self._runner = web.ServerRunner(server, shutdown_timeout=2)
@@ -106,7 +106,7 @@ class Front:
         return response_of(invocation.payload)
 
     async def _refuse_metrics(self, authorization: str | None) -> Response | None:
-        """Return the error for callers who may not list all topics, if the API needs tokens; else None."""
+        """Return an error to callers who may not list all topics; else None. Without tokens, all callers may."""
         caller = await self.authorize(*ALL_TOPICS, authorization)
         if isinstance(caller, Response):
             return caller

@@ -112,7 +112,7 @@ def _text(body: bytes, content_type: str) -> str | None:
 
 
 def response_of(payload: bytes) -> Response:
-    """Return API Gateway's response for a function's result.
+    """Return the HTTP response that API Gateway makes of a function's result.
 
     A result without `statusCode` is a JSON body with status 200.
 

@@ -1,7 +1,7 @@
 """Frames: a short protocol for calls to the engine, with length prefixes over a persistent connection.
 
-A frame is two lengths, a head and a body. The head of a call names its caller, as the header `authorization` does, and
-its target, as `x-amz-target` does. The head of a response is its status.
+A frame consists of the lengths of its head and body, the head, and the body. The head of a call names its caller, as
+the header `authorization` does, and its target, as `x-amz-target` does. The head of a response is its status.
 """
 
 import socket
@@ -55,7 +55,7 @@ def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
 
 
 class FrameCalls:
-    """Calls to the engine at `host:port`; each thread has its own connection, created on demand.
+    """Calls to the engine at *address* (host:port). Each thread opens its own connection at its first call.
 
     `turn` is a semaphore of *turns*, for callers who want to limit their concurrent calls.
     """
@@ -66,7 +66,7 @@ class FrameCalls:
         self._own = threading.local()
 
     def call(self, head: bytes, body: bytes, answer_s: float) -> tuple[bool, bytes]:
-        """Return whether a call succeeded, and its response. Raises OSError if none comes in *answer_s* seconds."""
+        """Make a call. Return whether it succeeded, and its response. Raises OSError after *answer_s* seconds."""
         try:
             connection: _Connection = self._own.connection
         except AttributeError:

@@ -17,7 +17,7 @@ def invocation_path(function: str) -> str:
 
 @dataclass(frozen=True)
 class Invocation:
-    """The result of an invocation: the JSON text of the result, or of an error (errorType, errorMessage)."""
+    """The result of an invocation as JSON text: the function's result, or an error (errorType, errorMessage)."""
 
     payload: bytes
     failed: bool = False

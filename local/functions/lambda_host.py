@@ -46,9 +46,9 @@ def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dic
 
 @dataclass
 class Pool:
-    """The workers of one function, started on demand up to `size`, first come first served.
+    """The workers of one function, at most `size`, started on demand. Events get a worker in order of arrival.
 
-    If the queue or the workflow feeds the function (`fed`), no single topic occupies all workers.
+    If the queue or the workflow invokes the function (`fed`), no single topic occupies all workers.
     """
 
     function: FunctionSpec
@@ -81,7 +81,7 @@ class Pool:
             await self._discard(self._idle.pop(0)[1])
 
     async def invoke(self, payload: bytes) -> Invocation:
-        """Run one event. If its worker dies or times out, a later event starts a new one."""
+        """Run one event. If its worker dies or times out, a later event starts a new worker."""
         if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
             return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         topic = topic_of(payload) if self.fed else None
@@ -124,7 +124,7 @@ class Pool:
 
 
 class LambdaHost:
-    """All functions of the deployment, by physical name."""
+    """The functions that can be invoked, by physical name, each with its workers."""
 
     def __init__(self, log: LogSink) -> None:
         self._log = log
@@ -136,7 +136,7 @@ class LambdaHost:
     async def listen(self) -> None:
         """Serve Lambda's Invoke for the engine; sets `address` to host:port/key.
 
-        The paths begin with the key, a secret, so that web pages and other users cannot invoke functions.
+        The paths begin with a random key, so that web pages and other users cannot invoke functions.
         """
         key = secrets.token_urlsafe()
         app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
@@ -156,10 +156,10 @@ class LambdaHost:
         fed: bool = False,
         young_max: int | None = None,
     ) -> None:
-        """Add a function with *size* workers.
+        """Add a function with at most *size* workers.
 
-        The queue or the workflow invokes a *fed* function; no single topic occupies all its workers. *young_max*
-        limits the invocations of a topic that started a moment ago (see `Places`).
+        If *fed*, the queue or the workflow invokes the function, and no single topic occupies all its workers. For
+        *young_max* see `Places`.
         """
         self._pools[function.name] = Pool(function, environment, self._log, size, fed, young_max)
 
@@ -175,7 +175,7 @@ class LambdaHost:
                 await pool.rest(IDLE_S)
 
     async def invoke(self, function: str, payload: bytes) -> Invocation:
-        """Invoke a function by name and wait for its result."""
+        """Invoke a function by name and wait for its result. Raises UnknownFunctionError."""
         pool = self._pools.get(function)
         if pool is None:
             raise UnknownFunctionError(function)

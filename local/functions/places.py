@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from local.functions.quick_json import decode
 
 YOUNG_S = 1.25
-"""The age at which a place is no longer young.
+"""The age in seconds at which a place is no longer young.
 
 By then a queue batch has stopped waiting for late pushes, and the next batch sees their lanes blocked.
 """
@@ -15,7 +15,10 @@ By then a queue batch has stopped waiting for late pushes, and the next batch se
 
 @dataclass(eq=False)
 class PoolPlace:
-    """A slot of the worker pool, held for *topic*. *young* is the timer that ends its first :data:`YOUNG_S` seconds."""
+    """A place of the worker pool, held for *topic*; None if the event has no topic or several.
+
+    *young* is the timer after which the place is no longer young (:data:`YOUNG_S`); None if no such timer runs.
+    """
 
     topic: str | None
     young: asyncio.TimerHandle | None = None
@@ -43,7 +46,7 @@ class Places:
         return len(self._waiting)
 
     async def take(self, topic: str | None) -> PoolPlace:
-        """Wait for a place."""
+        """Wait for a place for *topic* and return it. *topic* is None for an event about no topic or several."""
         granted: asyncio.Future[PoolPlace] = asyncio.get_running_loop().create_future()
         self._waiting.append((topic, granted))
         self._grant()
@@ -55,7 +58,7 @@ class Places:
             raise
 
     def give_back(self, place: PoolPlace) -> None:
-        """Give a *place* back."""
+        """Give *place* back."""
         self._free += 1
         if place.topic is not None:
             self._held[place.topic] -= 1

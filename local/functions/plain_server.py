@@ -1,4 +1,4 @@
-"""An HTTP server for local callers: aiohttp's server without the application layer, which is as slow as the parser."""
+"""A fast HTTP server for local callers: aiohttp's server without the application layer, which is slow."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,9 +10,10 @@ Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def plain_server(serve: Serve, body_bytes_max: int, **how: Any) -> web.Server:
-    """Return a server that passes every request to *serve*. Reading more than *body_bytes_max* (0: no bound) raises.
+    """Return a server that passes every request to *serve*.
 
-    It answers `Expect: 100-continue`, which curl sends before a body of a MiB, and waits for.
+    Reading a body of more than *body_bytes_max* bytes raises HTTPRequestEntityTooLarge; 0 means no limit. The server
+    answers `Expect: 100-continue`, which curl sends before a body of a MiB.
     """
 
     async def serve_expecting(request: web.BaseRequest) -> web.StreamResponse:

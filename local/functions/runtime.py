@@ -21,7 +21,7 @@ class RuntimeClient(LambdaRuntimeClient):  # type: ignore[misc]
         super().__init__(host, *options)
 
     def call_rapid(self, http_method: str, endpoint: str, *rest: Any) -> None:
-        """Send a request to the endpoint below the path."""
+        """Send a request to the endpoint below the address's path."""
         super().call_rapid(http_method, f"/{self._path}{endpoint}", *rest)
 
 

@@ -1,7 +1,7 @@
 """A botocore plugin for the workers: sends frequent calls in frames, without the SDK's HTTP stack.
 
-The SDK takes a millisecond of CPU per call for endpoints, signatures and HTTP. The content of a call is the same. A
-refused or unanswered call is repeated by the SDK, which raises or retries correctly: a refused call changed nothing.
+The SDK takes a millisecond of CPU per call for endpoints, signatures and HTTP. The content of a call is the same. The
+SDK repeats a refused or unanswered call, and raises or retries as usual. A refused call has changed nothing.
 """
 
 import json
@@ -21,7 +21,7 @@ ADDRESS = "TAGCAST_FRAMES"
 SERVICES = ("dynamodb", "sqs", "firehose")
 """Services whose JSON equals the SDK's parameters and results, except bytes."""
 TURNS = 4
-"""The maximum concurrent table calls of a process. The engine serves the calls of all processes one after the other.
+"""The maximum number of concurrent table calls of a process. The engine serves all calls one after the other.
 
 So a process with hundreds of calls, such as for the lanes of a large topic, delays no other process.
 """

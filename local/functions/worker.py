@@ -1,8 +1,8 @@
 """One execution environment of a function: a process with the official runtime client, and its Runtime API.
 
-As on AWS, the process requests `/runtime/invocation/next`, handles one event at a time and posts its result. If it
-dies, only its current event fails. If it exceeds its timeout or memory, it is killed. The paths of the Runtime API
-begin with a secret, so that web pages and other users cannot take its events.
+As on AWS, the process requests `/runtime/invocation/next`, handles one event at a time and posts its result. If the
+process dies, only its current event fails. If it exceeds its timeout or memory, it is killed. The paths of the Runtime
+API begin with a random key, so that web pages and other users cannot take events.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ def _taken() -> web.Response:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the memory of a process. 0 after its end, and on systems other than Linux.
+    """Return the resident memory of a process in bytes; 0 after its end, and on systems other than Linux.
 
     >>> resident_bytes(os.getpid()) >= 0, resident_bytes(0)
     (True, 0)
@@ -140,7 +140,7 @@ class Worker:
             self._held = None
 
     async def _answer(self, event: _Event) -> Invocation:
-        """Return the result of the event, unless it exceeds the time or memory."""
+        """Wait for the result of the event. If the process exceeds its time or memory, kill it and return a failure."""
         ends_at = time.monotonic() + self._function.timeout_s
         while not event.answer.done():
             left_s = ends_at - time.monotonic()

@@ -11,7 +11,7 @@ HTTP_PORT = 80
 
 
 def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
-    """Return whether a request is for this machine, or the *configured* name.
+    """Return whether the header Host names this machine, or is the *configured* name.
 
     Any other name that resolves to this machine is refused.
 
@@ -32,7 +32,7 @@ def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
 
 
 def is_foreign(origin: str | None, port: int) -> bool:
-    """Return whether the request comes from another site's page.
+    """Return whether the header Origin names another site. Without this header (None) it does not.
 
     A page of another host name is foreign, even if the name resolves to this machine.
 

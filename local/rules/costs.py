@@ -17,7 +17,7 @@ OF_A_MESSAGE: Mapping[str, tuple[float, str]] = {
     "table read units": (3.0, "dynamodb: a million read request units"),
     "FIFO queue requests": (1.3, "sqs: a million FIFO requests of 64 KiB"),
 }
-"""The operations of a message of up to 1 KB to up to 3 subscribers: their number, and their price per million."""
+"""The operations for a message of at most 1 KB to at most 3 subscribers: their number, and their price per million."""
 ARCHIVED_BYTES, ROW_BYTES = 1_200, 1_024
 """The sizes of one message's archive records, and of its row."""
 TRANSITIONS_OF_A_RETRY = 3
@@ -48,7 +48,7 @@ def usd_of_search() -> float:
 
 
 def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, float]:
-    """Return the cost per month of messages and retries at these rates.
+    """Return two monthly costs at these rates per second: of the messages, and of the retries.
 
     >>> [round(usd, 2) for usd in usd_a_month(10.0, 0.1)]
     [95.51, 19.44]
@@ -74,7 +74,7 @@ INVOCATION_S, INVOCATION_GB = 1.0, 1.769
 
 
 def usd_of_smoke_test(used: SmokeTest) -> float:
-    """Return the maximal cost of a smoke test without a free tier.
+    """Return an upper bound of the cost of a smoke test, without AWS's free tier.
 
     >>> round(usd_of_smoke_test(SmokeTest(requests=60, messages=4, pushes=20, queue_requests=300)), 4)
     0.0042

@@ -21,7 +21,7 @@ _QUEUE_BATCHES = {
     "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
 }
 _BY_ARN = {"stepfunctions": ("states", "stateMachineArn"), "kms": ("kms", "KeyId")}
-"""The prefix of an action, and the parameter with its resource's ARN."""
+"""Maps a service to the prefix of its actions, and to the parameter with the resource's ARN."""
 _OF_BUCKETS = {
     "ListObjects": "ListBucket",
     "ListObjectsV2": "ListBucket",
@@ -124,7 +124,7 @@ def _of_streams(operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]
 
 
 def _stream_of(iterator: str) -> str:
-    """Return the ARN of the stream in an engine's shard iterator, which is JSON in Base64."""
+    """Return the ARN of the stream in an engine's shard iterator (JSON in Base64); `*` if it has another form."""
     try:
         return str(json.loads(base64.urlsafe_b64decode(iterator))["arn"])
     except (ValueError, KeyError, TypeError):

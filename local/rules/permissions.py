@@ -28,7 +28,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Grant:
-    """A statement's effect on one action and one pattern of resources."""
+    """The effect of a statement on one pattern of actions and one pattern of resources: to allow or to deny."""
 
     action: str
     resource: str
@@ -63,7 +63,7 @@ class Role:
 
 
 def decide(grants: Iterable[Grant], need: Need, context: Mapping[str, str] = NO_CONTEXT) -> Grant | None:
-    """Return the grant that allows the need: an explicit deny wins, and the default is deny.
+    """Return the grant that allows the need, or None. An explicit deny wins, and the default is deny.
 
     >>> both = [Grant("a:B", "*"), Grant("a:B", "secret", allows=False)]
     >>> decide(both, Need("a:B", "x")), decide(both, Need("a:B", "secret"))
@@ -79,7 +79,7 @@ def decide(grants: Iterable[Grant], need: Need, context: Mapping[str, str] = NO_
 
 
 def grants_of(document: Mapping[str, Any]) -> list[Grant]:
-    """Return every grant of a policy document with resolved references.
+    """Return every grant of a policy document, whose references are resolved. Raises PolicyError.
 
     >>> grants_of({"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": ["a", "b"]}})[1].resource
     'b'

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def matches(pattern: Mapping[str, Any], event: object) -> bool:
-    """Return whether an event meets the pattern.
+    """Return whether an event matches the pattern. Raises ValueError for an unsupported rule.
 
     >>> matches({"eventName": ["INSERT"]}, {"eventName": "INSERT"})
     True

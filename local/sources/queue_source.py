@@ -24,8 +24,9 @@ TOPICS_AT_ONCE = 64
 class QueueSource:
     """Receives from one queue and invokes one function. Each call of `step` handles one received batch.
 
-    `calls` have the permissions of the function, as on AWS. `owner` makes failed messages visible again sooner than on
-    AWS. The queue itself keeps the order: a group with messages in flight yields no other messages.
+    `calls` has the permissions of the function, as on AWS. `owner` has all permissions, to make failed messages visible
+    again sooner than on AWS. The queue itself keeps the order: a group with messages in flight yields no other
+    messages.
     """
 
     calls: EngineCalls
@@ -100,9 +101,9 @@ class QueueSource:
             self.calls.call("sqs", "DeleteMessageBatch", {"QueueUrl": self.queue_url, "Entries": entries})
 
     def _shows_again(self, receipt: str, after_s: int) -> bool:
-        """Return a message to the queue; return False if the *receipt* is no longer valid.
+        """Make a message visible after *after_s* seconds. Return False if its receipt handle is no longer valid.
 
-        An invalid receipt means that the function returned the message, or another batch received or deleted it.
+        This is so if the function made the message visible, or another batch received or deleted it.
         """
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
         try:
@@ -113,7 +114,7 @@ class QueueSource:
 
 
 def by_topic(messages: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return received messages in one list per topic, in their order.
+    """Return received messages in one list per topic, in their order. Messages without a topic share a list.
 
     >>> [len(batch) for batch in by_topic([{"Body": '{"topic": "t"}'}, {"Body": "?"}, {"Body": '{"topic": "t"}'}])]
     [2, 1]

@@ -33,9 +33,9 @@ from local.sources.stream_source import StreamRules, StreamSource
 from local.template.translated import SourceSpec, Template
 
 WAITING_MAX = 32
-"""The events that may wait for one function. Above this, the log warns and the sweep is delayed."""
+"""The number of events that may wait for one function. With more, the log warns and the sweep is delayed."""
 PUT_OFF_S = 300.0
-"""The maximum delay of the sweep under load, because messages must expire some time."""
+"""The maximum delay of the sweep under load in seconds, because the sweep also expires messages."""
 SAY_AGAIN_S = 60.0
 
 
@@ -83,7 +83,7 @@ class Overload:
 
 
 BATCHES_AT_ONCE = 32
-"""The maximum concurrent batches of the queue. Each has a thread that waits for its function, or for its turn."""
+"""The maximum number of concurrent batches. Each has a thread that waits for its function, or for its turn."""
 SWEEP_S = 30.0
 EXPIRY_S = 60.0
 STREAM_IDLE_S = 0.25
@@ -96,7 +96,7 @@ STARTER = "RelayFunction"
 
 @dataclass
 class Sources:
-    """The sources of one running stack. *loop* is the event loop of the Lambda host."""
+    """The event sources of one running stack. *loop* is the event loop of the Lambda host."""
 
     host: LambdaHost
     loop: asyncio.AbstractEventLoop
@@ -153,7 +153,7 @@ class Sources:
             each.set()
 
     def join(self) -> None:
-        """Wait for threads blocked in a function."""
+        """Wait at most :data:`GRACE_S` seconds for threads that still wait for a function."""
         _join([*self._feeds, *self._streams], GRACE_S)
 
     def _queue_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> QueueSource:
@@ -206,7 +206,7 @@ class Sources:
         return asyncio.run_coroutine_threadsafe(self.host.invoke(function, payload), self.loop).result()
 
     def _goes_on(self, fault: Exception) -> bool:
-        """Return whether a source retries after *fault*: only if the engine is alive and positions can be stored."""
+        """Return whether the sources go on after *fault*: only if the engine is alive and positions can be stored."""
         if isinstance(fault, OSError):
             self.broken = self.broken or why_not_written(fault, self.folder) or ""
         return not self.broken and self.is_engine_alive()
@@ -223,7 +223,10 @@ class Sources:
         ending: threading.Event,
         threads: list[threading.Thread],
     ) -> None:
-        """Repeat a step in its own thread, pausing after a step without work. After the stop, end after such a step."""
+        """Repeat *step* in a thread of its own, with a pause after each step without work.
+
+        When *ending* is set, the thread ends after its next step without work.
+        """
 
         def loop() -> None:
             while True:
@@ -246,12 +249,12 @@ class Sources:
 
 
 def queue_url(engine: Engine, arn: str) -> str:
-    """Return the URL of a queue of this account."""
+    """Return the engine's URL of the queue with this ARN."""
     return f"{engine.url}/{arn.split(':')[4]}/{arn.split(':')[5]}"
 
 
 def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
-    """Release the lanes that need a workflow, because executions ended with the engine, and yield their rows."""
+    """Yield the rows of all lanes in the table's indexes. First release those whose attempts ended with the engine."""
     table, tables = stream_arn.split("/")[1], engine.client("dynamodb")
     dice = SystemDice()
     indexes = tables.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", ())
@@ -267,10 +270,10 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
 
 
 def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
-    """Return the write that lets a worker check a lane immediately, because its attempts ended with the process.
+    """Return the write that makes *lane* due now, because its attempts ended with the engine.
 
-    Under INDEPENDENT_RETRY, all deliveries of an unclaimed lane are retried under a new *generation*. Other lanes need
-    no write (None).
+    A claimed lane is checked now. Under INDEPENDENT_RETRY, an unclaimed lane retries all deliveries under the new
+    *generation*. Other lanes need no write (None).
     """
     if lane.state.is_asleep:
         return None

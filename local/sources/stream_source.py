@@ -1,7 +1,7 @@
 """Acts as Lambda's event source mapping of a table's stream.
 
-The source keeps the order and applies filters. It repeats a failed batch from the first failure, in halves if the
-mapping says so. It gives up after the last attempt or when the records are too old, and notifies the on-failure
+The source keeps the order and applies filters. It repeats a failed batch from the first failed record on, in halves if
+the mapping says so. It gives up after the last attempt or when the records are too old, and notifies the on-failure
 destination.
 """
 
@@ -36,12 +36,12 @@ class EncodedRecord(NamedTuple):
 
 
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""A function that calls an operation of the Streams API with a request, and returns the response as JSON."""
+"""A function that calls an operation of the Streams API with a request, and returns the parsed response."""
 
 
 @dataclass(frozen=True)
 class StreamRules:
-    """The mapping's settings in the template. A value of -1 means no limit."""
+    """The settings of the event source mapping in the template. A value of -1 means no limit."""
 
     batch_size: int = 100
     attempts_max: int = -1
@@ -65,7 +65,7 @@ class StreamRules:
 
 @dataclass
 class StreamSource:
-    """Reads a stream, from the stored *position* or from its start. The engine's streams have one shard."""
+    """Reads a stream from the position in file *position*, or from its start. The engine's streams have one shard."""
 
     call: Call
     stream_arn: str
@@ -151,7 +151,7 @@ class StreamSource:
         return not self.rules.filters or any(matches(pattern, record) for pattern in self.rules.filters)
 
     def _finish(self, records: list[EncodedRecord]) -> None:
-        """Invoke until every record is done or given up; later records wait (the shard's order)."""
+        """Invoke until every record is done or given up. Later records wait, so the shard's order is kept."""
         pending = [records]
         attempts = 0
         while pending and not self.stopped():
@@ -176,7 +176,7 @@ class StreamSource:
             self.sleep(min(BACKOFF_S[1], BACKOFF_S[0] * 2 ** min(attempts, 10)))
 
     def _attempt(self, batch: list[EncodedRecord]) -> list[EncodedRecord]:
-        """Invoke once; return the first failed record and all after it."""
+        """Invoke once. Return the first failed record and all after it; an empty list if none failed."""
         numbers = [record["dynamodb"]["SequenceNumber"] for record, _ in batch]
         invocation = self.invoke(self.function, b'{"Records": [%b]}' % b", ".join(text for _, text in batch))
         failed = failed_items(invocation, numbers)
@@ -188,7 +188,7 @@ class StreamSource:
         return self.rules.age_max_s >= 0 and made_at is not None and self.clock() - made_at > self.rules.age_max_s
 
     def _obituary(self, records: list[EncodedRecord], attempts: int, too_old: bool) -> dict[str, Any]:
-        """Return Lambda's note about abandoned records. Only a bucket gets the payload."""
+        """Return Lambda's note about abandoned records. Only a bucket as destination gets the payload."""
         return {
             "requestContext": {
                 "condition": "RecordAgeExceeded" if too_old else "RetryAttemptsExhausted",

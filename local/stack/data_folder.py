@@ -32,10 +32,10 @@ class DataFolder:
     _lock: TextIO | None = None
 
     def take(self, fresh: bool) -> None:
-        """Lock the folder for this process. If `fresh`, delete the state and the reports of earlier runs.
+        """Lock the folder for this process. If *fresh*, delete the state and the reports of earlier runs.
 
-        A folder without a lock had no earlier run. Raises FolderInUseError if another stack, other users or something
-        else use the folder.
+        Without a lock file the folder had no earlier run, so nothing is deleted. Raises FolderInUseError if another
+        stack, other users or another program use the folder.
         """
         was_used = (self.path / "lock").exists()
         if self.engine.exists() and not was_used:
@@ -59,7 +59,7 @@ class DataFolder:
                 (self.path / file).unlink(missing_ok=True)
 
     def _is_shared(self) -> bool:
-        """Return whether the folder has files, and is open to other users, so that to close it would do damage."""
+        """Return whether the folder has files, and other users may use it. Making it private would lock them out."""
         return self.path.is_dir() and bool(self.path.stat().st_mode & OTHERS) and any(self.path.iterdir())
 
     def release(self) -> None:

@@ -15,7 +15,7 @@ _PLUMBING = ("START ", "END ", "REPORT ", "[INFO]")
 
 
 def readable(function: str, line: str, at: datetime) -> str | None:
-    """Return the line to print; None for a line that is not for people, such as metrics.
+    """Return a function's log line as printed for people; None for a line that is not for people, such as metrics.
 
     >>> from datetime import datetime
     >>> noon = datetime(2026, 1, 1, 12, 0, 1, 123000)
@@ -80,7 +80,7 @@ def _details(entry: Mapping[str, Any]) -> str:
 
 
 def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
-    """Return a function that prints log lines of workers in readable form, with short function names.
+    """Return a function that prints log lines of workers in readable form. *names* returns a function's short name.
 
     Control characters become visible: a function of the user may print what a producer wrote.
     """

@@ -65,7 +65,7 @@ class Exposition:
         self._families: dict[str, Counter | Gauge | Histogram] = {}
 
     def hear(self, line: str) -> None:
-        """Add one log line, if it is EMF."""
+        """Add the metrics of one log line, if the line is EMF."""
         if OF_METRICS not in line or not line.startswith("{"):
             return
         told = decode(line)
@@ -101,7 +101,7 @@ class Exposition:
         return self._families[kind.name]
 
     def _forget_levels(self) -> None:
-        """Drop the gauges of the last sweep, because active lanes have no gauges any more."""
+        """Drop the gauges of the last sweep: the new sweep reports none for lanes that have become active."""
         for family in self._families.values():
             if isinstance(family, Gauge):
                 family.clear()

@@ -24,7 +24,7 @@ PROGRAM = (sys.executable, "-m", "glue_jobs.chain", "--serve")
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a small local archive, a fast start of Java matters more than its peak speed."""
 IDLE_S = 300.0
-"""Spark holds some hundred megabytes: it ends after five minutes without a job."""
+"""The process ends after five minutes without a job, because Spark holds some hundred megabytes."""
 SILENT_S_MAX = 1_800.0
 """A job without output for half an hour counts as hung."""
 END_S = 5.0
@@ -39,7 +39,11 @@ class JobSessionError(Exception):
 
 @dataclass
 class Lines:
-    """A running program and its output lines, of standard output and standard error, in one queue."""
+    """A running program, and its output lines in one queue.
+
+    An item of the queue is a pair: whether the line comes from standard output (not standard error), and the line. None
+    ends the queue.
+    """
 
     process: asyncio.subprocess.Process
     queue: asyncio.Queue[tuple[bool, str] | None]
@@ -76,7 +80,7 @@ class Lines:
 
 
 class JobSession:
-    """Accepts jobs on a port of 127.0.0.1 from clients with *token*; call `listen`, then `stop`.
+    """Accepts jobs on a port of 127.0.0.1 from clients with `token`; call `listen`, then `stop`.
 
     A client writes one line ``{"token": …, "first": […], "job": […]}``. *job* is a job with its arguments. *first* is
     another job to run before *job*, or empty. The client reads lines ``{"said": …}`` with the progress, then one line
@@ -105,7 +109,7 @@ class JobSession:
         return port
 
     async def stop(self) -> None:
-        """End the running job, and the program."""
+        """Accept no more jobs, end the running and waiting jobs, and end the program."""
         self._server.close()
         for job in self._jobs:
             job.cancel()
@@ -135,7 +139,7 @@ class JobSession:
         writer.close()
 
     async def _carry_out(self, first: Sequence[str], job: Sequence[str], said: Said) -> dict[str, Any]:
-        """Return the result of a job. After an unexpected failure the next job gets a new program."""
+        """Run a job and return its result. After an unexpected failure the next job gets a new program."""
         if self._turn.locked():
             said(WAITING)
         async with self._turn:
@@ -150,7 +154,7 @@ class JobSession:
         return {"code": code, "summary": printed[-1] if printed else None}
 
     async def _ended(self, words: Sequence[str], said: Said) -> tuple[int, list[dict[str, Any]]]:
-        """Run the command *words*; return its exit code and its output. Raises JobSessionError."""
+        """Run the command *words*; return its exit code and the summaries of its jobs. Raises JobSessionError."""
         if self._lines is None:
             said(SPARK_STARTS)
             self._lines = await Lines.of(self._program, self._environment)

@@ -31,13 +31,13 @@ from local.template.translated import Template, read_template
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"fan-out": 16, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
-"""The maximum workers of each function. One topic may use half of the workers of `fan-out` and `retry`.
+"""The maximum number of workers of each function. One topic may use half of the workers of `fan-out` and `retry`.
 
 All workers but one start on demand.
 """
 FED = ("fan-out", "retry")
 YOUNG_MAX = {"fan-out": 2}
-"""The maximum concurrent new batches of a topic. Others wait until one ends, or stops waiting for hanging pushes."""
+"""The maximum number of concurrent young batches of a topic. Others wait until one ends, or is no longer young."""
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
 """Functions that most stacks never call. Their first request waits for a second."""
@@ -76,7 +76,7 @@ class Stack:
         self.url = ""
 
     async def start(self) -> None:
-        """Start everything; after a fault `stop` ends the started parts."""
+        """Start everything. After an exception, `stop` ends the started parts."""
         self._loop = asyncio.get_running_loop()
         self._check_port()
         user_functions = () if self.options.user_functions is None else specs_of(self.options.user_functions)
@@ -135,7 +135,7 @@ class Stack:
     async def _start_functions(
         self, engine: Engine, deployment: Deployment, callers: Callers, user_functions: tuple[FunctionSpec, ...]
     ) -> None:
-        """Give the host the template's and the user's functions, and wait until they are warm."""
+        """Give the host the template's and the user's functions, and wait until a worker of each has started."""
         self._measured = frozenset(function.name for function in deployment.functions.values())
         for logical_id, function in deployment.functions.items():
             name = short_name(function.name)
@@ -182,7 +182,7 @@ class Stack:
 
     @property
     def engine_url(self) -> str:
-        """The address of the engine's AWS APIs."""
+        """The address of the engine's AWS APIs; empty before the start."""
         return self._engine.url if self._engine else ""
 
     @property
@@ -212,7 +212,7 @@ class Stack:
 
 
 def resolver_of(template: Template, deployment: Deployment, parameters: Mapping[str, str]) -> Resolver:
-    """Return the resolver of the template's references to the deployed resources."""
+    """Return a resolver of the template's references that knows the physical ids of the deployed resources."""
     physical = {name.removeprefix("Ref"): value for name, value in deployment.outputs.items() if name.startswith("Ref")}
     return Resolver(template, Account(ACCOUNT, REGION), STACK, parameters, physical)
 

@@ -1,4 +1,4 @@
-"""Subscribers' functions from a Python file, for local filters of the kind `function`."""
+"""The user's functions from a Python file: filter functions and endpoints of the local stack."""
 
 import ast
 from contextlib import suppress
@@ -22,7 +22,10 @@ class FunctionsFileError(ValueError):
 
 
 def names_in(file: Path) -> tuple[str, ...]:
-    """Return the top-level functions of *file* without a leading underscore. Raises FunctionsFileError if none."""
+    """Return the names of the functions at the top level of *file*, but for names with a leading underscore.
+
+    Raises FunctionsFileError if the file has none, or cannot be read.
+    """
     try:
         tree = ast.parse(file.read_text())
     except (OSError, SyntaxError, ValueError) as fault:

@@ -47,7 +47,7 @@ class IntrinsicError(ValueError):
 
 @dataclass(frozen=True)
 class Resolver:
-    """A translated template with resolved references.
+    """Resolves the references of a translated template.
 
     `parameters` overrides defaults; `physical` has the `Ref` values of existing resources, by logical id. Any other
     resource gets its declared name, or a name made of the stack's name and the logical id.
@@ -60,7 +60,7 @@ class Resolver:
     physical: Mapping[str, str] = field(default_factory=dict)
 
     def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the resources of a type whose condition holds: logical id, resolved properties."""
+        """Yield the logical id and the resolved properties of each resource of a type whose condition holds."""
         for logical_id, properties in self.template.of_type(kind):
             condition = self.template.resources[logical_id].get("Condition")
             if condition is None or self.holds(condition):
@@ -82,7 +82,7 @@ class Resolver:
         return {key: part for key, part in resolved.items() if part is not None}
 
     def reference(self, name: str) -> Any:
-        """Return `Ref` of a parameter, a pseudo parameter or a resource."""
+        """Return the value of `Ref` for a parameter, a pseudo parameter or a resource."""
         if name in self._settings:
             return self._settings[name]
         if name in self.physical:
@@ -93,7 +93,7 @@ class Resolver:
         return self.arn(name) if kind in _REF_IS_ARN else self.name_of(name)
 
     def attribute(self, logical_id: str, name: str) -> str:
-        """Return an attribute of a resource, as `Fn::GetAtt` does."""
+        """Return an attribute of a resource, as `Fn::GetAtt` does. Raises IntrinsicError."""
         match name:
             case "Arn":
                 return self.arn(logical_id)
@@ -104,7 +104,7 @@ class Resolver:
         raise IntrinsicError(f"the attribute {name} of {logical_id} is not known here")
 
     def arn(self, logical_id: str) -> str:
-        """Return the ARN of a resource."""
+        """Return the ARN of a resource. Raises IntrinsicError."""
         kind, account = self._kind(logical_id), self.account
         if kind not in ARN_OF:
             raise IntrinsicError(f"the ARN of {logical_id} is not known here")

@@ -22,8 +22,8 @@ LOCAL = {
 """The defaults of the local stack, which has only one user.
 
 Endpoints may be anywhere and need no verification. Dead letters may go to any topic. All bodies are archived. `make
-run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Changes answer at once. The few
-workers of `retry` never wait.
+run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Requests that change a topic are
+answered at once. The few workers of `retry` never wait for the time of a retry.
 """
 
 

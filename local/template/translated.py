@@ -80,7 +80,7 @@ class Template:
     folders: Mapping[str, Path]
 
     def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the resources of a type: logical id, properties."""
+        """Yield the logical id and the properties of each resource of a type."""
         for logical_id, resource in self.resources.items():
             if resource["Type"] == kind:
                 yield logical_id, resource.get("Properties", {})
@@ -163,7 +163,7 @@ class _NoManagedPolicies:
 
 
 def read_template(path: Path) -> Template:
-    """Translate the SAM template; code is assumed in the bucket `code`, one key per logical id.
+    """Translate the SAM template. The translation reads code from the bucket `code`, under each function's logical id.
 
     The last translation is cached beside the compiled modules, because it takes longer than the rest of a start.
     """
