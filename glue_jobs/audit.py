@@ -1,8 +1,7 @@
-"""Audit: prove from the archive that nothing was lost, late, repeated too often, early or sent to the wrong
-subscription.
+"""Audit: prove from the archive that no delivery was lost, early, late, repeated too often, or to a wrong subscription.
 
-The audit judges messages accepted in the window. It counts open entries whose end is not overdue yet, but does not
-judge them.
+The audit checks the messages that were accepted in the window, which is whole days (UTC). Deliveries without an end are
+counted, and checked only if the end is overdue. The result, the *certificate*, has violations, counts and Merkle roots.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from glue_jobs.pages.certificate import certificate_page
 
 LISTED_MAX = 100
 NOTHING_JUDGED = 3
-"""The exit code of an audit whose window has nothing to judge: it proves nothing."""
+"""The exit code of an audit that found nothing to check in its window, and therefore proved nothing."""
 LAG_MS = 3_600_000
-"""The most time from an event until its record is in the archive, with retries of streams and Firehose's buffer."""
+"""The maximum time from a change until its record is in the archive: stream, retries and Firehose's buffer included."""
 KINDS = {
     "never_ended": "every delivery ends within 8 hours after its message expired",
     "ended_twice": "no delivery ends twice",
@@ -62,7 +61,7 @@ KINDS = {
 
 
 def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
-    """Return all violations, and the counts for the certificate."""
+    """Return all violations, and the counts of the certificate by name."""
     policies = materialise(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
     moved = materialise(history.interventions(records.lanes))
@@ -109,13 +108,13 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
 
 
 def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, int, str]]:
-    """Return kind, day, number of records and Merkle root of every partition of the window."""
+    """Return kind, day, number of records and Merkle root for each kind of record and each day of the window."""
     leaves = (merkle.leaves_of(archive.records(kind, window.days()), kind) for kind in RecordKind)
     return merkle.day_roots(reduce(lambda one, other: one.union(other), leaves))
 
 
 def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str, object]]]:
-    """Return the number of *messages*, and their erasures: name, number of messages, requester and times of each."""
+    """Return the number of *messages*, and for each erasure of some of them: name, number, requester and times."""
     numbers = {row.erasure: row["count"] for row in messages.groupBy("erasure").count().collect()}
     found = []
     for erasure in sorted(filter(None, numbers)):
@@ -128,10 +127,10 @@ def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str,
 def certify(
     archive: Archive, window: arguments.Window, terms: Terms, topic: str | None, subject: Subject | None = None
 ) -> dict[str, object]:
-    """Audit the window, write the tables, and return the certificate.
+    """Audit the window, write the table ``audit_violations``, and return the certificate.
 
-    With a *subject*, the certificate is only about the subject's messages. All messages are audited nevertheless,
-    because a violation of order may involve other messages. With a *subject* or a *topic*, the tables stay unchanged.
+    With a *subject*, the certificate has only violations of the subject's messages. All messages are checked
+    nevertheless, because a violation of order may involve others. With a *subject* or a *topic*, the table stays as is.
     """
     records = history.read(archive, window, topic)
     found, counts = violations(records, terms)
@@ -174,7 +173,7 @@ def certify(
 def _with_days(found: DataFrame, window: arguments.Window) -> DataFrame:
     """Return violations with a column ``dt``: the day on which their message was accepted, which names their folder.
 
-    The day of the violation itself would be wrong: an audit of that day judges other messages, and replaces the folder.
+    The day of the violation itself would be wrong: an audit of that day checks other messages, and replaces the folder.
     """
     first, last = sql.lit(window.days()[0]), sql.lit(window.days()[-1])
     accepted_at = sql.shiftright(sql.expr("try_cast(message_id AS bigint)"), ID_SEQUENCE_BITS)
@@ -206,7 +205,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a window. Exit code 1 if a promise was broken, 3 if nothing was judged and --nothing-judged is fail."""
+    """Audit a window. Return 1 if a promise was broken, 3 if nothing was checked (--nothing-judged fail), else 0."""
     given = read_arguments(argv)
     window, subject = given.window, given.subject
     now = arguments.now_ms()

@@ -56,9 +56,9 @@ def evaluate(filter: CompiledFilter, seen: Seen) -> bool | None:
 
 
 def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.RecordBatch]:
-    """Evaluate the candidate (first) and the current filter (second), and yield counts by hour.
+    """Evaluate *both* filters, the candidate and then the current one, and yield counts by hour.
 
-    Each filter is evaluated once for each distinct combination of the fields that the filters read.
+    Each row of *batches* is a distinct combination of the fields that the filters read, with its number of messages.
     """
     candidate, current = both.filters
     for batch in batches:
@@ -79,7 +79,7 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
 
 
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
-    """Yield messages with different verdicts: from each batch the newest of each kind (``WAYS``), at most *most*."""
+    """Yield messages with different verdicts: from each batch the newest *most* of each kind (``WAYS``)."""
     new, old = both.filters
     for batch in batches:
         found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}
@@ -96,7 +96,10 @@ def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -
 
 
 def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: int) -> BacktestComparison:
-    """Compare a candidate with the current filter on *messages*, which need a column ``hour``."""
+    """Compare a candidate with the current filter on *messages*, which need a column ``hour``.
+
+    The result has at most *samples* messages for each kind of difference.
+    """
     both = FilterSet.of([candidate, current])
     sets = filter_sets.distinct_sets(messages, both, "hour")
     counted = sets.mapInArrow(lambda batches: compare_batches(iter(batches), both), COMPARED)
@@ -171,7 +174,7 @@ def _checked(
 
 
 def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> DataFrame:
-    """Return the messages, without bodies if no candidate reads them. Otherwise print how many have no body."""
+    """Return *messages*, without their bodies if no candidate reads bodies. Otherwise print how many lack a body."""
     if not any(compile_filter(each).reads_body for _, each in candidates):
         return messages.drop(*BODIES)
     missing = messages.where(sql.coalesce(*BODIES).isNull()).count()
@@ -207,7 +210,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Evaluate candidates on a window of a topic. Exit code 0, or 1 if the subscription has no filter to compare."""
+    """Evaluate candidates on a window of a topic. Return 0, or 1 if the subscription has no filter to compare."""
     given = read_arguments(argv)
     window, candidates = given.window, given.candidates
     archive = Archive.at(open_session(given), given.archive)

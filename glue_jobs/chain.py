@@ -59,7 +59,7 @@ def links(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the jobs in *argv*; return the exit code of the last job that ran."""
+    """Run the jobs in *argv*, by default the process's arguments. Return the exit code of the last job that ran."""
     code, words = 0, sys.argv[1:] if argv is None else argv
     if words == [SERVE]:
         return serve()

@@ -1,10 +1,10 @@
 """Compact: turns raw JSON into Parquet by day, each record once, in few files sorted by topic and time.
 
-The days of ``--from``/``--to`` are days of arrival. The job reads the raw files of these days, and of the day before,
-that no run has compacted yet. It rewrites each day that has records in these files, together with the day's existing
-files. So late records join their own day. A day's files are swapped in one step (:mod:`glue_jobs.io.manifests`); then
-the raw files are recorded as compacted. So the next run completes an interrupted run. Of two concurrent runs, one
-continues with the other's result.
+Raw files lie in the folder of their day of arrival. The Parquet files (*curated*) lie in the folder of their records'
+day. The days of ``--from``/``--to`` are days of arrival. The job reads the raw files of these days, and of the day
+before, that no run has compacted yet. It merges their records with the existing files of each day concerned, so late
+records join their own day. It replaces a day's files in one step (:mod:`glue_jobs.io.manifests`), and then lists the
+raw files as compacted. So the next run completes an interrupted one. Of two concurrent runs, the later starts again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from glue_jobs.io.session import BATCH, RECORDS_AT_ONCE, open_session, suit
 from glue_jobs.io.storage import Archive, finish, tell
 
 FILE_BYTES = 240 * 1024 * 1024
-"""The most bytes of a file, so that large days have files of 128 to 256 MiB."""
+"""The maximum bytes of a curated file, so that large days have files of 128 to 256 MiB."""
 TASK_BYTES = 32 * 1024 * 1024
 """A task reads at least 32 MiB of raw or curated files, so that few tasks have little work."""
 RAW_WEIGHT = 8
-"""Parsing a raw byte costs as much as reading eight bytes of Parquet, so it counts as eight when Spark is tuned."""
+"""Parsing a raw byte costs as much as reading eight bytes of Parquet, so a raw byte counts as eight in the tuning."""
 SAMPLED = 10_000
 CHUNKS_AT_ONCE = 16
 KEPT_MS = 20 * 3_600_000
@@ -49,7 +49,7 @@ LINES_SHOWN = 5
 
 @dataclass(slots=True)
 class Compacted:
-    """The result for one kind of records."""
+    """The result of a compaction for one kind of records. *corrupt* counts lines."""
 
     kind: RecordKind
     days: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalDay:
-    """The raw files that arrived on one day, with their sizes, and the ledger of the files that were compacted."""
+    """The keys of the raw files that arrived on *day*, with their bytes, and the stored *ledger* of compacted files."""
 
     day: str
     files: Mapping[str, int]
@@ -82,7 +82,7 @@ class ArrivalDay:
 
     @property
     def unread(self) -> dict[str, int]:
-        """The files that no compaction has read."""
+        """The keys of the files that no compaction has read, with their bytes."""
         compacted = self.compacted
         return {key: size for key, size in self.files.items() if key not in compacted}
 
@@ -113,7 +113,7 @@ def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> l
 
 
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
-    """Compact the new raw files of the window. Raises RacedError if another run wins at each attempt.
+    """Compact the new raw files that arrived in the window. Raises RacedError if another run wins at each attempt.
 
     With *rebuild*, write all curated days from the window's first day on, from raw files alone. Reading starts one day
     of arrival earlier (:func:`first_arrival`).
@@ -155,7 +155,7 @@ class _Run:
         return result
 
     def _days_made(self, files: Mapping[str, int], result: Compacted) -> None:
-        """Write the days of the records in *files*."""
+        """Write the curated days that have records in *files*, and complete *result*."""
         suit(self.archive.spark, sum(files.values()) * RAW_WEIGHT)
         reading = _Reading(self.archive, self.objects, self.kind)
         reading.raw(files)
@@ -204,7 +204,10 @@ class _Run:
 
 @dataclass
 class _Reading:
-    """The chunks to compact, persisted by Spark on disk, and their files and days."""
+    """Reads files into chunks of sorted records (:mod:`glue_jobs.compacting.runs`), which Spark stores on disk.
+
+    *packed* maps each day to the bytes that its records need in Parquet. *number* counts the chunks.
+    """
 
     archive: Archive
     objects: Objects
@@ -281,7 +284,7 @@ class _Reading:
             session.conf.set(BATCH, RECORDS_AT_ONCE)
 
     def _sample(self, chunks: DataFrame) -> list[tuple[str, str, int]]:
-        """Return day, first id and bytes of some chunks, if a day is too large for one file."""
+        """Return day, first id and bytes of some chunks; an empty list if each day fits one file."""
         if max(self.packed.values()) <= FILE_BYTES:
             return []
         thin = -(-self.number // SAMPLED)
@@ -353,7 +356,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compact every kind of records. Exit code 0, or 1 if a file is unreadable or another run wins each attempt."""
+    """Compact every kind of records. Return 0, or 1 if a file is unreadable or another run wins at each attempt."""
     given = read_arguments(argv)
     window = given.window
     archive = Archive.at(open_session(given), given.archive)
@@ -379,13 +382,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _is_unreadable(fault: Exception) -> bool:
-    """Return whether a raw file is truncated or not gzip. The job reports such a fault without a stack trace."""
+    """Return whether *fault* means that a raw file is truncated or not gzip: the job reports it without a traceback."""
     told = str(fault)
     return "java.io.EOFException" in told or "java.util.zip" in told or "not a gzip" in told
 
 
 def _unreadable_file(archive: Archive, kind: RecordKind, arrival: arguments.Window) -> str | None:
-    """Return the first unreadable file, or None. Files that arrived in the window are checked first."""
+    """Return the URI of the first unreadable file, or None. Files that arrived in the window are checked first."""
     window = arrival.days()
     for days in (window, [day for day in archive.days("raw", kind.value) if day not in window]):
         for key in (key for each in list_arrived(archive.objects, kind, days) for key in each.files):

@@ -28,12 +28,16 @@ COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered
 NUMBERS = (*COUNTS, "blocked_ms")
 PERIODS = {"hour": HOUR_MS, "day": DAY_MS}
 ROWS_MAX = 100
-"""The report shows at most 100 rows by hour or day; the Parquet beside it has all."""
+"""The summary has at most 100 rows by hour or day; the Parquet files have all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The report's tables: *hours* by subscription and hour, *subscriptions*, and *accepted* by topic and hour."""
+    """The report's tables: *hours* by subscription and hour, *subscriptions*, and *accepted* by topic and hour.
+
+    *failures* has the most frequent outcomes of failed attempts, *names* the name of each ordinal. *outcomes* has the
+    counts and all latencies by subscription and hour.
+    """
 
     hours: DataFrame
     subscriptions: DataFrame
@@ -44,7 +48,7 @@ class Tables:
 
 
 def report(records: history.Records, as_of: int) -> Tables:
-    """Return the tables of the report until *as_of*."""
+    """Return the tables of the report. Closed time of lanes counts up to the instant *as_of* (ms)."""
     entries = audit_entries.entries(records.messages, records.deliveries)
     outcomes = materialise(measures.outcomes(entries))
     closed = history.closed_intervals(records.lanes, removal_ms=0)
@@ -67,7 +71,10 @@ def report(records: history.Records, as_of: int) -> Tables:
 
 
 def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: str | None) -> DataFrame:
-    """Return each subscription's counts of deliveries, and exact quantiles of latencies (ms), by hour or day."""
+    """Return each subscription's counts of deliveries and exact quantiles of latencies (ms), by hour or day.
+
+    *period* is a key of ``PERIODS``. With *subscription*, only subscriptions of this name are returned.
+    """
     width = sql.lit(PERIODS[period])
     begun = outcomes.withColumn("begins_at", (sql.floor(sql.col("hour") / width) * width).cast("bigint"))
     if subscription is not None:
@@ -82,7 +89,7 @@ def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: 
 
 
 def summarise(tables: Tables, window: arguments.Window, as_of: int) -> dict[str, Any]:
-    """Return the report as JSON values. The subscriptions with the most given-up deliveries come first."""
+    """Return the report as JSON values. Subscriptions with the most discarded or expired deliveries come first."""
     whole = [row.asDict(recursive=True) for row in tables.subscriptions.collect()]
     for row in whole:
         row["given_up"] = row["discarded"] + row["expired"]
@@ -129,7 +136,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Report on a window; exit code 0."""
+    """Write the report of a window. Return 0."""
     given = read_arguments(argv)
     window = given.window
     archive = Archive.at(open_session(given), given.archive)

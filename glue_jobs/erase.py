@@ -1,7 +1,8 @@
 """Erase: removes producers' content from selected records, everywhere in the archive; their hashes remain.
 
-Without ``--preview false`` it only reports what it would erase, and where. The selection is stored before anything is
-rewritten, so a restarted run with the same arguments continues.
+The erasable *parts* of a message are its body, properties and keys (:mod:`glue_jobs.erasing.contents`). Without
+``--preview false`` the job only reports what it would erase, and where. It stores the selection before it rewrites
+anything, so a restarted run with the same arguments continues.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ MESSAGES = RecordKind.MESSAGES
 
 @dataclass(frozen=True, slots=True)
 class MessageSelection:
-    """The messages to erase: by id, or of a topic by a property and an acceptance time."""
+    """The messages to erase: by id, or of *topic* with property *name* = *value*, accepted before *before* (ms)."""
 
     message_ids: tuple[str, ...] = ()
     topic: str | None = None
@@ -98,16 +99,16 @@ class MessageSelection:
         return found
 
     def name_of(self, key: str) -> str:
-        """Return the name of the erasure: a hash with the archive's key, which reveals nothing."""
+        """Return the name of the erasure: a hash of the selection and the archive's *key*, so it reveals nothing."""
         asked = json.dumps([sorted(self.message_ids), self.topic, self.name, self.value, self.before])
         return sha256(f"{key}{asked}".encode()).hexdigest()[:16]
 
 
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
-    """Return the messages that cannot be erased yet, each with the time from which it can be erased.
+    """Return the ids of messages that cannot be erased yet, each with the instant (ms) from which it can be erased.
 
-    Until ``RECEIPTS_GONE_MS`` after its expiry, a message may be pending, in a buffer or in the state table. An id
-    without a record is assumed to have the longest lifetime of a message.
+    Until ``RECEIPTS_GONE_MS`` after its expiry, a message may be pending, in a buffer or in the state table. *others*
+    are ids without a record; they are assumed to have the longest life of a message.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
@@ -143,8 +144,8 @@ def rewrite_days(
 ) -> int:
     """Rewrite each day's messages by *change*, delete every replaced file, and return the number of deleted files.
 
-    *taken* are the parts that no message of these days has afterwards. If another run swaps a day meanwhile, that day
-    is rewritten from the other run's result.
+    *taken* are the parts that *change* removes from all messages. If another run replaces a day's files meanwhile,
+    the new files are rewritten instead.
     """
     replaced = 0
     for day in days:
@@ -200,7 +201,7 @@ def erase_selected(rows: DataFrame, forgetting: RequestedErasure) -> DataFrame:
 
 
 def erase_rows(rows: DataFrame, taking: Eraser) -> DataFrame:
-    """Return *rows* with the erased columns set to null."""
+    """Return *rows* as *taking* erases them: erased columns are null, and their hashes are added."""
     schema = to_arrow_schema(rows.schema)
     shared = rows.sparkSession.sparkContext.broadcast(taking)
 
@@ -217,9 +218,9 @@ def _taken(row: dict[str, Any], taking: Eraser) -> dict[str, Any]:
 
 
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
-    """Return the raw files with records of *days*, however late, and files whose damaged lines name *message_ids*.
+    """Return the raw files with records of *days*, however late, and those with damaged lines that name *message_ids*.
 
-    Compaction recorded the days of each file. An uncompacted file may have records of any day, so it is returned.
+    Compaction recorded the days of each file. An uncompacted file may have records of any day, so it is returned, too.
     """
     if not days:
         return []
@@ -231,7 +232,7 @@ def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str])
 
 
 def _arrived(archive: Archive, chosen: Callable[[str], bool]) -> list[compact.ArrivalDay]:
-    """Return the raw files of the *chosen* days of arrival. The days are read in parallel."""
+    """Return the raw files of the days of arrival for which *chosen* returns true. The days are read in parallel."""
     objects, days = archive.objects, filter(chosen, archive.days("raw", MESSAGES.value))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return [*pool.map(lambda day: compact.list_arrived(objects, MESSAGES, [day])[0], days)]
@@ -253,7 +254,7 @@ def _quarantined(objects: Objects) -> list[str]:
 
 
 def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Counter[str]:
-    """Rewrite files with one record a line, on all workers. Return the numbers of changed files by top folder."""
+    """Rewrite files with one record a line, on all workers. Return the number of changed files for each top folder."""
     if not keys:
         return Counter()
     context = archive.spark.sparkContext
@@ -295,7 +296,7 @@ def _messages_in(lines: DataFrame) -> DataFrame:
 
 
 def erase(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
-    """Erase the selected contents everywhere in the archive. The function is idempotent."""
+    """Erase the selected contents everywhere in the archive (idempotent). Return the numbers of changed objects."""
     objects = archive.objects
     keys = raw_keys(archive, days, forgetting.message_ids)
     held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], forgetting)
@@ -373,7 +374,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or erase. Exit code 1 if the erasure is refused, e.g. because a message may still be pending."""
+    """Preview or erase. Return 0, or 1 if the erasure is refused, e.g. because a message may still be pending."""
     given = read_arguments(argv)
     selection = given.selection
     archive = Archive.at(open_session(given), given.archive)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tagcast_client import Accepted, ArchivedMessage, Refused
 
 Post = Callable[[Sequence[Mapping[str, Any]], str], "tuple[Accepted | Refused, ...]"]
-"""Sends messages under an idempotency key and returns one result each."""
+"""Sends messages under an idempotency key, and returns one result for each message."""
 
 CHUNK_BYTES_MAX = 3_500_000
 """A chunk stays below the API's limit of 4 MiB for a request."""
@@ -52,7 +52,7 @@ def select_messages(messages: DataFrame, topic: str, first_at: int, end_at: int)
 
 
 def offer_of(row: Any) -> dict[str, Any]:
-    """Return one message in the API's form."""
+    """Return a row of the archive as a message in the API's form, which is called an *offer* here."""
     offer = {name: getattr(row, name) for name in FIELDS if getattr(row, name)} | json.loads(row.attributes or "{}")
     if row.body_is_text:
         offer["body"] = base64.b64decode(offer.pop("body_base64")).decode()
@@ -62,7 +62,7 @@ def offer_of(row: Any) -> dict[str, Any]:
 
 
 def chunks(offers: Iterator[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield offers in their order, in chunks of at most *most* and within the API's size limit."""
+    """Yield chunks of offers in their order, each of at most *most* offers and within the API's size limit."""
     kept: list[dict[str, Any]] = []
     size = 0
     for offer in offers:
@@ -91,7 +91,7 @@ def is_replayable() -> Column:
 
 
 def offers(messages: DataFrame, filters: Sequence[CompiledFilter]) -> Iterator[dict[str, Any]]:
-    """Yield the messages to send, in order. Only some of them are in memory at a time."""
+    """Yield the replayable messages that match all *filters*, in order. Only some of them are in memory at a time."""
     for row in messages.where(is_replayable()).toLocalIterator():
         if _passes(filters, row):
             yield offer_of(row)
@@ -121,7 +121,7 @@ def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str,
 
 
 def to_archived_message(offer: Mapping[str, Any]) -> ArchivedMessage:
-    """Return an archived message in the client's form."""
+    """Return an offer in the form of the Python client."""
     from tagcast_client import ArchivedMessage, NewMessage
 
     octets = offer.get("body_base64")
@@ -171,7 +171,10 @@ Offers = Callable[[Collection[str] | None], Iterator[dict[str, Any]]]
 
 @dataclass(slots=True)
 class Chunk:
-    """The message ids of one request. The chunk is stored before the request is sent, and again with the results."""
+    """The message ids of one request. The chunk is stored before the request is sent, and again with the results.
+
+    *sent* is None before the results are known.
+    """
 
     number: int
     ids: list[str]
@@ -181,9 +184,10 @@ class Chunk:
 
 
 def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, total: int) -> dict[str, int]:
-    """Send the messages that this run has not sent, an interrupted chunk first. Return the total result.
+    """Send the messages that this run has not sent, an interrupted chunk first. Return the counts of the whole run.
 
-    Raises RacedError if another process continues the same run.
+    A request has at most *most* messages. *total* is shown with the progress. Raises RacedError if another process
+    continues the same run.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         stored = [*pool.map(objects.read, objects.sizes(_chunk_key(run_id)))]
@@ -284,7 +288,7 @@ def _filter(parser: argparse.ArgumentParser, text: str) -> Filter:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or send. Exit code 1 if the API refused a message or the run failed."""
+    """Preview or send. Return 0, or 1 if the API refused a message or the run failed."""
     given = read_arguments(argv)
     (first_at, end_at), chosen_by, only = given.span, given.chosen_by, given.only
     archive = Archive.at(open_session(given), given.archive)

@@ -1,8 +1,8 @@
 """Retain: erases bodies and properties earlier than their records; their hashes remain.
 
-When a whole day is old enough, the job erases the part from the day's messages everywhere in the archive. It rewrites
-files like the job ``erase``. The progress is stored by file and by day, so a run does only the remaining work,
-including late records. A killed, repeated or concurrent run has the same result.
+A part of a message is *due* when its whole day of acceptance is old enough. The job erases due parts everywhere in the
+archive, and rewrites files like the job ``erase``. It stores its progress by file and by day, so a run does only the
+remaining work, including late records. A killed, repeated or concurrent run has the same result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from glue_jobs.retaining.aged import AgedErasure, Until, due
 
 MESSAGES = RecordKind.MESSAGES
 DAYS_MIN = 7
-"""The least number of days. A message lives at most one day, and is not erased until five days after its expiry."""
+"""The minimum number of days. A message lives a day at most, and cannot be erased within five days of its expiry."""
 
 
 def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
@@ -49,13 +49,13 @@ def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
 
 
 def done_key(day: str) -> str:
-    """Return the key of one arrival day's progress: its finished files, and the last erased day of each part."""
+    """Return the key of the progress of a day of arrival: its finished files, and the last erased day of each part."""
     return f"curated/{MESSAGES}/forgotten/dt={day}.json"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingFiles:
-    """The files that arrived on one day, and the *pending* files among them: those with content to erase."""
+    """The files that arrived on one day, and the *pending* ones among them, which may have due parts."""
 
     day: str
     files: tuple[str, ...]
@@ -63,7 +63,7 @@ class PendingFiles:
 
 
 def list_pending_files(objects: Objects, day: str, aside: Collection[str], until: Until) -> PendingFiles:
-    """Return the files that arrived on a day. *aside* are quarantined files and Firehose's failures of that day.
+    """Return the files that arrived on *day*. *aside* are quarantined files and Firehose's failures of that day.
 
     Compaction recorded the days of a raw file's records. Other files may have records of their day of arrival, and of
     the next day.
@@ -110,7 +110,7 @@ def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> d
 
 
 def quoting(objects: Objects, until: Until) -> list[str]:
-    """Return the objects to delete: backtests and certificates about one customer that quote due parts."""
+    """Return the keys to delete: of backtests, and of certificates about one customer, that quote due parts."""
     keys = objects.sizes("reports/backtest/")
     folders = set()
     for key in keys:
@@ -135,7 +135,7 @@ def quoting(objects: Objects, until: Until) -> list[str]:
 
 
 def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
-    """Erase due parts everywhere in the archive. The function is idempotent."""
+    """Erase due parts everywhere in the archive (idempotent). Return the numbers of changed objects."""
     objects, until = archive.objects, taking.until
     lines = 0
     for each in to_do(archive, until):
@@ -180,7 +180,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Report the due parts, or erase them. Exit code 0."""
+    """Report the due parts, or erase them. Return 0."""
     given = read_arguments(argv)
     archive = Archive.at(open_session(given), given.archive)
     until = until_of(given.days, arguments.now_ms())

@@ -1,7 +1,7 @@
-"""Starts Spark's Python workers on this machine: each worker is a fork of a process that has the jobs' modules.
+"""Starts Spark's Python workers on this machine: each worker is a fork of a process that has imported all jobs.
 
-Spark's own process has no modules, so each worker would read them all. Spark also puts its core jar into Python's
-search path, and each task would read the names of the 5,000 files in the jar anew.
+Spark's own process imports no jobs, so each worker would import them all. Spark also puts its core jar into Python's
+search path, and each task would read the names of the 5,000 files in the jar again.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The checks of the audit: entries, attempts, order and matching of each delivery, and their Merkle root."""
+"""The checks of the audit: ends, attempts, order and matches of deliveries; and the Merkle roots of all records."""

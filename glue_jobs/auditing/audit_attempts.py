@@ -18,9 +18,10 @@ TIMEOUT_S_MAX = 30
 
 
 def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
-    """Return *rows* (one per entry) with bounds from all settings in force between the columns *begins* and *ends*.
+    """Return *rows*, one per entry, with bounds for the number of retries and for the timeout.
 
-    The bounds limit retries and timeout. If the settings changed, the weakest bounds count. Unknown settings give null.
+    The bounds come from all settings in force between the instants in the columns *begins* and *ends*. If the settings
+    changed, the weakest bounds count. Unknown settings give null.
     """
     columns = ("max_retries", "timeout_s", "is_pulled", "valid_from", "valid_to")
     known = policies.select(*(sql.col(name).alias(f"of_{name}") for name in LANE), *columns)
@@ -38,7 +39,7 @@ def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str,
 
 
 def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, terms: Terms) -> DataFrame:
-    """Return attempts after expiry, too many attempts, and entries given up or expired too early."""
+    """Return violations: attempts after the expiry, too many attempts, and entries discarded or expired too early."""
     last = sql.greatest("last_attempt_at", "last_failure_at")
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
     suspect = (last > sql.col("expires_at") + terms.skew_ms) | (made > 1) | end_is(EntryState.DISCARDED)
@@ -77,7 +78,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     """Return the recorded attempts of entries that were in a backlog: (entry, attempt, at, place, waited_first).
 
-    *place* is the position in the backlog, and *waited_first* is true if the entry was there before its first attempt.
+    ``place`` is the position in the backlog. ``waited_first`` is true if the entry had it before its first attempt.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -96,7 +97,7 @@ def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
 
 
 def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> DataFrame:
-    """Return ended entries with a failed attempt that has no record. They show that the archive is incomplete.
+    """Return violations: ended entries with an unrecorded failed attempt. They show that the archive is incomplete.
 
     Entries of groups are not checked, because their failed attempts have no records.
     """
@@ -112,7 +113,7 @@ def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame
 
 
 def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
-    """Return the times between the ends of consecutive attempts of an entry: (…, at, gap_ms)."""
+    """Return each attempt whose next one is recorded, too, with ``next_attempt``, ``next_at`` and ``gap_ms``."""
     order = Window.partitionBy(*ENTRY).orderBy("attempt")
     following = attempts.withColumns(
         {"next_at": sql.lead("at").over(order), "next_attempt": sql.lead("attempt").over(order)}
@@ -124,11 +125,11 @@ def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
 def find_early(
     gaps: DataFrame, policies: DataFrame, delays: DataFrame, interventions: DataFrame, terms: Terms
 ) -> tuple[DataFrame, DataFrame]:
-    """Return gaps without an intervention that are shorter than the core's shortest wait, and all judged gaps.
+    """Return the violations (gaps below the shortest wait without an intervention), and all gaps that were checked.
 
-    Only the waits of a lane's head are judged, or under INDEPENDENT_RETRY the waits of all entries. An entry is known
-    to be the head at its second and later attempts, and at position 0 of a new backlog. Under BACKOFF_RETRY, it is also
-    known after it waited in the backlog.
+    Only the waits of a lane's head are checked, or under INDEPENDENT_RETRY the waits of all entries. An entry is
+    certainly the head from its second attempt on, and at position 0 of a new backlog. Under BACKOFF_RETRY, an entry
+    that waited in the backlog before its first attempt is also the head.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms
@@ -169,9 +170,9 @@ def find_early(
 def find_unrequested(
     entries: DataFrame, subscriptions: DataFrame, lanes: DataFrame, interventions: DataFrame, terms: Terms
 ) -> DataFrame:
-    """Return entries cancelled without a deletion of the subscription or a change of its lane.
+    """Return violations: cancelled entries without a deletion of their subscription or an intervention on its lane.
 
-    Also return entries filtered although their subscription never had a filter function.
+    Entries that a filter function ended are violations, too, if their subscription never had one.
     """
     removed = subscriptions.where("part = 'removed'").select(*LANE, "changed_at")
     removed = removed.union(lanes.where(sql.col("state") == LaneState.REMOVED.value).select(*LANE, "changed_at"))

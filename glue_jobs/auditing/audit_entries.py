@@ -1,4 +1,4 @@
-"""Conservation: checks that each entry (message, matched subscription) has exactly one recorded end."""
+"""Checks that each entry, a message and a subscription that it matched, has exactly one recorded end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from glue_jobs.auditing.history import GRANULARITY_MS
 
 HOUR_MS = 3_600_000
 ENDED_WITHIN_MS = 8 * HOUR_MS
-"""The search (`tagcast.repairing.search`) writes the last ends: an hour after the expiry, in passes 6 h apart."""
+"""The longest time from a message's expiry to the end of its last delivery.
+
+The search (`tagcast.repairing.search`) writes overdue ends from one hour after the expiry on, in passes 6 h apart.
+"""
 ENTRY = ("topic", "message_id", "ordinal")
 ENDS = tuple(state.value for state in EntryState if state.is_terminal)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of an audit: the instant up to which the archive is complete, the clock tolerance, the time scale."""
+    """The terms of an audit: the archive is complete up to *as_of* (ms since 1970), and clocks may differ by *skew_ms*.
+
+    *time_scale* is the factor by which the audited stack shortens all waits.
+    """
 
     as_of: int
     skew_ms: int
@@ -28,7 +34,7 @@ class Terms:
 
     @property
     def over_before(self) -> int:
-        """If a message expired before this instant (milliseconds), the ends of all its deliveries must be recorded."""
+        """The deliveries of messages that expired before this instant (ms) must have a recorded end."""
         return self.as_of - round(ENDED_WITHIN_MS / min(self.time_scale, 60.0))
 
     @property
@@ -38,7 +44,7 @@ class Terms:
 
 
 def violation(kind: str, rows: DataFrame, at: Column, *detail: str | Column) -> DataFrame:
-    """Return *rows* as violations of *kind*."""
+    """Return *rows* as violations of *kind* at the instant *at*. The parts of *detail* are joined to one text."""
     parts = [sql.lit(part) if isinstance(part, str) else part.cast("string") for part in detail]
     return rows.select(
         sql.lit(kind).alias("kind"),
@@ -49,7 +55,7 @@ def violation(kind: str, rows: DataFrame, at: Column, *detail: str | Column) -> 
 
 
 def _end_number() -> Column:
-    """Return the index of a terminal state in ``ENDS``, from 1. Spark groups numbers by hash, but texts by sorting."""
+    """Return a column: the place of the state in ``ENDS``, from 1, or null. Spark groups numbers faster than texts."""
     number = sql.lit(None).cast("int")
     for place, state in enumerate(ENDS, 1):
         number = sql.when(sql.col("state") == state, place).otherwise(number)
@@ -57,9 +63,10 @@ def _end_number() -> Column:
 
 
 def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return one row for each entry that a message has, that was added later, or that a delivery mentions.
+    """Return one row for each entry (message and ordinal) that *messages* or *deliveries* name.
 
-    This takes one shuffle of fixed-width columns, because entries and deliveries are grouped together, not joined.
+    Both are records of the archive. An entry has ``matched`` = 1 if its message names it, or if it is a late entry.
+    The rows of both are grouped together, not joined, so Spark shuffles fixed-width columns only once.
     """
     matched = messages.select(
         "topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at"
@@ -69,7 +76,7 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def entries_told_of(deliveries: DataFrame) -> DataFrame:
-    """Return the rows of :func:`entries` from deliveries alone, without the entries of messages."""
+    """Return one row, with the columns of :func:`entries`, for each entry that *deliveries* name."""
     return _by_entry(_happened(deliveries))
 
 
@@ -119,10 +126,10 @@ def _by_entry(together: DataFrame) -> DataFrame:
 
 
 def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries that could break a promise, and one row with the number of usual entries (``usual``).
+    """Return the entries that could break a promise (``usual`` is 0), and one row whose ``usual`` counts the others.
 
-    A usual entry matched, and its only attempt delivered it before the expiry. Its lane was open in the hour of its
-    first round (*closed_hours*). Usual entries need no other check.
+    A usual entry matched, its only attempt delivered it before the expiry, and its lane was open in the hour of its
+    first round. *closed_hours* has the hours in which lanes were closed. Usual entries need no other check.
     """
     closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
     hour = sql.floor(sql.col("round_at") / HOUR_MS)
@@ -147,7 +154,7 @@ def _is_open() -> Column:
 
 
 def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries that have no end after the expiry, have two ends, or were removed."""
+    """Return violations: entries with several ends, with no end long after the expiry, or removed while pending."""
     matched = entries.where("matched = 1")
     twice = violation(
         "ended_twice", matched.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded"
@@ -160,7 +167,10 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
 
 
 def find_strangers(entries: DataFrame, messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return deliveries whose message lacks the entry or is not archived. No message lists its late entries."""
+    """Return violations: deliveries to a subscription that their message did not match, or without an archived message.
+
+    Late entries need only an archived message, because no message lists its late entries.
+    """
     stray = entries.where("matched is null and (ends > 0 or waits > 0)")
     stray = stray.select(*ENTRY, sql.coalesce("ended_at", "waits_since").alias("at"), sql.lit(False).alias("is_late"))
     late = deliveries.where("added_at is not null")
@@ -173,7 +183,7 @@ def find_strangers(entries: DataFrame, messages: DataFrame, deliveries: DataFram
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
-    """Return the certificate's counts: entries by end, and open entries. The *usual* entries are added as delivered."""
+    """Return the certificate's counts: entries by end, and open entries. *usual* is the number of usual ones to add."""
     matched = sql.col("matched") == 1
     alive = matched & _is_open() & (sql.col("expires_at") > terms.over_before)
     sums = [

@@ -22,7 +22,7 @@ from glue_jobs.io.messages_read import BODIES, Known, filter_keys, message_of
 
 
 def _matches(filter: str | None, known: Known) -> bool | None:
-    """Return whether a filter matches; None if it reads a body that was not archived."""
+    """Return whether *filter* matches. False if its evaluation fails, None if it reads a body that was not archived."""
     seen, compiled = message_of(known), _compile(filter)
     if compiled.reads_body and seen.body is None:
         return None
@@ -32,7 +32,7 @@ def _matches(filter: str | None, known: Known) -> bool | None:
 
 
 def _recorded_verdict(name: str, matching: Collection[str]) -> bool | None:
-    """Return the recorded verdict of a filter on an erased part; None if no verdict could be recorded."""
+    """Return the verdict of filter version *name* that an erasure recorded in *matching*; None if it is unknown."""
     return None if f"?{name}" in matching else name in matching
 
 
@@ -42,7 +42,7 @@ def _compile(filter: str | None) -> CompiledFilter:
 
 
 def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield each batch with the column ``verdict``. It is false for an unknown filter, null if undecidable."""
+    """Yield each batch with ``verdict``: whether the filter matches; false if it is unknown, null if undecidable."""
     for batch in batches:
         read = ("filter", "since", "gone", "matching", "ordinal", "filter_version")
         columns = zip(*(batch.column(name).to_pylist() for name in read), strict=True)
@@ -62,7 +62,7 @@ def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return the entries added after acceptance, with the parts of their messages that filters read.
 
-    The entries are counted before the join, so that Spark knows if they are few and does not move all bodies to them.
+    The entries are counted before the join. So Spark knows if they are few, and moves them instead of all bodies.
     """
     columns = ("matched", "replay_of", "matching", "tags", "routing_key", "properties", *BODIES)
     gone = sql.map_keys("hashes").alias("gone")
@@ -73,7 +73,7 @@ def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def judge_late_entries(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return late entries with the ``verdict`` of their filter; null if undecidable."""
+    """Return late entries with ``verdict``: whether the filter version that they name matches; null if undecidable."""
     filters = subscriptions.where("part = 'filter'")
     versions = filters.select(*LANE, sql.col("version").alias("filter_version"), "filter", "since")
     named = late.join(sql.broadcast(versions), [*LANE, "filter_version"], "left")
@@ -82,10 +82,10 @@ def judge_late_entries(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
 
 
 def find_wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return the late entries that their group did not request, and the late entries that their filter does not match.
+    """Return violations: late entries that their group did not request, or that their filter does not match.
 
     At its creation, a group requests messages that were accepted since its ``start_from`` and published before the
-    group was known. Later publishes matched the group themselves. A replay is only for the subscription that it names.
+    group was known. Later publishes evaluate its filter. A replay is only for the subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
     first = sql.min_by("start_from", "version").alias("start_from")

@@ -1,4 +1,4 @@
-"""Matching: finds wrong and missed matches. The core's index evaluates messages again by the filters of their time."""
+"""Finds wrong and missed matches: evaluates each message again, with the core's index and the filters of its time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ FORGOTTEN = ("gone", "matching", "erasure")
 Key = TypeVar("Key")
 REMEMBERED_MAX = 200_000
 SETS_REMEMBERED_MAX = 64
-"""The most sets of a topic's filters in memory, one for each version of the topic. Neighbouring messages have few."""
+"""The maximum number of cached filter sets of a topic, one for each topic version. Neighbouring messages need few."""
 Judged = tuple[Known, int, int, tuple[int, ...], bool]
-"""The parts of a complete message that decide its verdict, besides its acceptance time.
+"""The values that decide the verdict on a message without erased parts, besides its acceptance time.
 
-These are the parts that filters read, the topic's version, the number of filters deleted long before, the message's
-entries, and whether the message is a replay.
+These are the parts that filters read, the topic's version, the number of filters deleted over an hour earlier, the
+message's ordinals, and whether the message is a replay.
 """
 
 
@@ -63,7 +63,7 @@ class TopicFilters:
         self._index = TopicIndex.build(compiled)
         self._remembered: dict[Known, tuple[int, ...]] = {}
         self.clean: dict[Judged, Counter[str]] = {}
-        """The counts of messages without violations, for further messages with equal parts."""
+        """The counts of a message without violations, by its parts; further messages with equal parts reuse them."""
         self._in_force: dict[int, frozenset[int]] = {}
         self._removals = sorted(each.removed_at for each in filters if each.removed_at is not None)
         self._removed: dict[int, frozenset[int]] = {}
@@ -87,11 +87,11 @@ class TopicFilters:
         return found
 
     def read_of(self, known: Known) -> Known:
-        """Return the message without its body, if no filter reads bodies."""
+        """Return *known*, the parts of a message; without the body if no filter reads bodies."""
         return known if self.reading_bodies else (*known[:3], None)
 
     def unread(self, known: Known) -> frozenset[int]:
-        """Return the indices of the filters that cannot be evaluated without the body."""
+        """Return the indices of the filters that read the body if the message lacks it; else an empty set."""
         return self.reading_bodies if known[3] is None else frozenset()
 
     def reading(self, parts: Collection[str]) -> frozenset[int]:
@@ -102,10 +102,10 @@ class TopicFilters:
         return self._reading[known]
 
     def asked_of(self, version: int, matched: Collection[int], accepted_at: int, expires_at: int) -> frozenset[int]:
-        """Return the indices of the filters whose verdict on a message an audit may ask for.
+        """Return the indices of the filters whose verdict on a message an audit may need.
 
-        These filters were in force when the message was accepted, or are younger: a group gets late entries while the
-        message lives. A subscription that was deleted long before counts only if the message has a delivery for it.
+        These filters were in force at the topic's *version*, or are younger: a group gets late entries while the
+        message lives. A subscription deleted an hour before acceptance counts only if its ordinal is in *matched*.
         """
         removed = self.removed_before(accepted_at - HOUR_MS)
         key = (version, len(removed), bisect_right(self._changes, expires_at + HOUR_MS))
@@ -119,11 +119,11 @@ class TopicFilters:
         return found | of_matched if of_matched else found
 
     def names_of(self, known: Known, gone: Collection[str], going: Collection[str], asked: frozenset[int]) -> list[str]:
-        """Return the names of the filters to record when *going*, some parts of a message, are erased.
+        """Return the names of the filters to record when the parts *going* of a message are erased.
 
-        These filters of *asked* read one of the parts and match the message. A name has the prefix ``?`` if the filter
-        cannot be evaluated. Filters that read a part in *gone* are left out: they were recorded when that part was
-        erased.
+        A filter in *asked* is recorded if it reads such a part and matches the message. The prefix ``?`` marks a filter
+        that cannot be evaluated. Filters that read a part in *gone* are left out: they were recorded when that part
+        was erased.
         """
         places, unread = (self.reading(going) & asked) - self.reading(gone), self.unread(known)
         matching = places.intersection(self.matching(known)) - unread
@@ -132,7 +132,7 @@ class TopicFilters:
     def verdicts(
         self, known: Known, gone: Collection[str], names: Collection[str]
     ) -> tuple[Collection[int], frozenset[int]]:
-        """Return the indices of the filters that match, and of the undecidable filters.
+        """Return the indices of the filters that match, and of the filters whose verdict is unknown.
 
         For filters that read erased parts (*gone*), the recorded *names* decide.
         """
@@ -165,7 +165,7 @@ class TopicFilters:
 
 
 class FiltersByTopic(dict[str, TopicFilters]):
-    """The index of each topic, built on first use."""
+    """The filters of each topic, whose index is built on first use. A topic that has none gets an empty index."""
 
     def __init__(self, filters: Mapping[str, Sequence[FilterInForce]]) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class FiltersByTopic(dict[str, TopicFilters]):
 def judge_batches(
     batches: Iterator[pa.RecordBatch], filters: dict[str, list[FilterInForce]], terms: Terms
 ) -> Iterator[pa.RecordBatch]:
-    """Evaluate batches of messages again. For each batch, yield its violations and its counts as rows."""
+    """Evaluate batches of messages again. For each batch, yield its violations and its counts as rows of ``RESULT``."""
     topics = FiltersByTopic(filters)
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
@@ -226,9 +226,10 @@ def _judge(
     terms: Terms,
     counts: Counter[str],
 ) -> list[tuple[str, int]]:
-    """Return the violations of one message's matches, and update the counts.
+    """Return the violations (kind, ordinal) of one message, and update *counts*.
 
-    If a subscription was deleted an hour or more before the message, only a delivery for it is a violation.
+    *found* is the result of :meth:`TopicFilters.verdicts`. A subscription that was deleted more than an hour before the
+    message is checked only if the message has a delivery for it.
     """
     force, (places, unread) = known_filters.in_force(version), found
     removed = known_filters.removed_before(at - HOUR_MS)

@@ -1,4 +1,4 @@
-"""Order: checks that no message overtakes an earlier pending one in its lane, as far as the records prove it."""
+"""Checks that no message overtook an earlier pending message of its lane, as far as the records show the order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glue_jobs.auditing.history import LANE, LIFE_MS
 from glue_jobs.io import arguments
 
 RUN_MS = 120_000
-"""A worker runs for at most two minutes. A filter function's verdict may be this much older than its recorded end."""
+"""A worker runs two minutes at most. So the verdict of a filter function may be this much older than the end."""
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
@@ -24,7 +24,8 @@ def ordered_lanes(policies: DataFrame) -> DataFrame:
 def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that joined the backlog of an ordered lane: (entry, place, stood_at, tried_at, pending_until).
 
-    *stood_at* is the time at which the entry joined, *tried_at* is the time of its first attempt after joining.
+    ``place`` is the position. The others are instants (ms): ``stood_at`` of joining, ``tried_at`` of the first attempt
+    after it, and ``pending_until`` of the end.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -49,11 +50,11 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
 
 
 def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
-    """Return entries attempted while an earlier entry of the same backlog was pending.
+    """Return violations: entries attempted while an earlier entry of the same backlog was pending.
 
     The window function finds suspects, which were attempted before the end of an earlier entry. The join finds the
-    overtaken entries. They count only if they were in the backlog at the time of the attempt. This proves that both
-    entries were in the same backlog.
+    overtaken entries. An overtaken entry counts only if it was in the backlog at the time of the attempt, because then
+    both entries were in the same backlog. Each interval in *closed* begins a new backlog.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -84,7 +85,10 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
 
 
 def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
-    """Return the intervals in *closed*, with one row per ``hour`` in which messages of the window may be pushed."""
+    """Return a row for each interval in *closed* and each ``hour`` (since 1970) of it that concerns the window.
+
+    An hour concerns the window if messages of the window may be pushed in it.
+    """
     begins = sql.greatest("begins_at", sql.lit(window.first_at))
     until = sql.least("ends_at", sql.lit(window.end_at + LIFE_MS))
     hours = sql.sequence(sql.floor(begins / HOUR_MS), sql.floor(until / HOUR_MS))
@@ -92,7 +96,7 @@ def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
 
 
 def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
-    """Return entries that a first round delivered while their lane was not active, under any strategy.
+    """Return violations: entries that a first round delivered while their lane was closed, under any strategy.
 
     A round reads the lanes after it begins, so it pushes nothing to a lane that was closed before.
     """
@@ -106,10 +110,10 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFr
 
 
 def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
-    """Count deliveries of ordered lanes that did not wait in a backlog, and those that overtook an earlier message.
+    """Return the number of deliveries of ordered lanes without a backlog, and how many overtook an earlier message.
 
-    The queue decides the order, and no record shows it. Messages of two producers may be queued in another order than
-    the order of their acceptance. So the count is an observation, not a violation.
+    ``most_ms`` is the largest lead. The queue decides the order of these deliveries, and no record shows that order.
+    Messages of two producers may be queued in another order than accepted. So the counts are no violations.
     """
     entries = entries_told_of(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))

@@ -24,7 +24,10 @@ LISTED_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class FilterSet:
-    """Candidate filters by number, and the parts of a message that they can read."""
+    """Candidate filters, numbered from 0, and the parts of a message that they can read.
+
+    *reading* maps each part to the numbers of the filters that read it. *reading_bodies* are the numbers for bodies.
+    """
 
     filters: tuple[CompiledFilter, ...]
     tags: frozenset[str]
@@ -36,7 +39,7 @@ class FilterSet:
 
     @classmethod
     def of(cls, filters: Iterable[Mapping[str, object] | None]) -> FilterSet:
-        """Compile filters in their JSON form. Raises InvalidFilterError.
+        """Return the set of *filters*, which are in JSON form. Raises InvalidFilterError.
 
         >>> FilterSet.of([{"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "p > 1"}]).properties
         ('p',)
@@ -64,7 +67,7 @@ class FilterSet:
         return cls(compiled, frozenset(tags), names, keys, every, reading[Part.BODY], reading)
 
     def blind(self, content: bytes | None, gone: Iterable[str]) -> frozenset[int]:
-        """Return the filters that cannot judge a message, because a part that they read is missing."""
+        """Return the numbers of the filters that read one of the *gone* parts, or the body if *content* is None."""
         missing = [self.reading_bodies] if content is None else []
         return frozenset().union(*missing, *(self.reading[Part(part)] for part in gone))
 
@@ -79,7 +82,7 @@ class FilterSet:
         return sql.filter(tags, lambda tag: tag.isin(sorted(self.tags)))
 
     def properties_read(self) -> Column:
-        """Return a message's properties that filters can read."""
+        """Return the column of a message's properties that filters can read."""
         if not self.properties:
             return sql.lit(None).cast("map<string,string>")
         if len(self.properties) > LISTED_MAX:
@@ -93,7 +96,10 @@ class FilterSet:
         texts: Iterable[str | None] | None,
         content: bytes | None = None,
     ) -> Seen:
-        """Return a message with the parts that the filters can read. *texts* are the values of ``properties``."""
+        """Return a message with the parts that the filters can read.
+
+        *texts* are the values of the names in ``properties``, in their order; None if the message lacks the property.
+        """
         pairs = zip(self.properties, texts or (), strict=False)
         return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)
 

@@ -1,4 +1,4 @@
-"""Validity over time: topics by id, filters by version, retry policies by time, and when lanes were not active."""
+"""Returns the settings that applied at a time: filters by topic version, retry settings by time, and closed lanes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from glue_jobs.io.storage import Archive
 FOREVER, LIFE_MS = 2**62, RETENTION_S_MAX * 1000
 LANE = ("topic", "ordinal")
 GRANULARITY_MS = 1000
-"""The streams of the tables have times in whole seconds, rounded down."""
+"""The table's stream gives the time of a change in whole seconds, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterInForce:
     """A version of a filter. It is in force for topic versions from *since* to before *until*.
 
-    *removed_at* is the time at which the subscription was deleted. No topic version is recorded for the deletion.
+    *filter* is JSON text; None matches everything. *removed_at* is the instant (ms) at which the subscription was
+    deleted, or None. The archive records no topic version for a deletion.
     """
 
     ordinal: int
@@ -51,7 +52,7 @@ class FilterInForce:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The curated records that a report or an audit of *window* reads. The topic is added to each delivery."""
+    """The curated (compacted) records that a report or an audit of *window* reads. Deliveries have the topic's name."""
 
     window: arguments.Window
     messages: DataFrame
@@ -61,9 +62,9 @@ class Records:
 
 
 def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
-    """Return the window's messages and deliveries, and all settings and lanes: older settings may still apply.
+    """Return messages and deliveries of the window, and subscriptions and lanes of all days: older ones may apply.
 
-    Settings and lanes of all days are many small files, so they are read once.
+    With a *topic*, return only its records. Subscriptions and lanes are many small files, so they are read once.
     """
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     subscriptions, lanes = (materialise(archive.records(k)) for k in (RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
@@ -78,9 +79,9 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
 
 
 def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str, list[FilterInForce]]:
-    """Return the versions of all filters by topic; they are few enough for the driver.
+    """Return the versions of all filters by topic; they are few enough for the memory of Spark's driver.
 
-    Subscriptions that were deleted before *judged_from* are left out: they would cost time for each message.
+    Subscriptions that were deleted before *judged_from* (ms) are left out: they would cost time for each message.
     """
     rows = subscriptions.where("part in ('filter', 'removed')").collect()
     removed = {(row.topic, row.ordinal): row.changed_at for row in rows if row.part == "removed"}
@@ -101,7 +102,10 @@ def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str
 
 
 def policies(subscriptions: DataFrame) -> DataFrame:
-    """Return retry settings and when they were valid. For a group (*is_pulled*) only the number of retries counts."""
+    """Return each version of each subscription's retry settings, which is valid from ``valid_from`` to ``valid_to``.
+
+    Equal settings have the same ``policy``. For a group (``is_pulled``) only the number of retries counts.
+    """
     settings = subscriptions.where("part = 'settings'")
     following = sql.lead("changed_at", 1, FOREVER).over(Window.partitionBy(*LANE).orderBy("version"))
     policy = sql.concat_ws(
@@ -122,9 +126,10 @@ def policies(subscriptions: DataFrame) -> DataFrame:
 
 
 def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
-    """Return the core's shortest wait after each failure of each policy: (policy, attempt, least_ms).
+    """Return the shortest wait after each failed attempt under each policy: (policy, attempt, least_ms).
 
-    The rows of a policy end with its last retry, or when the waits exceed the longest life of a message.
+    The waits are the core's, divided by *time_scale*. The rows of a policy end with its last retry, or when the sum of
+    its waits exceeds the longest life of a message.
     """
     rows = list[tuple[str, int, int]]()
     distinct = policies.select("policy", "strategy", "max_retries", "interval_s", "interval_s_max").distinct()
@@ -143,7 +148,7 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
 
 
 def interventions(lanes: DataFrame) -> DataFrame:
-    """Return the times at which lanes got a new generation or were suspended: (topic, ordinal, moved_at, state).
+    """Return when lanes that were not active got a new generation, or lanes were suspended: (…, moved_at, state).
 
     People retry, skip, pause and resume lanes, and the sweep restarts lanes. Each action cancels the planned attempt.
     """
@@ -154,13 +159,11 @@ def interventions(lanes: DataFrame) -> DataFrame:
 
 
 def closed_intervals(lanes: DataFrame, removal_ms: int = LIFE_MS) -> DataFrame:
-    """Return the times in which lanes held back messages: (…, begins_at, ends_at).
+    """Return the intervals in which lanes were closed (held back messages): (topic, ordinal, begins_at, ends_at).
 
-    The time of one closure may be split into several rows, at changes of the lane.
-
-    A retrying lane holds nothing back. Changes within one second have no order in the records, so only their sum is
-    used. A removed lane counts as closed for *removal_ms*, by default the longest life of its last message. Later it
-    counts as open, because no message is left that could be pushed.
+    One closure may be several adjacent rows, divided at changes of the lane. A retrying lane is open. Changes within
+    one second have no order in the records, so only their net effect counts. A removed lane counts as closed for
+    *removal_ms*, by default the longest life of a message. Later it counts as open, because no message is left to push.
     """
     open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]
     was_open, is_open = (sql.col(name).isin(open_states) for name in ("previous_state", "state"))

@@ -1,12 +1,12 @@
 """A Merkle root over curated records that anyone can recompute from the Parquet files alone.
 
-1. Leaf: SHA-256 of the record's line: its columns without ``dt`` in the order of the schema, without null values,
-as compact JSON in UTF-8 (:func:`line_of` is the recipe in plain Python). In a message, hashes replace the producer's
-content (:mod:`glue_jobs.erasing.contents`).
-2. Bucket: the leaves of one kind and day whose hex form begins with the same three digits, sorted; SHA-256 of
-their concatenated hex forms.
-3. Day: the bucket digests, sorted by their three digits, are the leaves of a binary tree (:func:`root_of`).
-4. Certificate: the day roots, sorted by kind and day, are the leaves of another binary tree.
+1. Leaf: SHA-256 of the record's line. The line is compact JSON in UTF-8 (:func:`line_of`): the columns except ``dt``
+in the order of the schema, without nulls. In a message, hashes replace the producer's content
+(:mod:`glue_jobs.erasing.contents`).
+2. Bucket: the leaves (hex) of one kind and day that begin with the same three digits, sorted and joined; its digest is
+the SHA-256 of this text.
+3. Day: the bucket digests of one kind and day, sorted by their three digits, in a binary tree (:func:`root_of`).
+4. Certificate: the day roots, sorted by kind and day, in another binary tree.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def line_of(record: Mapping[str, object]) -> str:
 
 
 def leaf_of(record: Mapping[str, object]) -> str:
-    """Return the leaf of a record in hex."""
+    """Return the leaf of *record*, the SHA-256 of its line, in hex."""
     return sha256(line_of(record).encode()).hexdigest()
 
 
 def bucket_digests(leaves: Iterable[str]) -> dict[str, str]:
-    """Return the digest of each bucket of *leaves*, in plain Python; the job computes the digests on many machines."""
+    """Return the digests (hex) of the buckets of *leaves* by three digits, in plain Python. The job uses Spark."""
     buckets: dict[str, list[str]] = defaultdict(list)
     for leaf in leaves:
         buckets[leaf[:BUCKET_DIGITS]].append(leaf)
@@ -52,9 +52,10 @@ def bucket_digests(leaves: Iterable[str]) -> dict[str, str]:
 
 
 def root_of(digests: Sequence[str]) -> str:
-    """Return the root of a binary tree: SHA-256 of 0x01 and both children. A last child without a sibling moves up.
+    """Return the root (hex) of a binary tree over *digests*; without digests, the SHA-256 of no bytes.
 
-    Leaves are hashed with 0x00 before them, so that no inner node equals a leaf (RFC 6962).
+    An inner node is SHA-256 of 0x01 and its two children. A last node without a sibling moves up unchanged. A leaf is
+    SHA-256 of 0x00 and the digest, so that no inner node equals a leaf (RFC 6962).
 
     >>> root_of([]) == EMPTY, root_of(["aa"]) == sha256(bytes([0, 0xaa])).hexdigest()
     (True, True)
@@ -69,7 +70,7 @@ def root_of(digests: Sequence[str]) -> str:
 
 
 def leaves_of(records: DataFrame, kind: RecordKind) -> DataFrame:
-    """Return kind, day and leaf of each of *records*."""
+    """Return kind, day and leaf (hex) of each record."""
     names = SCHEMAS[kind].fieldNames()
     columns = [sql.col(name) for name in names if kind is not RecordKind.MESSAGES or name not in (*CONTENT, *MARKS)]
     if kind is RecordKind.MESSAGES:
@@ -79,7 +80,7 @@ def leaves_of(records: DataFrame, kind: RecordKind) -> DataFrame:
 
 
 def day_roots(leaves: DataFrame) -> list[tuple[str, str, int, str]]:
-    """Return kind, day, number of records and root of each day, sorted."""
+    """Return kind, day, number of records and root (hex) for each pair of kind and day, sorted by kind, then day."""
     joined = sql.array_join(sql.sort_array(sql.collect_list("leaf")), "")
     buckets = leaves.groupBy("kind", "dt", sql.substring("leaf", 1, BUCKET_DIGITS).alias("bucket"))
     digests = buckets.agg(sql.sha2(joined, 256).alias("digest"), sql.count("leaf").alias("n"))

@@ -1,4 +1,4 @@
-"""A certificate about selected messages, such as those of one customer, with all of their deliveries."""
+"""A certificate about the messages with one property, such as those of one customer, and about their deliveries."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ MESSAGE = ("topic", "message_id")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The messages with one value of a property."""
+    """The messages whose property *name* has the value *value*."""
 
     name: str
     value: str
 
     def messages(self, messages: DataFrame) -> DataFrame:
-        """Return the records of the subject's messages."""
+        """Return the rows of *messages* that belong to the subject."""
         return messages.where(has_property(self.name, self.value))
 
     def only(self, found: DataFrame, messages: DataFrame) -> DataFrame:
-        """Return the violations of the subject's messages."""
+        """Return the violations in *found* that concern the subject's messages; *messages* are all messages."""
         return found.join(self.messages(messages).select(*MESSAGE), list(MESSAGE), "left_semi").select(*found.columns)
 
     def told(
         self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
     ) -> dict[str, object]:
-        """Return the certificate's part about the subject's messages: counts by end, and at most ``LISTED_MAX``."""
+        """Return the certificate's part about the subject: counts by end, and at most ``LISTED_MAX`` messages."""
         mine = materialise(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")
         entries = materialise(audit_entries.entries(mine, happened))

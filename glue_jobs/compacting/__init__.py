@@ -1,1 +1,1 @@
-"""Sorts the records of raw files, and merges them into the files of a day, all in Arrow."""
+"""Sorts the records of raw files, and merges them into each day's Parquet files. Both steps work on Arrow tables."""

@@ -33,11 +33,11 @@ _TYPES: Mapping[str, pa.DataType] = {
     "map<string,string>": _PAIRS,
 }
 _QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-"""The pattern reads a JSON text without backtracking, because a producer could choose a text that takes very long."""
+"""Matches a JSON string without backtracking: otherwise a producer could choose a text that takes very long."""
 _PAIR = re.compile(rb"(Q)\s*:\s*(Q)".replace(b"Q", _QUOTED))
 _INNER = re.compile(rb"\s*(?:Q\s*:\s*Q\s*(?:,\s*Q\s*:\s*Q\s*)*)?".replace(b"Q", _QUOTED))
 _MAPS = re.compile(rb'"(properties|salts|hashes)"\s*:\s*\{(I)\}'.replace(b"I", _INNER.pattern))
-"""Matches a name and its map, and nothing inside a text, because quotes in a text have a backslash before them."""
+"""Matches the name of a map column and its map, but nothing inside a JSON string: quotes in it have a backslash."""
 
 
 def arrow_schema(kind: RecordKind) -> pa.Schema:
@@ -58,7 +58,7 @@ class Read:
 
 
 def read_file(content: bytes, kind: RecordKind, *, zipped: bool) -> Read | None:
-    """Return the records of a raw file; None if this reader cannot parse it, or it is truncated or no gzip."""
+    """Return the records of a raw file. None if its content is not in the usual form, truncated or no gzip."""
     try:
         found = [_read(block, kind) for block in _blocks(content, zipped)]
     except OSError:
@@ -104,7 +104,7 @@ def _read(text: bytes, kind: RecordKind) -> Read | None:
 
 
 def _parse(text: bytes, maps: int, kind: RecordKind) -> Read | None:
-    """Parse *text*, in which maps are lists. Return its records, or None if a value does not fit the schema."""
+    """Return the records in *text*, in which *maps* maps are lists of pairs; None if a value breaks the schema."""
     schema = arrow_schema(kind)
     explicit = pa.schema([each.with_type(_LISTED) if each.type == _PAIRS else each for each in schema])
     options = json.ReadOptions(use_threads=False, block_size=max(PARSED_BYTES, len(text) // 8))
@@ -141,7 +141,7 @@ def _without_maps(text: bytes) -> tuple[bytes, int]:
 
 
 def _list_maps(text: bytes) -> tuple[bytes, int]:
-    """Convert every map like :func:`_list_maps_quickly`, in any form. Maps with a repeated key stay unchanged."""
+    """Convert all maps, in any form, like :func:`_list_maps_quickly`. Maps with a repeated key stay unchanged."""
     return _MAPS.subn(lambda found: b'"%b":%b' % (found[1], _pairs(found[2]) or b"{%b}" % found[2]), text)
 
 

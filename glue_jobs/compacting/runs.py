@@ -1,8 +1,9 @@
 """Sorts and merges records: an external merge sort whose rows stay in Arrow from raw file to Parquet.
 
-A worker reads some files, sorts their records by day and ``record_id`` and cuts them into serialized Arrow chunks.
-Spark moves and spills the chunks as opaque bytes. One worker gets all chunks of a range, sorted by their first records.
-So the worker can write the beginning of a file before it has read the end.
+A worker reads some files, sorts their records by day and ``record_id`` (a sorted *run*), and cuts each run into
+serialized Arrow chunks. Spark moves and spills the chunks as opaque bytes. A *range* of ids of one day becomes one
+file. One worker gets all chunks of a range, sorted by their first records, so it can write the beginning of the file
+before it has read the end.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _CHUNK = pa.schema(
     ]
 )
 CHUNKS = from_arrow_schema(_CHUNK)
-"""The schema of the reader's output: chunks, refused files, unknown columns, or a file and its days."""
+"""The schema of the reader's output. A row has a chunk, a refused file, unknown columns, or a file and its days."""
 _FILE = pa.schema(
     [
         *((name, pa.string()) for name in ("dt", "key")),
@@ -56,7 +57,7 @@ _FILE = pa.schema(
     ]
 )
 FILES = from_arrow_schema(_FILE)
-"""The schema of the merge's output: the written files, and the counts of duplicates, conflicts and replacements."""
+"""The schema of the merge's output: a row for each range, with its file (or null), its bytes and its counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _sifted(batches: Iterable[Any], kind: RecordKind) -> Iterator[Any]:
 
 
 def _in_runs(read: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
-    """Yield batches of ``CHUNKS`` unchanged, and tables of raw records as sorted runs of ``RUN_BYTES``."""
+    """Yield batches of ``CHUNKS`` unchanged, and tables of raw records as chunks of sorted runs of ``RUN_BYTES``."""
     ready, size = list[pa.Table](), 0
     for each in read:
         if not isinstance(each, pa.Table):
@@ -217,7 +218,9 @@ class Range:
 
 
 def ranges_of(weights: Iterable[tuple[str, str, int]], packed: Mapping[str, int], file_bytes: int) -> list[Range]:
-    """Return the sorted ranges of all days, from a sample of (day, first id, bytes) and the bytes by day.
+    """Return the sorted ranges of all days, each of at most about *file_bytes*.
+
+    *weights* is a sample of chunks, as (day, first id, bytes). *packed* maps each day to its bytes.
 
     >>> [each.low for each in ranges_of([("d", "a", 5), ("d", "b", 5), ("d", "c", 5)], {"d": 30}, 20)]
     ['', 'c']
@@ -266,7 +269,7 @@ class _File:
         self.bytes_waiting += self.waiting[-1].nbytes
 
     def _write(self, end: str | None) -> None:
-        """Write the records before *end*, or all records if *end* is None."""
+        """Write the waiting records with ids before *end*, or all if *end* is None."""
         places = [len(each) if end is None else _place(each, end) for each in self.waiting]
         ready = [each.slice(0, place) for each, place in zip(self.waiting, places, strict=True) if place]
         rest = zip(self.waiting, places, strict=True)
@@ -279,7 +282,7 @@ class _File:
             self.writer.write_table(rows, row_group_size=len(rows))
 
     def _once(self, rows: pa.Table) -> pa.Table:
-        """Return sorted *rows* without repeated ids."""
+        """Return sorted *rows* without repeated ids, and update the counts."""
         ids = rows["record_id"].chunk(0)
         repeats = compute.equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False).nonzero()[0] + 1
         if not len(repeats):
@@ -317,7 +320,7 @@ class _File:
 
 
 def _place(rows: pa.Table, record_id: str) -> int:
-    """Return the number of sorted *rows* before an id."""
+    """Return the number of sorted *rows* whose id is before *record_id*."""
     ids = rows["record_id"]
     return bisect_left(range(len(rows)), record_id.encode(), key=lambda place: ids[place].as_py().encode())
 
@@ -337,8 +340,8 @@ def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
 def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the index of the record to keep among several with one id, and the number of conflicts.
 
-    The choice does not depend on the order of *records*. Each further, different text is a conflict. Another copy of an
-    erased message may still arrive. Its erased parts stay erased, and the copy is no conflict.
+    The choice does not depend on the order of *records*. Each further record with another content is a conflict. A late
+    copy of an erased message is none: the record with the most erased parts is kept.
     """
     texts = [_text_of(each) for each in records]
     order = sorted(range(len(records)), key=lambda place: (-len(records[place].get("hashes") or ()), texts[place]))

@@ -1,9 +1,10 @@
 """The erasable parts of a message, and the salted hashes that replace them.
 
-A leaf of an audit's certificate contains a message's envelope and the hashes of its parts, not their content. So a part
-may be erased, its hash stays, and the certificate still verifies. Each part of a record has its own salt, which is
-deleted with the part. So the content cannot be guessed from the hash. Salts are derived from the record's id and a
-key of the archive, so another compaction gives the same salts.
+An audit's certificate has the root of a Merkle tree (:mod:`glue_jobs.auditing.merkle`). A message's leaf has its
+envelope and the hashes of its parts, not their content. So after an erasure of a part its hash stays, and the
+certificate still verifies. Each part of a record has its own salt, which is deleted with the part, so the content
+cannot be guessed from the hash. Salts are derived from the record's id and a key of the archive, so another compaction
+gives the same salts.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 from glue_jobs.io.objects import Objects, RacedError
 
 KEY = "keys/salt"
-"""The object with the archive's key. Anyone who has this key and a hash can test guesses of the content."""
+"""The object that holds the archive's key for salts. Anyone who has this key can test guesses against a hash."""
 SALT_DIGITS = 32
 _SMALL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
 
 
 class Part(StrEnum):
-    """An erasable part of a message."""
+    """An erasable part of a message; :data:`COLUMNS` has its columns."""
 
     BODY = "body"
     PROPERTIES = "properties"
@@ -52,7 +53,7 @@ COLUMNS: Mapping[Part, tuple[str, ...]] = {
 """All producer content by part, except the topic's name."""
 CONTENT = tuple(name for names in COLUMNS.values() for name in names)
 MARKS = ("salt", "salts", "hashes", "matching", "erasure")
-"""Columns about the erasure and the verification of the remaining parts; no leaf includes these columns."""
+"""Columns about an erasure and about the salts and hashes of parts. No leaf includes these columns."""
 _SCOPES: Mapping[PatternScope, frozenset[Part]] = {
     PatternScope.BODY: frozenset({Part.BODY}),
     PatternScope.PROPERTIES: frozenset({Part.PROPERTIES}),
@@ -102,12 +103,12 @@ def key_of(objects: Objects) -> str:
 
 
 def salt_of(key: str, record_id: str) -> str:
-    """Return the salt of a complete record."""
+    """Return the salt of a record without erased parts. *key* is the archive's key."""
     return sha256(f"{key}{record_id}".encode()).hexdigest()[:SALT_DIGITS]
 
 
 def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> list[str | None]:
-    """Return the salts of many records; None for incomplete records.
+    """Return the salts of many records; None for a record with erased parts (*are_whole* is false for it).
 
     >>> salts_of("k", ["a", "b"], [True, False]) == [salt_of("k", "a"), None]
     True
@@ -137,7 +138,7 @@ def _part_salt(record: Mapping[str, Any], part: str) -> str:
 
 
 def forget_parts(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
-    """Return a record with the hashes of *parts* instead of the parts; *marks* are further columns.
+    """Return a record with the hashes of *parts* instead of the parts; *marks* are columns to set.
 
     The function is idempotent. Salts of remaining parts stay, salts of erased parts are deleted. A record keeps the
     name of its first erasure.

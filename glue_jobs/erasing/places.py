@@ -1,4 +1,4 @@
-"""Message contents outside the curated records: raw files, Firehose's errors, quarantine, reports."""
+"""Erases message contents outside the curated records: in raw files, Firehose's errors, quarantine and reports."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ RAW, FAILED, QUARANTINE = "raw/messages/", "failed/messages/", "quarantine/messa
 _ABOUT_ONE = re.compile(r"\.of_[0-9a-f]{12}/")
 GZIP = b"\x1f\x8b"
 BLOCK_BYTES = 1024 * 1024
-"""The bytes of lines that are rewritten at once. The text of a file may be far larger than the file."""
+"""The bytes of lines that are rewritten at once. The text of a file may be far larger than the compressed file."""
 _DAY = re.compile(r"/dt=(\d{4}-\d{2}-\d{2})/")
 _MESSAGE_ID = re.compile(r"(?<!\d)\d{20}(?!\d)")
 Matching = Mapping[str, list[str]]
-"""The names of the filters that matched a complete message, by record id."""
+"""Maps record ids of messages to the names of the filter versions that matched before the erasure."""
 
 
 def arrival_day(key: str) -> str:
-    """Return the day on which the lines of an object arrived.
+    """Return the day on which the lines of an object arrived; an empty text if its *key* names no day.
 
     >>> arrival_day("raw/messages/dt=2026-11-20/hour=12/1.gz")
     '2026-11-20'
@@ -56,7 +56,7 @@ class Eraser(ABC):
 
     @abstractmethod
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Return an erased record, or None if nothing changes."""
+        """Return *record* with erased contents, or None if nothing must be erased."""
 
     @abstractmethod
     def takes_damaged(self, line: str, arrived: str) -> bool:
@@ -84,9 +84,9 @@ class Eraser(ABC):
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
     def changed(self, key: str, text: str) -> str:
-        """Return *text*, lines of the object with this *key*, with erased lines.
+        """Return *text*, which is lines of the object *key*, with erased contents.
 
-        The prefix of *key* selects their format. Only a line feed ends a line.
+        The prefix of *key* decides the format of the lines. Only a line feed ends a line.
         """
         arrived = arrival_day(key)
         if key.startswith(RAW):
@@ -121,9 +121,9 @@ def _line_of(record: Mapping[str, Any]) -> str:
 
 
 def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
-    """Return Firehose's error entry, and the lines of the undelivered record in it, which is usually compressed.
+    """Return an error of Firehose, and the text of the undelivered record in it, which is usually compressed.
 
-    If the entry is unreadable, return {} and None.
+    If *line* is unreadable, return {} and None.
 
     >>> decode_failed('{"errorCode": "x", "rawData": "e30K"}')[1]
     '{}\\n'
@@ -137,7 +137,11 @@ def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
 
 @dataclass(frozen=True)
 class RequestedErasure(Eraser):
-    """An erasure of *parts* of the messages with record ids in *matching*; *others* are ids without a record."""
+    """An erasure of some *parts* of messages.
+
+    *matching* has the archived messages: each record id with the names of the filter versions that match the message.
+    *others* are the requested message ids without a record in the archive. *erasure* is the name of the erasure.
+    """
 
     parts: tuple[Part, ...]
     matching: Matching
@@ -197,8 +201,8 @@ def _packed(texts: Iterable[str], before: bytes) -> bytes:
 def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
     """Rewrite one object by *change*; return whether it changed. Raises RacedError.
 
-    *change* gets the object's key and some of its lines. The object's former versions are deleted in any case: an
-    interrupted run may have left them.
+    *change* gets the object's key and a block of its lines, and returns the new lines. The object's former versions are
+    deleted in any case, because an interrupted run may have left them.
     """
     stored = objects.read(key)
     if stored is None:
@@ -211,7 +215,7 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 
 
 def name_of_subject(key: str, asked: str) -> str:
-    """Return the suffix of the folder of a certificate about messages with one property, *asked* (NAME=VALUE).
+    """Return the suffix of a certificate's folder, if it is about the messages with the property *asked* (NAME=VALUE).
 
     The suffix is a hash with the archive's *key*, so guessed names of customers cannot be tested against it. It begins
     with a dot, because a topic's name, which may stand before it, has no dot.
@@ -225,7 +229,7 @@ def certificates_of_one(objects: Objects) -> list[str]:
 
 
 def reports_naming(objects: Objects, message_ids: frozenset[str]) -> list[str]:
-    """Return all objects of backtests and of certificates about one customer that name one of the messages."""
+    """Return the keys of the backtests, and of the certificates about one customer, that contain one of the ids."""
     named = set()
     for key in [*objects.sizes("reports/backtest/"), *certificates_of_one(objects)]:
         if key.endswith((".json", ".html")):

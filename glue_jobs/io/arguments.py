@@ -109,7 +109,7 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argpar
 
 
 def window(parser: argparse.ArgumentParser, given: argparse.Namespace, *, today_included: bool = False) -> Window:
-    """Return the window in *given*. *today_included* extends a lookback by the current day."""
+    """Return the window in *given*, or exit with an error. *today_included* extends a lookback by the current day."""
     forms = sum(
         (given.first is not None or given.end is not None, given.date is not None, given.lookback_days is not None)
     )
@@ -154,12 +154,12 @@ def _positive(text: str) -> int:
 
 
 def whole_days(text: str) -> int:
-    """Return a number of days, at most a hundred years. Raises ArgumentTypeError."""
+    """Return the number of days in *text*: 0 to ``DAYS_MAX``. Raises ArgumentTypeError."""
     return int(text) if re.fullmatch(r"[0-9]{1,5}", text) and int(text) <= DAYS_MAX else _refuse(text, "number of days")
 
 
 def positive(text: str) -> float:
-    """Return a finite number above 0. Raises ArgumentTypeError."""
+    """Return the number in *text*, which is finite and above 0. Raises ArgumentTypeError."""
     try:
         number = float(text)
     except ValueError:
@@ -168,7 +168,7 @@ def positive(text: str) -> float:
 
 
 def milliseconds(text: str) -> int:
-    """Return a duration in milliseconds, at most a day. Raises ArgumentTypeError."""
+    """Return the milliseconds in *text*, at most a day. Raises ArgumentTypeError."""
     return (
         int(text)
         if re.fullmatch(r"[0-9]{1,8}", text) and int(text) <= instant.DAY_MS

@@ -1,7 +1,8 @@
 """The files of a day of curated records: a manifest for each kind and day, replaced by one conditional write.
 
-New files, a *generation*, are written beside the current ones under another name. Then the manifest is replaced, if it
-is unchanged since the read. So a reader sees the old or the new files, and never those of an interrupted run.
+A *generation* of files (unlike that of a lane) is the files that one run wrote for a day. A run writes them beside the
+current ones, and then replaces the manifest if it is unchanged since it was read. So a reader sees the old or the new
+files, and never those of an interrupted run.
 
 A manifest has one file URI per line, the format of Hive's ``SymlinkTextInputFormat``. So Athena reads the curated
 tables through their manifests, too.
@@ -84,15 +85,16 @@ def read(objects: Objects, kind: RecordKind, days: Iterable[str]) -> list[Manife
 
 
 def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | None:
-    """Return the description of the manifest's generation, or None for a day without files."""
+    """Return the description of the manifest's generation; None if the day has no files, or no description."""
     found = json_of(objects.read(f"{manifest.files[0].rpartition('/')[0]}/{MADE}") if manifest.files else None)
     return GenerationSummary(**found) if found else None
 
 
 def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
-    """Replace *before*, a manifest, by *files* of one generation. Raises RacedError if it changed since the read.
+    """Replace the manifest *before* by one that names *files*, a generation that *made* describes.
 
-    Athena reads only ``s3://``, but a job on Hadoop's S3A may have the archive as ``s3a://``.
+    Raises RacedError if the manifest changed since it was read. The URIs in it begin with ``s3://``, because Athena
+    reads no others, but a job on Hadoop's S3A may have the archive as ``s3a://``.
     """
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())
@@ -110,9 +112,9 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 
 @contextmanager
 def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
-    """Raise RacedError instead of another error if a manifest in *before* changed meanwhile.
+    """Raise RacedError instead of any other error of the block, if a manifest in *before* changed meanwhile.
 
-    The other writer may have deleted files that are read or written here.
+    The other writer may have deleted files that the block reads or writes.
     """
     try:
         yield

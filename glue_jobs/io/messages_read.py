@@ -13,7 +13,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The parts of a message that a filter may read: the core's ``FilterInput``."""
+    """The parts of a message that a filter may read; it fulfils the core's protocol ``FilterInput``."""
 
     tags: tuple[str, ...]
     routing_key: str | None

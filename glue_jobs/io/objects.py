@@ -27,7 +27,7 @@ DELETED_AT_ONCE = 1000
 
 
 class UnreachableArchiveError(RuntimeError):
-    """The bucket of an archive is unusable, for a reason that its owner can fix."""
+    """The bucket or folder of an archive is unusable. The text is the remedy."""
 
 
 class RacedError(RuntimeError):
@@ -40,9 +40,9 @@ class RacedError(RuntimeError):
 def until_won(
     work: Callable[[], Done], attempts: int, lost: Callable[[RacedError], object] = lambda fault: None
 ) -> Done:
-    """Return the result of *work*; repeat *work* after a RacedError.
+    """Return the result of *work*, which is called again after a RacedError, up to *attempts* times in all.
 
-    The last error is raised, *lost* gets the earlier errors.
+    The last error is raised; *lost* is called with each earlier one.
 
     >>> until_won(lambda: 7, 3)
     7
@@ -96,7 +96,7 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderObjects:
-    """A folder as archive. Writers take turns by a lock, which ends with its process."""
+    """A folder as archive. Conditional writers take turns by a lock, which ends with its process."""
 
     root: Path
 
@@ -109,7 +109,7 @@ class FolderObjects:
         return Stored(content, sha256(content).hexdigest())
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Compare and replace under the lock."""
+        """Write the file under the lock if it is unchanged since *seen*. Raises RacedError."""
         with self._locked():
             present = self.read(key)
             if (present and present.tag) != (seen and seen.tag):
@@ -144,7 +144,10 @@ class FolderObjects:
                 folder.rmdir()
 
     def purge(self, prefix: str) -> int:
-        """Delete the drafts of dead writers below *prefix*, a folder; return their number. Files have no versions."""
+        """Delete temporary files of ended processes below *prefix*, a folder; return their number.
+
+        Files have no former versions.
+        """
         number = 0
         for path in (self.root / prefix).rglob(".*") if prefix.endswith("/") else ():
             if (found := _DRAFT.fullmatch(path.name)) and not _is_running(int(found[1])):
@@ -186,7 +189,7 @@ class BucketObjects:
         return Stored(found["Body"].read(), found["ETag"])
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Put the object conditionally."""
+        """Put the object if it is unchanged since *seen*. Raises RacedError."""
         condition = {"IfNoneMatch": "*"} if seen is None else {"IfMatch": seen.tag}
         try:
             self.client.put_object(Bucket=self.bucket, Key=key, Body=content, **condition)
@@ -250,7 +253,7 @@ def own_endpoint(endpoint: str | None) -> str | None:
 
 
 def objects_at(root: str, s3a: Mapping[str, str | None]) -> Objects:
-    """Return the objects below *root*; *s3a* are Hadoop's settings under the names of `S3A_NAMES`."""
+    """Return the objects below *root*; *s3a* maps the names in `S3A_NAMES` to Hadoop's settings."""
     if not is_bucket(root):
         return FolderObjects(Path(root.removeprefix(_FILE)))
     import boto3
@@ -333,7 +336,7 @@ def _folder(uri: str) -> Path:
 
 
 def check_folder(uri: str) -> None:
-    """Raise UnreachableArchiveError if *uri* is no folder. Otherwise a typo would look like an empty archive."""
+    """Raise UnreachableArchiveError if *uri* is no folder; without this check, a typo would seem an empty archive."""
     path = _folder(uri)
     if not path.is_dir():
         raise UnreachableArchiveError(f"There is no archive {path}: give s3://BUCKET or an existing folder.")

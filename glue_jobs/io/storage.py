@@ -56,7 +56,7 @@ class Archive:
         return path.getFileSystem(self.spark._jsc.hadoopConfiguration()), path
 
     def days(self, *parts: str) -> list[str]:
-        """Return the existing days, sorted."""
+        """Return the sorted days that have a folder below *parts*."""
         system, path = self._path(self.uri(*parts))
         if not system.exists(path):
             return []
@@ -84,7 +84,7 @@ class Archive:
 
     @property
     def opened(self) -> Callable[[], Objects]:
-        """A function that opens the same objects in a worker."""
+        """A function that opens the same objects in a worker of Spark."""
         conf = self.spark._jsc.hadoopConfiguration()
         return partial(objects_at, self.root, {name: conf.get(f"fs.s3a.{name}") for name in S3A_NAMES})
 
@@ -125,7 +125,10 @@ class Archive:
         writer.option("partitionOverwriteMode", "dynamic").parquet(self.uri(*parts))
 
     def keep_only(self, written: Iterable[str], affected: Iterable[str], *parts: str) -> list[str]:
-        """Delete and return the *affected* days that were not *written*. Dynamic overwriting leaves their old rows."""
+        """Delete the folders of the *affected* days that are not in *written*; return these days.
+
+        Spark's dynamic overwriting leaves the old rows of such days.
+        """
         stale = sorted((set(affected) - set(written)) & set(self.days(*parts)))
         for day in stale:
             system, path = self._path(self.uri(*parts, f"dt={day}"))
@@ -134,7 +137,7 @@ class Archive:
 
 
 def has_property(name: str, value: str) -> Any:
-    """Return the condition of a message with this property. An erased property fails the condition."""
+    """Return the Spark condition that a message has property *name* with *value*. Erased properties do not meet it."""
     return sql.try_element_at("properties", sql.lit(name)) == sql.lit(value)
 
 

@@ -1,1 +1,1 @@
-"""Counts over records: delivery figures, and filters over messages."""
+"""Counts for the jobs: deliveries and latencies of a report, and matches of filters."""

@@ -1,4 +1,7 @@
-"""Evaluates many filters on many messages by the core's index, once for each distinct set of the parts they read."""
+"""Evaluates many filters on many messages by the core's index, once for each distinct set of the values that they read.
+
+These values are the tags, the routing key, the named properties and the body of a message.
+"""
 
 from __future__ import annotations
 

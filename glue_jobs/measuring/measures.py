@@ -1,4 +1,4 @@
-"""The figures of a delivery report, by topic, subscription and hour of acceptance."""
+"""The counts and latencies of a delivery report, by topic, subscription and hour of acceptance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glue_jobs.auditing.history import LANE
 
 QUANTILES = (0.5, 0.95, 0.99)
 LATENCIES = {"attempt_ms": "round_at", "end_to_end_ms": "accepted_at"}
-"""Both latencies, each with the instant at which it begins. Both end with the last attempt."""
+"""Both latencies, each with the column of the instant at which it begins. Both end with the last attempt."""
 FAILURES_KEPT = 5
 PAIR_HOUR = (*LANE, "hour")
 
@@ -35,7 +35,7 @@ def count_accepted(messages: DataFrame) -> DataFrame:
 
 
 def outcomes(entries: DataFrame) -> DataFrame:
-    """Return figures by (topic, ordinal, hour): matched, one column for each end, pending, retries, latencies.
+    """Return, by (topic, ordinal, hour): matched, the number of each end, pending, retries, and both latencies.
 
     *attempt_ms* and *end_to_end_ms* are sorted arrays of the latencies of successes. Only successes at the first
     attempt have *attempt_ms*: from the start of the first round to the end of the attempt.
@@ -53,7 +53,7 @@ def outcomes(entries: DataFrame) -> DataFrame:
 
 
 def _in_order(since: str) -> Column:
-    """Return the sorted durations of deliveries from the instant *since*."""
+    """Return a column: the sorted durations (ms) of deliveries from the instant in the column *since*."""
     took = sql.greatest(sql.col("last_attempt_at") - sql.col(since), sql.lit(0))
     known = end_is(EntryState.DELIVERED) & sql.col("last_attempt_at").isNotNull() & sql.col(since).isNotNull()
     return sql.sort_array(sql.collect_list(sql.when(known, took)))
@@ -101,7 +101,7 @@ def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
 
 
 def count_failures(deliveries: DataFrame) -> DataFrame:
-    """Count the recorded failures of attempts, and the outcomes of discarded deliveries: (topic, ordinal, hour, …).
+    """Count outcomes of failed attempts and of discarded deliveries: (topic, ordinal, hour, outcome, count).
 
     A delivery that moved in its backlog has another record of the same attempt, which is not counted again.
     """
@@ -113,7 +113,7 @@ def count_failures(deliveries: DataFrame) -> DataFrame:
 
 
 def failures(counted: DataFrame, *keys: str) -> DataFrame:
-    """Return the most frequent outcomes of *counted* failures, by *keys*: top_failures."""
+    """Return the most frequent outcomes of *counted* failures by *keys*, as ``top_failures``; without keys, as rows."""
     counted = counted.groupBy(*keys, "outcome").agg(sql.sum("count").alias("count"))
     order = Window.partitionBy(*keys).orderBy(sql.desc("count"), "outcome") if keys else None
     if order is None:

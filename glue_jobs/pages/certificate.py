@@ -18,7 +18,7 @@ LIMITS = (
 
 
 def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
-    """Return the HTML report of a certificate."""
+    """Return the HTML report of a certificate. *kinds* maps each kind of violation to the promise that it breaks."""
     counts, found = certificate["counts"], certificate["violations"]
     title, tone = _title(certificate)
     where = "all topics" if certificate["topic"] is None else f"topic {certificate['topic']}"

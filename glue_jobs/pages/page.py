@@ -94,7 +94,7 @@ def section(title: str, *parts: str) -> str:
 
 
 def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
-    """Return figures side by side: (label, value, tone)."""
+    """Return values in boxes side by side, from (label, value, tone)."""
     made = (
         f'<div class="card"><b class="{tone}">{format_value(value)}</b><span>{escape(what)}</span></div>'
         for what, value, tone in pairs

@@ -1,4 +1,4 @@
-"""Erases parts of messages by age. Workers cannot load a class from the job's script, so it has its own module."""
+"""Erases the parts of messages that are due by their age. Workers cannot load a class from the job's own script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glue_jobs.erasing.places import Eraser
 from glue_jobs.io.messages_read import body_of
 
 Until = Mapping[Part, str]
-"""The last day whose messages lose a part, by part."""
+"""Maps each part to the last day whose messages lose it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class AgedErasure(Eraser):
         return FiltersByTopic(self.filters)
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a record without its due parts, or None if no part is due."""
+        """Return *record* without its due parts, or None if it has none."""
         day, gone = rfc3339(record["accepted_at"])[:10], record.get("hashes") or {}
         going = [part for part in due(self.until, day) if part not in gone and _has(record, part)]
         if not going:
@@ -54,7 +54,7 @@ def _has(record: Mapping[str, Any], part: Part) -> bool:
 
 
 def due(until: Until, day: str) -> list[Part]:
-    """Return the parts to erase from messages of a day.
+    """Return the parts that are due: to erase from the messages accepted on *day*.
 
     >>> due({Part.BODY: "2026-11-20"}, "2026-11-20"), due({Part.BODY: "2026-11-20"}, "2026-11-21")
     ([<Part.BODY: 'body'>], [])
