@@ -9,7 +9,7 @@ OTHERS = 0o077
 JOB_PROGRESS = "progress: "
 """The prefix of a Spark job's progress lines on standard error."""
 JOB_LINES_KEPT = 30
-"""The number of last lines that the error of a failed job quotes."""
+"""The error of a failed job quotes this many of its last lines on standard error."""
 JOB_REFUSED = 2
 """The exit code of a job that refuses its arguments or its archive. The last line on standard error is the reason."""
 SPARK_STARTS = "starting Spark"
@@ -17,9 +17,9 @@ SPARK_STARTS = "starting Spark"
 
 
 def bypass_proxies() -> None:
-    """Keep requests to this machine from the proxies of the environment, here and in programs that this one starts.
+    """Bypass proxies for requests to this machine, in this process and in the processes that it starts.
 
-    Without it, a local stack does not start where ``HTTP_PROXY`` is set.
+    Otherwise a local stack does not start if ``HTTP_PROXY`` is set.
     """
     known = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
     if known.strip() != "*":  # It stands for all hosts only alone.

@@ -12,7 +12,7 @@ from tagcast_client.signing import is_aws
 DEFAULT_URL = "http://127.0.0.1:8080"
 _UNAUTHORIZED = (401, 403)
 _OF_GATEWAY = (413, 429)
-"""Further refusals of API Gateway itself, which have no code."""
+"""Further statuses with which API Gateway itself refuses requests. Its responses have no ``code``."""
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "record layer failure")
 """The errors of older and newer OpenSSL if the answer of a server is not TLS."""
@@ -21,7 +21,8 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "record layer failure")
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
     """Return a client without retries: the user sees each fault and decides.
 
-    It signs requests to AWS. Another https URL may be the own domain of a deployment: a *profile* or *region* says so.
+    It signs requests to AWS. With a *profile* or *region*, it also signs requests to any other https URL, which may be
+    a deployment's own domain. With a *token*, it sends the token instead.
     """
     is_signed = is_aws(url) or (url.startswith("https:") and (profile or region) is not None)
     signed = SigV4(profile, region) if is_signed else None

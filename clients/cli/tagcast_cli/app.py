@@ -49,7 +49,7 @@ app = typer.Typer(
 
 
 UNTIL_INTERRUPTED = ("console", "consume", "tail")
-"""The commands that use a token until Ctrl-C."""
+"""The commands that run until Ctrl-C, and use their token all the time."""
 TOKEN_IS_LISTED = (
     "While this command runs, other users of this machine see --token in the list of processes."
     " Set TAGCAST_TOKEN instead."

@@ -27,20 +27,20 @@ class KeyStoreError(RuntimeError):
 
 @dataclass(frozen=True)
 class KeyStore:
-    """The keys of one deployment."""
+    """The CMQ keys of one stack, in the secret *name* of Secrets Manager."""
 
     client: Any
     name: str
 
     @classmethod
     def of_stack(cls, stack: str, own: Any) -> KeyStore:
-        """Return the keys of a stack on AWS, for the caller's boto3 session."""
+        """Return the keys of a stack on AWS; *own* is the caller's boto3 session."""
         with _faults_in_words():
             return cls(own.client("secretsmanager"), secret_name(stack))
 
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:
-        """Return the keys of the stack that runs on *folder*. Raises JobError if no stack runs there."""
+        """Return the keys of the local stack that runs on *folder*. Raises JobError if no stack runs there."""
         need("boto3")  # A missing boto3 is reported even if no stack runs.
         where = read_stack(folder, "a stack on AWS with --stack")
         return cls(client_of(where["owner_environment"], "secretsmanager"), secret_name(where["stack"]))

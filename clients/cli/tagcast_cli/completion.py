@@ -12,7 +12,7 @@ from tagcast_client.operation import path_of
 from tagcast_cli.api_client import DEFAULT_URL, client_for, pages, url_fault
 
 PAGES_MAX = 10
-"""The maximum list pages to read, of 100 names each, because the user waits."""
+"""The maximum number of list pages to read, of 100 names each, because the user waits."""
 
 
 def topics(ctx: Any, incomplete: str) -> list[str]:
@@ -21,7 +21,7 @@ def topics(ctx: Any, incomplete: str) -> list[str]:
 
 
 def subscriptions(ctx: Any, incomplete: str) -> list[str]:
-    """Return the names that begin with *incomplete* in the topic of the previous argument."""
+    """Return the names of subscriptions that begin with *incomplete*, in the topic of the previous argument."""
     topic = ctx.params.get("topic")
     return _beginning(incomplete, ctx, "topics", topic, "subscriptions") if topic else []
 

@@ -80,12 +80,12 @@ class Deployment:
         return dict(found)
 
     def output(self, name: str) -> str:
-        """Return an output of the stack."""
+        """Return an output of the stack; an empty text if it does not exist."""
         outputs = (self.described or {}).get("Outputs", [])
         return next((str(each["OutputValue"]) for each in outputs if each["OutputKey"] == name), "")
 
     def parameter(self, name: str) -> float:
-        """Return a numeric parameter of the stack."""
+        """Return a numeric parameter of the stack; 0 if it does not exist."""
         given = (self.described or {}).get("Parameters", [])
         return next((float(each["ParameterValue"]) for each in given if each["ParameterKey"] == name), 0)
 
@@ -97,7 +97,7 @@ class Deployment:
 
 
 def check_identity(of: Deployment) -> Iterator[Finding]:
-    """Check the caller's identity and region."""
+    """Report the caller's identity and region."""
     caller = of.client("sts").get_caller_identity()
     region = of.session.region_name or "no region"
     yield Finding("identity", State.OK, f"You are {caller['Arn']}, in {region}.")

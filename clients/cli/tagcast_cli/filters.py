@@ -68,7 +68,7 @@ def _parsed_pattern(text: str) -> Json:
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """The options of one filter. If no option is given, the filter matches everything."""
+    """The options of one filter. Without any of these options, the filter matches everything."""
 
     tag: TagFilter = None
     all_tags: Annotated[
@@ -101,7 +101,7 @@ class FilterOptions:
     ] = None
 
     def filter(self) -> Json | None:
-        """Return the filter from the options; None matches everything.
+        """Return the filter from the options; None matches everything. Raises BadParameter for options that conflict.
 
         >>> FilterOptions(tag=["apple"]).filter()
         {'kind': 'tags', 'tags': ['apple']}
@@ -176,7 +176,7 @@ def warning_lines(answer: Json) -> list[Text]:
 
 
 def absent_function_lines(session: Session, answer: Json) -> list[Text]:
-    """Return a warning if the local stack lacks the filter function. On AWS the function is not checked."""
+    """Return a warning if the local stack lacks the filter function in *answer*, else none. AWS is not asked."""
     described = answer.get("filter")
     function = described.get("function") if isinstance(described, dict) else None
     if function is None or is_aws(session.api.url):

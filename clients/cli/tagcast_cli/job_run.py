@@ -33,7 +33,7 @@ class JobError(RuntimeError):
 
 
 def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
-    """Return the addresses of the local stack running on *folder*. Raises JobError if there is none.
+    """Return the addresses and credentials of the local stack that runs on *folder*. Raises JobError if none runs.
 
     The text of the error ends with *otherwise*, another remedy.
     """
@@ -45,7 +45,7 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
 
 
 def client_of(owner: Mapping[str, str], service: Any, profile: str | None = None) -> Any:
-    """Return a boto3 client with the address and credentials in *owner*; by default a client of AWS with *profile*."""
+    """Return a boto3 client with the address and credentials in *owner*; if *owner* is empty, of AWS with *profile*."""
     import boto3
 
     return boto3.Session(profile_name=profile).client(
@@ -68,7 +68,11 @@ NOTHING_JUDGED = 3
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive. A local stack's archive has its owner's credentials, and the port and token of its job *session*."""
+    """An archive. *environment* has variables for its jobs, and *reports* is the folder for downloaded reports.
+
+    A local stack's archive has its owner's address and credentials (*owner*), and the port and token for jobs in the
+    stack (*session*).
+    """
 
     uri: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -79,7 +83,7 @@ class Archive:
 
     @property
     def is_local(self) -> bool:
-        """Whether the archive belongs to a local stack."""
+        """Whether jobs over the archive run in a local stack."""
         return self.session is not None
 
     @classmethod
@@ -251,7 +255,7 @@ Jobs = JobProgram | StackJobs
 
 
 def jobs_of(archive: Archive) -> Jobs:
-    """Return the runner of jobs: the local stack if the archive belongs to one, otherwise a process of this command."""
+    """Return the runner of jobs: a local stack if *archive* has its session, otherwise a separate process."""
     return StackJobs() if archive.is_local else JobProgram()
 
 
@@ -316,7 +320,7 @@ class Days:
 
     @classmethod
     def of(cls, first: str | None, end: str | None) -> Days:
-        """Parse both days. The default begins and ends with today. Raises ValueError."""
+        """Parse both days. By default the first and the last day are today. Raises ValueError."""
         today = datetime.now(UTC).date()
         try:
             begin = today if first is None else date.fromisoformat(first)
@@ -346,8 +350,8 @@ def audit_arguments(
 ) -> list[str]:
     """Return the command-line arguments of an audit job.
 
-    The archive is complete until *as_of* (None: an hour ago). The job also gets the time scale by which the stack
-    shortened the waits.
+    The archive is complete up to the instant *as_of* (None: an hour ago). The job also gets the time scale by which the
+    stack shortened the waits.
     """
     arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
     arguments += option("--property", property)
@@ -362,8 +366,8 @@ def backtest_arguments(
 
 
 def compacting(place: Archive, first: date) -> Link:
-    """Return the command that compacts a local archive from *first* until today, because deliveries end on later days.
+    """Return the job that compacts a local archive from *first* up to today, because deliveries end on later days.
 
-    For a deployment, which compacts on a schedule, return an empty link.
+    For any other archive return an empty link: a deployment compacts every night.
     """
     return ["compact", *Days.of(first.isoformat(), None).arguments()] if place.is_local else ()

@@ -100,7 +100,7 @@ class DayOptions:
 
 
 class Period(StrEnum):
-    """The period by which a report groups its figures."""
+    """The period by which a report groups its counts and latencies."""
 
     HOUR = "hour"
     DAY = "day"
@@ -313,7 +313,7 @@ def retain(
 
 
 def _owned(place: Archive) -> Archive:
-    """Return the archive with the owner's own credentials, because the stack's jobs may not rewrite raw records."""
+    """Return *place* for a job outside the local stack, with its owner's credentials, which may rewrite raw files."""
     return replace(place, environment={**place.environment, **place.owner}, session=None)
 
 

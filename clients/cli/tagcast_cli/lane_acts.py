@@ -40,7 +40,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the preview only."
 
 
 def _add_command(verb: str, help: str) -> None:
-    """Add the command of an action that needs no reason."""
+    """Add the command *verb* to `tagcast lanes`, for an action that needs no reason."""
 
     @lanes.command(verb, help=f"{help}, after a preview. Exits 1 if a lane failed.")
     @with_options
@@ -78,7 +78,7 @@ class Act:
     reason: str | None = None
 
     def preview(self, api: Client) -> Iterator[ActedLanes]:
-        """Yield the dry-run results for all selected lanes, page by page."""
+        """Yield the results of a dry run for all selected lanes, page by page."""
         cursor = None
         while True:
             page = self._request(api, **self.selection.asked, dry_run=True, limit=PAGE, cursor=cursor)

@@ -149,7 +149,7 @@ class Selection:
 
     @property
     def asked(self) -> dict[str, str]:
-        """The given values as arguments of a request.
+        """The given values, as arguments of an API request.
 
         >>> Selection(host="http://a/").asked
         {'host': 'http://a'}
@@ -171,7 +171,7 @@ class Selection:
 
 
 class Common(StrEnum):
-    """A property by which lanes are grouped."""
+    """An attribute by which lanes are grouped."""
 
     HOST = "host"
     TOPIC = "topic"
@@ -180,7 +180,7 @@ class Common(StrEnum):
     OUTCOME = "outcome"
 
     def of(self, lane: Json) -> str:
-        """Return the lane's value of this property, as text."""
+        """Return the lane's value of this attribute, as text."""
         if self is Common.OUTCOME:
             return outcome_text((lane.get("head") or {}).get("last_outcome")) or "no attempt yet"
         return str(lane.get(self.value) or "pulled by its members")
@@ -190,7 +190,7 @@ SHOWN_OF_GROUPS = (Common.SUBSCRIPTION, Common.STATE, Common.OUTCOME)
 
 
 def group_lanes(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
-    """Return, for each value of a property, its number of lanes and topics and its frequent values; largest first.
+    """Return a group for each value of *by*: its numbers of lanes and topics, its frequent values; largest first.
 
     >>> [group["lanes"] for group in group_lanes([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
     [2, 1]

@@ -37,7 +37,7 @@ def tags_of(header: str) -> list[str]:
 
 
 def body_text(body: bytes) -> str:
-    """Return the body of a message as short text."""
+    """Return the body of a message as short text; the number of bytes if it is not UTF-8."""
     try:
         line = " ".join(body.decode().split())
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def body_text(body: bytes) -> str:
 
 
 def _message_body(push: Push) -> bytes:
-    """Return the body of a pushed message: that of its envelope, or the whole body of the push.
+    """Return the body of a pushed message: the body in the push's envelope, or the push's whole body without one.
 
     An envelope has the message id of the push. A producer does not know this id, so its JSON is no envelope.
     """

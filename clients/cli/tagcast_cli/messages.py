@@ -184,7 +184,7 @@ def history(
     cursor: Cursor = None,
     every: EveryPage = False,
 ) -> None:
-    """List the messages of a topic in the last day, newest first, including delivered messages."""
+    """List the recent messages of a topic, newest first, including delivered messages."""
     session, began = session_of(ctx), datetime.now(UTC) - timedelta(seconds=since)
     query = drop_none(since=began.isoformat(), tag=tag, property=property, subscription=subscription, state=state)
     answers = session.read(path_of("topics", topic, "history"), Page(limit, cursor, every), query)
@@ -202,7 +202,7 @@ def history(
 
 
 ROWS_SHOWN = 50
-"""At most 50 deliveries that do not fail are shown, except with --all, --cursor or --only."""
+"""`tagcast message` shows at most 50 deliveries that do not fail, except with --all, --cursor or --only."""
 FAILING = ("blocked", "discarded", "expired")
 
 
@@ -286,7 +286,7 @@ def _is_id(text: str) -> bool:
 
 
 def _located(session: Session, place: str | None, message_id: str | None) -> tuple[str, str]:
-    """Return the topic and the id of a message. If only one argument is given, the argument is the id."""
+    """Return the topic and the id of a message. If only *place* is given, it is the id, and the API finds the topic."""
     if message_id is not None and place is not None:
         if _is_id(place) and not _is_id(message_id):
             hint = f"tagcast explain {place} --subscription {message_id}"

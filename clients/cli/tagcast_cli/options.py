@@ -27,7 +27,10 @@ Make = Callable[[Values], Any]
 
 @dataclass(frozen=True)
 class SettingOptions:
-    """Makes an option of each number, word, text or boolean setting: ``Annotated[Json, SettingOptions(TABLE)]``."""
+    """Makes command options from a table of settings: ``Annotated[Json, SettingOptions(TABLE)]``.
+
+    Each setting that is a number, a text, a boolean or a choice gets an option, except those in *leave_out*.
+    """
 
     settings: Sequence[Setting]
     leave_out: tuple[str, ...] = ()

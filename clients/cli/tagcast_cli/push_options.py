@@ -17,7 +17,7 @@ from tagcast_cli.options import SettingOptions
 
 
 def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_pulled: bool = False) -> Json:
-    """Return the endpoint from the one option that is given.
+    """Return the endpoint from the one option that is given. Raises BadParameter unless exactly one is.
 
     >>> endpoint_of("https://example.com/hook", None, None)
     {'protocol': 'https', 'url': 'https://example.com/hook'}
@@ -38,7 +38,7 @@ def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_
 
 
 def protocol_of(endpoint: Any) -> Any:
-    """Return the protocol of an endpoint in the API's form."""
+    """Return the protocol of *endpoint*, which is in the API's form; None if there is no endpoint."""
     return endpoint.get("protocol") if isinstance(endpoint, dict) else None
 
 
@@ -82,7 +82,7 @@ class EndpointOptions:
     pull: Annotated[bool, typer.Option("--pull", help="Create a consumer group, whose members pull.")] = False
 
     def endpoint(self) -> Json | None:
-        """Return the endpoint; None if no option is given."""
+        """Return the endpoint in the API's form; None if no option is given."""
         if self.url is self.sqs is self.function is None and not self.pull:
             return None
         if self.url and not self.url.lower().startswith(SCHEMES):

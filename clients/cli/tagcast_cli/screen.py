@@ -64,7 +64,7 @@ def state_text(state: object) -> Text:
 
 
 def cell(value: Any) -> Text:
-    """Return any value of an answer as text for a table. The caller formats instants.
+    """Return any value of an answer as text for a table. Instants must be formatted already.
 
     >>> [cell(v).plain for v in (None, True, ["a", "b"], {"k": 1}, 3)]
     ['—', 'yes', 'a, b', 'k=1', '3']

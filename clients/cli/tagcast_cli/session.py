@@ -73,7 +73,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Session:
-    """One run of the command line."""
+    """One run of the command line: its API client and its global options."""
 
     api: Client
     as_json: bool
@@ -285,7 +285,7 @@ def unwrap(text: str) -> str:
 
 
 def make_readable(command: Any) -> None:
-    """Reformat the help of a command and its subcommands."""
+    """Reformat the help texts of a command and its subcommands, and name the values of their options."""
     if command.help:
         command.help = unwrap(command.help)
     for option in command.params:

@@ -28,7 +28,7 @@ ACTIONS = {
     "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
     "lambda:CreateFunction20150331": "lambda:CreateFunction",
 }
-"""Operations that need an IAM action of another name."""
+"""Maps operations to the IAM action that they need, if it has another name."""
 ABSENT = frozenset(
     {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException", "NoSuchEntity"}
 )
@@ -165,7 +165,7 @@ class OnAws:
         return [str(json.loads(body)["message_id"]) for body in self._taken_from(self._queue)]
 
     def read_archived(self, topic: str) -> frozenset[str]:
-        """Return the ids of a topic's messages in objects that were archived since this run began."""
+        """Return the ids of a topic's messages in the archive's objects that were written since this run began."""
         bucket, found, size = self.of.output("ArchiveBucketName"), frozenset[str](), 0
         for key, length in self._arrived(bucket):
             if key not in self._seen_keys:
@@ -187,7 +187,7 @@ class OnAws:
         return _job_run(runs[0]) if runs else None
 
     def run_job(self) -> JobRun:
-        """Run the compaction job for yesterday, and wait for its end."""
+        """Run the compaction job for yesterday, and wait at most ``JOB_S`` seconds for its end."""
         name, arguments = f"{self.of.stack}-compact", {"--lookback-days": "1"}
         run = self._call("glue", "start_job_run", JobName=name, Arguments=arguments)["JobRunId"]
         deadline_s = self.now_s() + JOB_S
@@ -322,7 +322,7 @@ class OnAws:
     def _call(
         self, service: str, method: str, *, none_for: str = "", absent_is_fine: bool = False, **arguments: Any
     ) -> Any:
-        """Call an operation. Raises MissingRightError, NotPlayedError and PlaceError.
+        """Call an operation of AWS. Raises MissingRightError, NotPlayedError or PlaceError.
 
         Return None for the error *none_for*, or if *absent_is_fine* and the resource is absent.
         """

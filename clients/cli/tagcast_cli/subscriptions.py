@@ -118,7 +118,7 @@ def pending_note(answer: Json) -> Text | None:
 
 
 def with_note(session: Session, sentence: str, answer: Json) -> Group:
-    """Return the result of a change: a sentence, the subscription's fields, warnings, and the `pending_note`."""
+    """Return *sentence*, the fields of the subscription in *answer*, its warnings, and the `pending_note` if any."""
     note = pending_note(answer)
     shown: list[RenderableType] = [Text(sentence), subscription_fields(answer), *warning_lines(answer)]
     shown += absent_function_lines(session, answer)

@@ -52,7 +52,7 @@ def _is_flat(value: Any) -> bool:
 
 
 def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
-    """Return the line of a node, and the names of the fields in it. Without a label it begins with the first field."""
+    """Return a node's line, and the names of the fields in it. Without a label the line begins with the first field."""
     label = next((name for name in LABELS if isinstance(node.get(name), str)), None)
     value = next((name for name in VALUES if name in node and _is_flat(node[name])), None)
     if label is None and not fallback and (first := next(iter(node), None)) is not None and _is_flat(node[first]):

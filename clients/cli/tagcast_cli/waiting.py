@@ -16,7 +16,7 @@ from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line
 
 SHOWN_MAX = 3
-"""The maximum subscriptions to explain, because each needs two requests."""
+"""The maximum number of subscriptions to explain, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
 DELETED = "its subscription was deleted; the delivery is cancelled, or ends when it expires"
@@ -54,7 +54,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
 
 
 def is_awake(state: str | None) -> bool:
-    """Return whether a lane in *state* makes attempts. If none is planned, one is running.
+    """Return whether a lane in *state* makes attempts. Such a lane without a planned attempt has one in progress.
 
     >>> is_awake("blocked"), is_awake("paused")
     (True, False)
@@ -63,7 +63,9 @@ def is_awake(state: str | None) -> bool:
 
 
 def next_attempt_words(state: str | None, at: object) -> str | None:
-    """Return words for the next attempt of a lane in *state*; None if *at* is its time, or if no attempt is planned.
+    """Return words for the next attempt of a lane in *state*. *at* is the time of this attempt, or None.
+
+    Return None if the time says enough, or if the lane makes no attempts.
 
     >>> next_attempt_words("blocked", None), next_attempt_words("unverified", "2026-05-02T12:00:00.000Z")
     ('in progress', 'after verification')
@@ -76,7 +78,7 @@ def next_attempt_words(state: str | None, at: object) -> str | None:
 
 
 def next_attempt(lane: Json, delivery: Json) -> str:
-    """Return the time of the next attempt of a lane's head as text."""
+    """Return the time of the next attempt of *delivery*, usually the head of *lane*, as text."""
     at = delivery.get("next_attempt_at")
     return next_attempt_words(lane.get("state"), at) or readable_instant(at)
 
