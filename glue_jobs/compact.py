@@ -133,7 +133,7 @@ class _Run:
     rebuild: bool
 
     def made(self) -> Compacted:
-        """Read new files, write their days, swap the manifests, then record the files as compacted."""
+        """Read new files, write their days, swap the manifests, record the files as compacted. Return the result."""
         window = self.arrival.days()
         begin, end = first_arrival(window[0]), None if self.rebuild else window[-1]
         present = self.archive.days("raw", self.kind.value)

@@ -117,7 +117,7 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
 
 
 def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
-    """Return the names of the filter versions that match each message, by record id. Later audits need the names."""
+    """Return, by record id, the names of the filter versions that match each message. Later audits need the names."""
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

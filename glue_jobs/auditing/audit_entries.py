@@ -34,7 +34,7 @@ class Terms:
 
     @property
     def over_before(self) -> int:
-        """The deliveries of messages that expired before this instant (ms) must have a recorded end."""
+        """An instant (ms): all deliveries of messages that expired earlier must have a recorded end."""
         return self.as_of - round(ENDED_WITHIN_MS / min(self.time_scale, 60.0))
 
     @property

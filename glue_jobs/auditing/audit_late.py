@@ -32,7 +32,7 @@ def _matches(filter: str | None, known: Known) -> bool | None:
 
 
 def _recorded_verdict(name: str, matching: Collection[str]) -> bool | None:
-    """Return the verdict of filter version *name* that an erasure recorded in *matching*; None if it is unknown."""
+    """Return the verdict of filter version *name* that an erasure recorded in *matching*; None if it recorded none."""
     return None if f"?{name}" in matching else name in matching
 
 

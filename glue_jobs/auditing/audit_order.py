@@ -11,7 +11,7 @@ from glue_jobs.auditing.history import LANE, LIFE_MS
 from glue_jobs.io import arguments
 
 RUN_MS = 120_000
-"""A worker runs two minutes at most. So the verdict of a filter function may be this much older than the end."""
+"""A worker runs two minutes at most. So a filter function's verdict may be this much older than the recorded end."""
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:

@@ -130,7 +130,7 @@ def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
 
 
 def generation_at(now_ms: int) -> str:
-    """Return the name of a new generation: its beginning, and a part unique to the writer.
+    """Return the name of a new generation: the instant of its beginning, and a random part.
 
     >>> generation_at(1_795_132_800_000)[:14]
     '1795132800000-'

@@ -20,7 +20,7 @@ JAVA_MAJOR = 17
 PROGRESS = "progress: "
 """The prefix of progress lines."""
 JARS_HOME = "TAGCAST_S3A_JARS"
-"""The variable with the folder of the hadoop-aws and aws-java-sdk-bundle jars; the default is that of `make spark`."""
+"""The environment variable for the folder of the hadoop-aws and aws-java-sdk-bundle jars; default: by `make spark`."""
 
 
 class NoJavaError(RuntimeError):

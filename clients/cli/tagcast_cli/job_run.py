@@ -165,9 +165,10 @@ class JobProgram:
     def run(
         self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
     ) -> Result:
-        """Run ``glue_jobs.<job>``, after *first*, another job, in the same Spark session. Raises JobError.
+        """Run ``glue_jobs.<job>`` over *archive*. Raises JobError.
 
-        *said* is called with each line of progress.
+        If *first* is not empty, run that job before, in the same Spark session. *said* is called with each line of
+        progress.
         """
         words = [job, "--archive", archive.uri, *arguments]
         if first:

@@ -149,7 +149,7 @@ class Selection:
 
     @property
     def asked(self) -> dict[str, str]:
-        """The given values, as arguments of an API request.
+        """The values that are not None, as arguments of an API request.
 
         >>> Selection(host="http://a/").asked
         {'host': 'http://a'}

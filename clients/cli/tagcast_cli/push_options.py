@@ -94,7 +94,7 @@ class EndpointOptions:
 
 @dataclass(frozen=True)
 class RetryOptions:
-    """How a failed delivery is retried."""
+    """The options for retries of failed deliveries."""
 
     strategy: Annotated[
         Strategy | None,
@@ -123,7 +123,7 @@ class RetryOptions:
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """Limits of one batch."""
+    """The options for the limits of a batch."""
 
     batch_messages: Annotated[int | None, typer.Option(metavar="COUNT", help="Maximum messages per batch, 2-100.")] = (
         None

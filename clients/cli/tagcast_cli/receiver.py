@@ -203,12 +203,12 @@ class Receiver:
             return list(dict.fromkeys(push.message_id for push in self.accepted))
 
     def report_verification(self, origin: str) -> None:
-        """Report a confirmed verification request."""
+        """Report a confirmed verification request; *origin* is the service that sent it."""
         with self._lock:
             self._on_check(origin)
 
     def take(self, headers: dict[str, str], body: bytes) -> Reply:
-        """Count a push, choose its response, and report it."""
+        """Count a push, report it with its response, and return the response."""
         lower = {name.lower(): value for name, value in headers.items()}
         topic, subscription = lower.get("x-tagcast-topic", "?"), lower.get("x-tagcast-subscription", "?")
         message_id = lower.get("webhook-id", "?")

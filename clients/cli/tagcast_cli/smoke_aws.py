@@ -113,7 +113,7 @@ class OnAws:
         return f"{self.prefix}{secrets.token_hex(4)}"
 
     def earlier_runs(self) -> Sequence[str]:
-        """Return the smoke tests that left resources: their log queues, created first and deleted last, still exist."""
+        """Return the earlier smoke tests that left resources: their log queue, which is deleted last, still exists."""
         found = self._call("sqs", "list_queues", QueueNamePrefix=self.prefix).get("QueueUrls", [])
         names = [url.rpartition("/")[2] for url in found]
         return sorted(name.removesuffix("_log.fifo") for name in names if name.endswith("_log.fifo"))
@@ -270,7 +270,7 @@ class OnAws:
             self._call("sqs", "delete_message_batch", QueueUrl=queue, Entries=entries)
 
     def _arrived(self, bucket: str) -> list[tuple[str, int]]:
-        """Return the keys and sizes of the archived message objects since the run began."""
+        """Return the keys and sizes of the message objects that were archived since the run began."""
         hours, at = [], (self._began_at - EARLY).replace(minute=0, second=0, microsecond=0)
         while at <= self.now():
             hours.append(at)

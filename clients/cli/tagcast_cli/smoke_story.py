@@ -34,7 +34,7 @@ INTERVAL_S = 20
 EXPIRED = "expired"
 POLL_S = 0.5
 MADE_S, DELIVERED_S, RETRIED_S, RECEIPT_S, ARCHIVED_S = 30.0, 40.0, 45.0, 15.0, 420.0
-"""The maximum wait for each of these results."""
+"""The maximum waits: for an active subscription, deliveries, a retry, a receipt and archived messages."""
 AFTER_LIFE_S = 3.0
 """How long after a message's expiry to watch for late pushes."""
 LATE_S = 15.0
