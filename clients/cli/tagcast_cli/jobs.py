@@ -286,7 +286,7 @@ def erase(
     arguments = option("--message", ",".join(message or ()) or None) + option("--topic", topic)
     arguments += option("--property", property) + option("--before", before) + option("--by", by)
     arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "erase", _owned(archive), arguments, since=None if as_is else EVER)
+    _run(ctx, "erase", archive, arguments, since=None if as_is else EVER, rewrites=True)
 
 
 @with_options
@@ -309,7 +309,7 @@ def retain(
     archive = place.archive(ctx)
     arguments = ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
     arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "retain", _owned(archive), arguments, since=None if as_is else EVER)
+    _run(ctx, "retain", archive, arguments, since=None if as_is else EVER, rewrites=True)
 
 
 def _owned(place: Archive) -> Archive:
@@ -324,10 +324,21 @@ def _is_given(ctx: Any, name: str) -> bool:
 
 
 def _run(
-    ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, since: date | None = None, show: bool = False
+    ctx: typer.Context,
+    job: str,
+    place: Archive,
+    arguments: list[str],
+    *,
+    since: date | None = None,
+    rewrites: bool = False,
+    show: bool = False,
 ) -> None:
-    """Run a job and print its result. Unless *since* is None, first compact the archive from that day on."""
+    """Run a job and print its result. Unless *since* is None, first compact a local archive from that day on.
+
+    *rewrites*: the job rewrites raw files, so it runs as the archive's owner.
+    """
     first = () if since is None else compacting(place, since)
+    place = _owned(place) if rewrites else place
     result = run_job(job, place, arguments, console(to_errors=True), first=first)
     if session_of(ctx).as_json:
         typer.echo(json.dumps(result.summary))

@@ -77,6 +77,19 @@ def test_without_a_running_stack_the_ways_out_are_named(run: Run, tmp_path: Path
     assert "--archive" in refused.stderr
 
 
+@pytest.mark.parametrize("words", [("erase", "--message", "1" * 20), ("retain",)])
+def test_a_local_archive_is_compacted_before_its_owner_rewrites_it(
+    run: Run, played: Jobs, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "stack.json").write_text(json.dumps(WHERE))
+
+    for as_is in ((), ("--as-is",)):
+        assert run(*words, "--data", str(tmp_path), *as_is).exit_code == 0
+
+    assert [link[:1] for link in played.before] == [["compact"], ()]
+    assert {(place.is_local, place.environment["AWS_ACCESS_KEY_ID"]) for place in played.places} == {(False, "owner")}
+
+
 def test_the_days_are_today_unless_others_are_named() -> None:
     today = datetime.now(UTC).date()
     assert Days.of(None, None) in (Days(today, today + timedelta(1)), Days(today + timedelta(1), today + timedelta(2)))
