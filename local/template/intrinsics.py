@@ -133,7 +133,8 @@ class Resolver:
         ((key, argument),) = condition.items()
         match key:
             case "Fn::Equals":
-                return bool(self.value(argument[0]) == self.value(argument[1]))
+                # The values of parameters are texts, and so are CloudFormation's numbers.
+                return str(self.value(argument[0])) == str(self.value(argument[1]))
             case "Fn::Not":
                 return not self.holds(argument[0])
             case "Fn::And":

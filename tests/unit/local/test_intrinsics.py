@@ -17,7 +17,10 @@ RESOURCES: dict[str, Any] = {
     "Logs": {"Type": "AWS::Logs::LogGroup"},
     "Alarm": {"Type": "AWS::CloudWatch::Alarm"},
 }
-CONDITIONS = {"Wished": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Wish"}, ""]}]}}
+CONDITIONS = {
+    "Wished": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Wish"}, ""]}]},
+    "WishedNothing": {"Fn::Equals": [{"Ref": "Wish"}, 0]},
+}
 TEMPLATE = Template(RESOURCES, PARAMETERS, CONDITIONS, {}, {"Named": Path()})
 ACCOUNT = Account("1", "r", "aws-cn")
 
@@ -48,6 +51,11 @@ def test_an_intrinsic_says_what_cloudformation_says(given: Any, expected: Any) -
 def test_a_condition_decides_by_the_parameters(wish: str, expected: dict[str, list[str]]) -> None:
     given = {"wishes": {"Fn::If": ["Wished", [{"Ref": "Wish"}], {"Ref": "AWS::NoValue"}]}}
     assert said(given, parameters={"Wish": wish}) == expected
+
+
+@pytest.mark.parametrize(("wish", "is_none"), [("0", True), ("", False), ("00", False), ("1", False)])
+def test_a_number_of_the_template_equals_the_text_of_a_parameter(wish: str, is_none: bool) -> None:
+    assert Resolver(TEMPLATE, ACCOUNT, parameters={"Wish": wish}).holds("WishedNothing") is is_none
 
 
 def test_what_exists_has_the_name_that_it_was_given() -> None:
