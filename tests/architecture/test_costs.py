@@ -145,7 +145,7 @@ FREE: dict[str, str] = {
     "Qualifier",
     "AWS::Lambda::EventSourceMapping": "BisectBatchOnFunctionError DestinationConfig EventSourceArn FilterCriteria "
     "FunctionName FunctionResponseTypes MaximumBatchingWindowInSeconds MaximumRecordAgeInSeconds MaximumRetryAttempts "
-    "StartingPosition",
+    "ScalingConfig StartingPosition",
     "AWS::Lambda::Function": "Architectures Code Description Environment FunctionName Handler Layers "
     "ReservedConcurrentExecutions Role Runtime Tags Timeout VpcConfig",
     "AWS::Lambda::LayerVersion": "CompatibleArchitectures CompatibleRuntimes Content Description LayerName",

@@ -348,6 +348,47 @@ def test_fan_out_has_a_whole_processor_unless_its_owner_chooses_less() -> None:
     assert memory["Default"] == max(memory["AllowedValues"]) == LAMBDA_FULL_CPU_MB
 
 
+CONCURRENCY = {
+    "PublishConcurrency": "PublishFunction",
+    "PullConcurrency": "PullFunction",
+    "RetryConcurrency": "RetryFunction",
+}
+
+
+@pytest.mark.parametrize("parameter", [*CONCURRENCY, None])
+@pytest.mark.parametrize("chosen", ["0", "7"])
+def test_a_function_reserves_the_concurrency_that_its_owner_chose_and_no_other_does(
+    parameter: str | None, chosen: str
+) -> None:
+    parameters = {} if parameter is None else {parameter: chosen}
+    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters=parameters)
+    reserved = {
+        name: function["ReservedConcurrentExecutions"]
+        for name, function in resolver.of_type(FUNCTION)
+        if "ReservedConcurrentExecutions" in function
+    }
+    assert reserved == ({} if parameter is None or chosen == "0" else {CONCURRENCY[parameter]: chosen})
+
+
+@pytest.mark.parametrize(("chosen", "expected"), [(None, None), ("0", None), ("2", {"MaximumConcurrency": "2"})])
+def test_the_queue_starts_as_many_invocations_at_once_as_its_owner_chose(
+    chosen: str | None, expected: dict[str, str] | None
+) -> None:
+    parameters = {} if chosen is None else {"FanOutConcurrency": chosen}
+    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters=parameters)
+    settings = {source.logical_id: resolver.value(dict(source.properties)).get("ScalingConfig") for source in SOURCES}
+    assert settings.pop("FanOutFunctionDeliveries") == expected
+    assert set(settings.values()) == {None}, "Lambda refuses it for streams"
+
+
+def test_a_maximum_that_lambda_refuses_is_refused_before_the_deployment() -> None:
+    """It accepts 2 to 1000 (lambda/latest/dg/services-sqs-scaling.html)."""
+    pattern = re.compile(TEMPLATE.parameters["FanOutConcurrency"]["AllowedPattern"])
+    accepted = [number for number in range(1_200) if pattern.search(str(number))]
+    assert accepted == [0, *range(2, 1_001)]
+    assert not any(map(pattern.search, ("", "-2", "02", "2.5", " 2", "10000")))
+
+
 def test_functions_and_layer_are_built_for_the_same_python() -> None:
     layer = next(properties for _, properties in TEMPLATE.of_type("AWS::Lambda::LayerVersion"))
     runtimes = {properties["Runtime"] for properties in FUNCTIONS.values()}

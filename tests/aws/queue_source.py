@@ -24,7 +24,7 @@ BUSY_MS = 50
 
 
 class Connections:
-    """Those of one source: a few while it is idle, more while all are busy, as many as the account has executions."""
+    """Those of one source: a few while it is idle, more while all are busy, up to its own maximum or the account's."""
 
     def __init__(self, timeline: Timeline, most: int, a_minute: float) -> None:
         self.count = min(limits.QUEUE_POLLERS, most)
@@ -57,7 +57,9 @@ class QueueSource:
         self._chance = Random(f"queue source {box.chance.random()}")
         self._polls = self._waits = False
         self._quotas = box.quotas
-        self._connections = Connections(timeline, box.quotas.place.executions, box.unsaid.growth_a_minute)
+        executions = box.quotas.place.executions
+        most = min(executions, int(properties.get("ScalingConfig", {}).get("MaximumConcurrency", executions)))
+        self._connections = Connections(timeline, most, box.unsaid.growth_a_minute)
         self.forgets: Callable[[int], bool] = lambda place: False
         """Says whether the removal of one served message is lost."""
         self.copies: Callable[[], bool] = lambda: False

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.aws import limits
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.timeline import EPOCH, Timeline
@@ -18,9 +19,9 @@ from tests.aws.timeline import EPOCH, Timeline
 class Stage:
     """A deployment in which one function has a handler of the test's."""
 
-    def __init__(self, logical_id: str, handler: Callable[[Stage, Any], Any]) -> None:
+    def __init__(self, logical_id: str, handler: Callable[[Stage, Any], Any], *parameters: tuple[str, str]) -> None:
         self.timeline = Timeline()
-        self.deployment = Deployment(self.timeline, None, 1, shards=1)
+        self.deployment = Deployment(self.timeline, None, 1, shards=1, parameters=parameters)
         self.told: list[tuple[int, Any]] = []
         for function in self.deployment.functions.by_id.values():
             function.handler = lambda event, context: {"batchItemFailures": []}
@@ -127,6 +128,34 @@ def test_a_group_of_the_queue_is_served_by_one_batch_at_a_time() -> None:
     assert [word for word, _ in told] == ["begins", "ends"] * (len(told) // 2)
     assert [body for word, bodies in told if word == "ends" for body in bodies] == [f"a{n}" for n in range(25)]
     assert max(len(bodies) for _, bodies in told) <= 10
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_queue_is_served_by_at_most_as_many_batches_at_once_as_its_maximum_concurrency(most: int) -> None:
+    without, bounded = batches_at_once("0"), batches_at_once(str(most))
+
+    assert without >= limits.QUEUE_POLLERS
+    assert bounded == most
+
+
+def batches_at_once(concurrency: str) -> int:
+    """Serve thirty groups with this FanOutConcurrency; return how many batches were in work at once, at most."""
+    working: set[str] = set()
+
+    def handler(stage: Stage, event: Any) -> Any:
+        first = bodies_in(event)[0]
+        working.add(first)
+        stage.tell(len(working))
+        stage.timeline.spend(1_000)
+        working.remove(first)
+        return {"batchItemFailures": []}
+
+    stage = Stage("FanOutFunction", handler, ("FanOutConcurrency", concurrency))
+    for group in range(30):
+        stage.send(f"group-{group}", *(f"{group}-{number}" for number in range(10)))
+    found = stage.play(600_000)
+    assert not list(stage.deployment.queues["DeliveryQueue"].messages())
+    return int(max(found))
 
 
 def test_messages_that_failed_come_again_after_their_visibility_and_hold_back_their_group_only() -> None:
