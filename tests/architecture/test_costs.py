@@ -70,6 +70,7 @@ BILLED: dict[str, dict[str, tuple[str, ...]]] = {
     "AWS::ApiGatewayV2::Stage": {
         "AccessLogSettings": ("cloudwatch: a GB of logs",),
         "DefaultRouteSettings": ("cloudwatch: a metric and month",),
+        "RouteSettings": ("cloudwatch: a metric and month",),
     },
     "AWS::Athena::WorkGroup": {"WorkGroupConfiguration": ("athena: a TB scanned",)},
     "AWS::CloudWatch::Alarm": {"": ("cloudwatch: an alarm and month",)},
@@ -166,6 +167,8 @@ BY_CALLS = {"events: a million events of an application"}
 CHOSEN_FREE = {
     # Properties that cost money unless they have this value, by default.
     ("AWS::ApiGatewayV2::Stage", "DefaultRouteSettings", "DetailedMetricsEnabled"): "false",
+    ("AWS::ApiGatewayV2::Stage", "RouteSettings", "GET /health", "DetailedMetricsEnabled"): False,
+    ("AWS::ApiGatewayV2::Stage", "RouteSettings", "GET /openapi.json", "DetailedMetricsEnabled"): False,
     ("AWS::Lambda::Function", "TracingConfig", "Mode"): "PassThrough",
     ("AWS::Lambda::Function", "ProvisionedConcurrencyConfig"): None,
     ("AWS::Lambda::Function", "SnapStart"): None,

@@ -94,6 +94,15 @@ def test_stacks_of_one_name_in_two_regions_have_two_dashboards() -> None:
     assert names == {"shop-us-east-1", "shop-eu-west-1"}
 
 
+def test_every_route_with_settings_of_its_own_exists() -> None:
+    """API Gateway refuses a stage that names another route."""
+    (stage,) = [properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Stage")]
+    existing = {
+        f"{'ANY' if route.method.startswith('X-') else route.method} {route.path}" for route in TEMPLATE.routes()
+    }
+    assert stage["RouteSettings"].keys() <= existing
+
+
 def test_an_account_with_many_logging_apis_takes_another() -> None:
     """A policy of 5,120 characters lists each other log group (step-functions/latest/dg/bp-cwl.html)."""
     (stage,) = [properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Stage")]

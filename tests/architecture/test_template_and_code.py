@@ -6,7 +6,7 @@ import ast
 import json
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -116,6 +116,36 @@ def test_public_routes_of_the_code_need_no_signature() -> None:
     }
     assert unsigned == public
     assert list(RESOLVER.value(api["Body"]["components"]["securitySchemes"])) == ["AWS_IAM"]
+
+
+def test_every_open_route_has_a_rate_of_its_own_but_those_whose_requests_are_signed_for_cmq() -> None:
+    open_to_all = [route for route in (*PUBLISH, *PULL, *MANAGE) if route.is_public]
+    (stage,) = [properties for _, properties in RESOLVER.of_type("AWS::ApiGatewayV2::Stage")]
+    rates = {name: (each["ThrottlingRateLimit"], each["ThrottlingBurstLimit"]) for name, each in routes_of(stage)}
+    assert rates == {f"{route.method} {route.path}": (10, 10) for route in open_to_all}
+    assert float(stage["DefaultRouteSettings"]["ThrottlingRateLimit"]) > 10
+
+
+@pytest.mark.parametrize("chosen", ["true", "false"])
+def test_a_route_with_a_rate_of_its_own_has_metrics_as_the_others(chosen: str) -> None:
+    """Settings of a route replace all of the stage's."""
+    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters={"RouteMetrics": chosen})
+    (stage,) = [properties for _, properties in resolver.of_type("AWS::ApiGatewayV2::Stage")]
+    assert stage["DefaultRouteSettings"]["DetailedMetricsEnabled"] == chosen
+    assert {each["DetailedMetricsEnabled"] for _, each in routes_of(stage)} == {chosen == "true"}
+
+
+def routes_of(stage: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the routes of a stage that have settings of their own."""
+    yield from stage["RouteSettings"].items()
+
+
+@pytest.mark.parametrize(("tokens", "scheme"), [({}, "AWS_IAM"), ({"JwtIssuer": "https://issuer"}, "JWT")])
+def test_without_programs_of_cmq_the_api_refuses_anyone_at_their_routes(tokens: dict[str, str], scheme: str) -> None:
+    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters={"CmqEndpoint": "false", **tokens})
+    needed = {route.path: resolver.value(route.security) for route in TEMPLATE.routes()}
+    assert [[list(each) for each in needed[path]] for path in PATHS] == [[[scheme]]] * len(PATHS)
+    assert {path for path, security in needed.items() if not security} == {"/health", "/openapi.json"}
 
 
 def test_the_template_asks_for_the_scopes_of_the_code() -> None:
