@@ -182,11 +182,20 @@ def test_every_filter_of_a_stream_is_about_keys_that_the_code_makes(source: Sour
     assert source.filters
     for pattern in source.filters:
         (rule,) = pattern["dynamodb"]["Keys"]["pk"]["S"]
-        assert rule["prefix"] in key_prefixes()
+        if isinstance(rule, str):
+            assert rule == keys.sweep_key().pk
+        else:
+            assert rule["prefix"] in key_prefixes()
         for sk in _sort_keys(pattern):
-            keys = {"pk": {"S": f"{rule['prefix']}x"}, "sk": {"S": sk}}
+            row = {"pk": {"S": rule if isinstance(rule, str) else f"{rule['prefix']}x"}, "sk": {"S": sk}}
             names = pattern.get("eventName", ["INSERT"])
-            assert all(matches(pattern, {"eventName": name, "dynamodb": {"Keys": keys}}) for name in names)
+            assert all(matches(pattern, {"eventName": name, "dynamodb": {"Keys": row}}) for name in names)
+
+
+def test_the_archive_is_given_every_change_of_the_sweeps_row_which_its_alarm_waits_for() -> None:
+    change = {"eventName": "MODIFY", "dynamodb": {"Keys": {"pk": {"S": "SWEEP"}, "sk": {"S": "SWEEP"}}}}
+    given = {each.logical_id for each in STREAMS if any(matches(pattern, change) for pattern in each.filters)}
+    assert given == {"ArchiveFunctionMessageRows"}
 
 
 def test_the_relay_is_given_what_its_stream_reads_and_nothing_else() -> None:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DAYS = 30
 MONTH_S = DAYS * 86_400
 SWEEP_S = 1.0
-"""A sweep that finds nothing takes less, cold starts included."""
+"""A sweep that finds nothing takes less, cold starts included; so does the archive that is invoked by its row."""
 JOB_MINUTES = 2
 """A job over an empty day; Glue bills a minute at least."""
 BUDGET_USD = 12.0
@@ -30,8 +30,8 @@ BUDGET_USD = 12.0
 def bill(template: Template) -> dict[str, float]:
     """Every item of the bill in USD a month."""
     sweeps = MONTH_S / _sweep_every_s(template)
-    sweep = template.resources["SweepFunction"]["Properties"]
-    gigabytes = int(sweep["MemorySize"]) / 1024
+    sweep, archive = (template.resources[name]["Properties"] for name in ("SweepFunction", "ArchiveFunction"))
+    gigabytes = sum(int(each["MemorySize"]) for each in (sweep, archive)) / 1024
     return {
         "alarms": _count(template, "AWS::CloudWatch::Alarm") * PRICES_USD["cloudwatch: an alarm and month"],
         "dashboard": _count(template, "AWS::CloudWatch::Dashboard") * PRICES_USD["cloudwatch: a dashboard and month"],
@@ -43,10 +43,10 @@ def bill(template: Template) -> dict[str, float]:
         * PRICES_USD["sqs: a million FIFO requests of 64 KiB"],
         "sweep": sweeps
         * (
-            PRICES_USD["lambda: a million requests"] / 1e6
+            2 * PRICES_USD["lambda: a million requests"] / 1e6
             + SWEEP_S * gigabytes * PRICES_USD["lambda: a GB-second on arm64"]
             + (WAKE_SHARDS + 4) * PRICES_USD["dynamodb: a million read request units"] / 1e6
-            + _is_traced(template) * PRICES_USD["x-ray: a million traces"] / 1e6
+            + 2 * _is_traced(template) * PRICES_USD["x-ray: a million traces"] / 1e6
         ),
         "keys": _count(template, "AWS::KMS::Key") * PRICES_USD["kms: a key and month"]
         + _count(template, "AWS::SecretsManager::Secret") * PRICES_USD["secretsmanager: a secret and month"],

@@ -10,7 +10,11 @@ from tagcast.model import Ordering
 
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
+from tests.aws.deployment import Deployment
+from tests.aws.environments import Invocation
+from tests.aws.lambdas import Weather
 from tests.aws.stack import translated
+from tests.aws.timeline import Timeline
 from tests.cloudwatch.alarms import Datum, state
 from tests.cloudwatch.deployed import Deployed
 from tests.fakes.queue_records import batch_of
@@ -124,7 +128,41 @@ def test_an_alarm_about_a_metric_of_aws_rings_when_it_is_bad_and_not_when_it_is_
         return state(alarm, [Datum(alarm["Namespace"], metric, dimensions, at, value) for at in instants], now_s)
 
     assert (evaluated(calm), evaluated(bad)) == ("OK", "ALARM")
-    assert state(alarm, [], 36_000.0) == ("ALARM" if name == "SweepSilence" else "OK")
+    assert state(alarm, [], 36_000.0) == ("ALARM" if name in ("SweepSilence", "ArchiveSilence") else "OK")
+
+
+class Invoked(Weather):
+    """Counts invocations as AWS/Lambda does."""
+
+    def __init__(self) -> None:
+        self.data: list[Datum] = []
+
+    def begins(self, invocation: Invocation) -> None:
+        dimensions = frozenset({("FunctionName", invocation.function.name)})
+        self.data.append(Datum("AWS/Lambda", "Invocations", dimensions, invocation.began_at / 1000, 1))
+
+
+@pytest.mark.parametrize("stopped", ["ArchiveFunctionMessageRows", "ArchiveFunctionRegistryRows"])
+def test_an_idle_archive_is_calm_and_one_without_the_changes_of_messages_rings(stopped: str) -> None:
+    timeline, alarm = Timeline(), ALARMS["ArchiveSilence"]
+    deployment = Deployment(timeline, None, 1)
+    invoked = deployment.functions.weather = Invoked()
+    deployment.begin()
+
+    def states(minutes: int) -> list[str]:
+        found = []
+        for _ in range(minutes // 5):
+            timeline.play_until(timeline.now + 300_000)
+            found.append(state(alarm, invoked.data, timeline.now / 1000))
+        return found
+
+    assert states(45)[-1] == "OK"
+    assert set(states(180)) == {"OK"}
+    [source] = [each for each in deployment.stream_sources if each.source_id == stopped]
+    source.stream.told.remove(source.told)
+    after = states(60)
+    assert after[-1] == ("ALARM" if stopped == "ArchiveFunctionMessageRows" else "OK")
+    assert after[0] == "OK"
 
 
 def test_the_sweep_tells_how_late_a_lane_is_and_how_old_its_head(deployed: Deployed) -> None:

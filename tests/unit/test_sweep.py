@@ -21,7 +21,7 @@ from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import list_unsent, relay
 from tagcast.repairing.sweep import SweepResult, sweep
-from tagcast.rows.keys import message_key
+from tagcast.rows.keys import message_key, sweep_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.message import MESSAGES
 from tagcast.rows.stored import ROWS_AT_ONCE
@@ -251,6 +251,17 @@ def is_pending(store: MemoryStore, message_id: str) -> bool:
     except (KeyError, ValueError, IndexError):
         return True
     return row is not None and bool(row.map.pending)
+
+
+def test_each_sweep_changes_its_row_so_that_the_stream_has_something_to_say(fake: FakeWorld) -> None:
+    rows = []
+    for _ in range(3):
+        fake.sweep()
+        rows.append(dict(fake.store.rows[sweep_key()]))
+        fake.clock.sleep(300)
+
+    assert [row["sweep_count"] for row in rows] == [1, 2, 3]
+    assert rows[1] == {**rows[2], "sweep_count": 2}, "nothing else changes in a deployment without work"
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ async def sweep(world: World, budget_s: float) -> SweepResult:
     await each(world, "a part of the sweep", _parts(world, swept, lanes, ends), lambda part: part)
     if swept.expired:
         world.telemetry.count("Expired", swept.expired)
+    swept.progress = replace(swept.progress, sweep_count=swept.progress.sweep_count + 1)
     await world.executor.run(world.store.write, SWEEP_ROWS.put(swept.progress))
     return swept
 

@@ -130,10 +130,15 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The sweep's progress: the last topic whose retained messages were checked, and the search's last pass."""
+    """The sweep's progress: the last topic whose retained messages were checked, and the search's last pass.
+
+    *sweep_count* lets each sweep change the row, so that the stream invokes the archive: without an invocation for half
+    an hour, the alarm ArchiveSilence starts.
+    """
 
     topic: str = ""
     search: Pass = Pass()
+    sweep_count: int = 0
 
 
 _PASSES = Codec(Pass)
