@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 from cfnlint.helpers import REGIONS
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
@@ -19,6 +21,7 @@ from local.template.translated import FUNCTION
 from tests.architecture.test_documents import table_rows
 from tests.aws.stack import translated
 
+ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = translated()
 RESOURCES = TEMPLATE.resources
 NAME_CHARS_MAX = {
@@ -209,6 +212,41 @@ def test_a_resource_waits_only_for_what_is_there_whenever_it_is() -> None:
         for other in [waits] if isinstance(waits, str) else waits:
             condition = RESOURCES[other].get("Condition")
             assert condition is None or condition == resource.get("Condition"), (name, other)
+
+
+def test_tables_can_be_restored_as_the_document_says() -> None:
+    document = (ROOT / "docs/deploy.md").read_text()
+    assert "The registry table has point-in-time recovery, the messages table only with" in document
+    for chosen in ("false", "true"):
+        resolver = Resolver(TEMPLATE, Account("123456789012", "us-east-1"), parameters={CHOICE: chosen})
+        tables = dict(resolver.of_type("AWS::DynamoDB::Table"))
+        recovery = {
+            name: str(each["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]).lower()
+            for name, each in tables.items()
+        }
+        assert recovery == {"RegistryTable": "true", "MessagesTable": chosen}
+        assert not any("TableName" in each or "DeletionProtectionEnabled" in each for each in tables.values())
+    assert TEMPLATE.parameters[CHOICE]["Default"] == "false"
+
+
+CHOICE = "MessagesPointInTimeRecovery"
+
+
+def test_the_event_source_of_a_restored_table_gets_every_setting_of_the_former() -> None:
+    (query,) = re.findall(
+        r"get-event-source-mapping --uuid UUID --query '\{(.+?)\}'", (ROOT / "docs/deploy.md").read_text()
+    )
+    copied = dict(pair.split(": ") for pair in query.split(", "))
+    created = set(service_model("CreateEventSourceMapping").input_shape.members)
+    known = set(service_model("GetEventSourceMapping").output_shape.members)
+    settings = {name for source in TEMPLATE.sources() if source.of_stream for name in source.properties}
+    assert copied.keys() == settings - {"EventSourceArn", "StartingPosition"} <= created
+    assert set(copied.values()) <= known
+
+
+def service_model(operation: str) -> Any:
+    """Return Lambda's model of an operation."""
+    return botocore.session.get_session().get_service_model("lambda").operation_model(operation)
 
 
 def test_every_log_stream_that_is_named_exists() -> None:
