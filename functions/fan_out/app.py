@@ -23,6 +23,8 @@ PUT_OFF_S_MAX = 60
 """A failed entry is redelivered at once, then after 1, 2, 4 … 60 s. So a lasting fault causes no busy loop."""
 BESIDE_S = 0.25
 """The seconds that a served batch waits for the others. If all are served by then, Lambda deletes their entries."""
+LOGGED_CHARS = 200
+"""The log shows the beginning of an unreadable entry, which names its topic and its message."""
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
@@ -83,7 +85,8 @@ def _batches_of(event: Mapping[str, Any], world: World) -> dict[tuple[str, bool]
     for record in event["Records"]:
         entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
         if entry is None:
-            wiring.logger().error("unreadable entry of the queue", extra={"record": record["messageId"]})
+            told = {"record": record["messageId"], "entry": record["body"][:LOGGED_CHARS]}
+            wiring.logger().error("unreadable entry of the queue", extra=told)
             world.telemetry.count("UnreadableEntries")
             continue
         batches.setdefault((entry.topic, entry.has_order), {})[record["messageId"]] = entry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 
 from tagcast_aws.runtime.telemetry import METERED_MAX, UNITS
@@ -62,6 +63,26 @@ def test_every_alarm_is_described_with_the_metric_that_it_looks_at() -> None:
         name: metric.strip("`") for names, metric, _ in rows("Alarms") for name in re.findall(r"`(\w+)`", names)
     }
     assert described == {name: alarm["MetricName"] for name, alarm in ALARMS.items()}
+
+
+def test_every_alarm_has_one_first_command() -> None:
+    named = {
+        pattern: command
+        for names, command, _ in rows("When an alarm starts")
+        for pattern in re.findall(r"`([\w*]+)`", names)
+    }
+    assert {name: sum(fnmatch(name, pattern) for pattern in named) for name in ALARMS} == dict.fromkeys(ALARMS, 1)
+    assert all(any(fnmatch(name, pattern) for name in ALARMS) for pattern in named)
+    assert all(re.match(r"`(aws|tagcast) [a-z-]+", command) for command in named.values())
+
+
+def test_the_outputs_and_logs_of_first_commands_exist() -> None:
+    section = DOCUMENT.partition("## When an alarm starts")[2].partition("\n## ")[0]
+    outputs = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper() for name in TEMPLATE.outputs}
+    assert set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", section)) - {"SWEEP_ARN"} <= outputs
+    groups = {each["LogGroupName"]["Fn::Sub"] for _, each in TEMPLATE.of_type("AWS::Logs::LogGroup")}
+    tailed = set(re.findall(r"/tagcast/STACK/([a-z_]+)", section)) | FUNCTIONS
+    assert {f"/tagcast/${{AWS::StackName}}/{name}" for name in tailed} <= groups
 
 
 def test_the_number_of_metrics_by_subscription_and_their_price_are_as_stated() -> None:

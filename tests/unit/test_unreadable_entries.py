@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from tagcast.queues import PACK_MAX, entry_in
+from tagcast_aws import wiring
 
 from functions.fan_out.app import handle
+from tests.fakes.log import Log
 from tests.fakes.queue_records import batch_of
 from tests.fakes.world import FakeWorld
 
@@ -73,6 +75,18 @@ def test_an_unreadable_entry_is_told_and_left_out_and_the_rest_is_served(text: s
     assert served(fake, text) == []
     assert fake.pusher.received["A"] == ["1", "2"]
     assert fake.telemetry.counts["UnreadableEntries"] == 1
+
+
+def test_the_log_shows_how_an_unreadable_entry_begins(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    monkeypatch.setattr(wiring, "logger", lambda: log.logger)
+    fake.publish("1")
+    fake.publish("2")
+    newer = json.dumps({"topic": "test1", "message": {"id": "07532851253441891738"}, "rest": "x" * 1_000})
+    served(fake, newer)
+
+    [line] = [each for each in log.lines() if each["message"] == "unreadable entry of the queue"]
+    assert (line["record"], line["entry"]) == ("odd", newer[:200])
 
 
 @pytest.mark.parametrize("said", NAMES_NOTHING.values(), ids=list(NAMES_NOTHING))

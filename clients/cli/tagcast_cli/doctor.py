@@ -171,7 +171,12 @@ def check_sources(of: Deployment) -> Iterator[Finding]:
         for each in stopped:
             remedy = f"aws lambda update-event-source-mapping --uuid {each['UUID']} --enabled"
             yield Finding(name, State.FAULT, f"Its event source is {each['State']}.", remedy)
-        if mappings and not stopped:
+        # A source whose role is denied stays enabled, and reports the reason here.
+        failing = [each for each in mappings if str(each.get("LastProcessingResult", "")).startswith("PROBLEM")]
+        for each in failing:
+            remedy = f"aws logs tail /tagcast/{of.stack}/{function.replace('-', '_')} --since 30m"
+            yield Finding(name, State.WARNING, f"Its event source reports {each['LastProcessingResult']}", remedy)
+        if mappings and not stopped and not failing:
             yield Finding(name, State.OK, "Its event sources are enabled.")
 
 

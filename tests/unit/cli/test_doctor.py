@@ -33,6 +33,7 @@ class Answers(aws.Answers):
     is_deployed: bool = True
     concurrency: int = 1_000
     source_state: str = "Enabled"
+    source_result: str = "No records processed"
 
     def replies(self) -> dict[str, Any]:
         parameters = [{"ParameterKey": "WaitingPerTopic", "ParameterValue": "100"}]
@@ -41,7 +42,11 @@ class Answers(aws.Answers):
         absent = ClientError({"Error": {"Code": "ValidationError", "Message": "shop does not exist"}}, "DescribeStacks")
         return {
             "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": self.concurrency}},
-            "ListEventSourceMappings": {"EventSourceMappings": [{"UUID": "u", "State": self.source_state}]},
+            "ListEventSourceMappings": {
+                "EventSourceMappings": [
+                    {"UUID": "u", "State": self.source_state, "LastProcessingResult": self.source_result}
+                ]
+            },
             "DescribeStacks": {"Stacks": [stack]} if self.is_deployed else absent,
             "DescribeStackResource": {"StackResourceDetail": {"PhysicalResourceId": "table"}},
             "DescribeDeliveryStream": {"DeliveryStreamDescription": {"DeliveryStreamStatus": "ACTIVE"}},
@@ -99,6 +104,13 @@ def test_a_source_that_is_disabled_is_a_fault_with_the_command_that_enables_it(d
     assert (finding.state, finding.detail) == (State.FAULT, "Its event source is Disabled.")
     assert finding.remedy == "aws lambda update-event-source-mapping --uuid u --enabled"
     assert found(Answers(source_state="Updating"))["shop-fan-out"].state is State.OK
+
+
+def test_a_source_that_is_enabled_but_reports_a_problem_is_told_with_the_log_of_its_function(deployed: None) -> None:
+    finding = found(Answers(source_result="PROBLEM: Access denied."))["shop-fan-out"]
+    assert (finding.state, finding.detail) == (State.WARNING, "Its event source reports PROBLEM: Access denied.")
+    assert finding.remedy == "aws logs tail /tagcast/shop/fan_out --since 30m"
+    assert found(Answers(source_result="OK"))["shop-fan-out"].state is State.OK
 
 
 def test_a_table_whose_rows_never_go_is_told_with_its_price(deployed: None) -> None:
