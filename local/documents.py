@@ -81,7 +81,9 @@ def _alarms() -> str:
     """Return the alarms, grouped by metric. Alarms that differ only in their function share a row."""
     named: dict[tuple[str, str], list[str]] = {}
     for name, alarm in read_template(ROOT / "template.yaml").of_type("AWS::CloudWatch::Alarm"):
-        starts = re.sub(r"(?<=An invocation) of \w+", "", alarm["AlarmDescription"])
+        starts = re.sub(r"(An invocation) of \w+(.* /tagcast/STACK/)\w+", r"\1\2FUNCTION", alarm["AlarmDescription"])
+        starts = re.sub(r"(?<=An invocation) of \w+", "", starts)
+        starts = re.sub(r"docs/([\w-]+)\.md(?:, ([\w ]+))?", _link, starts)
         named.setdefault((alarm["MetricName"], starts), []).append(f"`{name}`")
     rows = (f"| {', '.join(names)} | `{metric}` | {starts} |" for (metric, starts), names in named.items())
     return _table("alarm | metric | starts", rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatch
 from pathlib import Path
 
 from tagcast_aws.runtime.telemetry import METERED_MAX, UNITS
@@ -65,24 +64,23 @@ def test_every_alarm_is_described_with_the_metric_that_it_looks_at() -> None:
     assert described == {name: alarm["MetricName"] for name, alarm in ALARMS.items()}
 
 
-def test_every_alarm_has_one_first_command() -> None:
-    named = {
-        pattern: command
-        for names, command, _ in rows("When an alarm starts")
-        for pattern in re.findall(r"`([\w*]+)`", names)
-    }
-    assert {name: sum(fnmatch(name, pattern) for pattern in named) for name in ALARMS} == dict.fromkeys(ALARMS, 1)
-    assert all(any(fnmatch(name, pattern) for name in ALARMS) for pattern in named)
-    assert all(re.match(r"`(aws|tagcast) [a-z-]+", command) for command in named.values())
+def test_every_alarm_says_where_to_begin() -> None:
+    """Who is notified reads the description first."""
+    begins = re.compile(r"`(aws|tagcast) [a-z-]+[^`]*`|docs/archive\.md")
+    assert [name for name, alarm in ALARMS.items() if not begins.search(alarm["AlarmDescription"])] == []
+    assert all(len(alarm["AlarmDescription"]) <= 1_024 for alarm in ALARMS.values()), "CloudWatch refuses more"
 
 
-def test_the_outputs_and_logs_of_first_commands_exist() -> None:
-    section = DOCUMENT.partition("## When an alarm starts")[2].partition("\n## ")[0]
+def test_the_commands_of_alarms_name_outputs_and_logs_that_exist() -> None:
+    told = {name: alarm["AlarmDescription"] for name, alarm in ALARMS.items()}
     outputs = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper() for name in TEMPLATE.outputs}
-    assert set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", section)) - {"SWEEP_ARN"} <= outputs
+    assert set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", " ".join(told.values()))) <= outputs
     groups = {each["LogGroupName"]["Fn::Sub"] for _, each in TEMPLATE.of_type("AWS::Logs::LogGroup")}
-    tailed = set(re.findall(r"/tagcast/STACK/([a-z_]+)", section)) | FUNCTIONS
-    assert {f"/tagcast/${{AWS::StackName}}/{name}" for name in tailed} <= groups
+    for name, text in told.items():
+        tailed = re.findall(r"/tagcast/STACK/([a-z_]+)", text)
+        assert {f"/tagcast/${{AWS::StackName}}/{log}" for log in tailed} <= groups
+        if name.endswith("Errors"):
+            assert [log.replace("_", "") for log in tailed] == [name.removesuffix("Errors").lower()]
 
 
 def test_the_number_of_metrics_by_subscription_and_their_price_are_as_stated() -> None:
