@@ -6,6 +6,7 @@ import json
 import time
 from datetime import UTC, datetime, timedelta, timezone
 
+import httpx
 import pytest
 from tagcast.pushing.envelope import http_request
 from tagcast_client import (
@@ -262,9 +263,33 @@ def test_two_programs_that_start_together_both_get_what_they_name(client: Client
     def in_between(request: object) -> None:
         other.ensure_topic("orders", max_message_bytes=1000)
 
-    api.accidents = [in_between]  # Behind the look, before the answer to it.
+    api.accidents = [lambda request: None, in_between]  # Behind the look, before the write.
     ensured = client.ensure_topic("orders", retention_seconds=60)
     assert (ensured.retention_seconds, client.get_topic("orders").max_message_bytes) == (60, 1000)
+
+
+def test_programs_that_start_together_wait_for_each_other_until_their_time_is_over(api: InMemoryApi) -> None:
+    other = Client(URL, transport=api)
+    other.create_topic("orders")
+    waited: list[float] = []
+    client = Client(URL, transport=api, sleep=waited.append, clock=lambda: sum(waited))
+
+    def change(request: httpx.Request) -> None:
+        """Change the topic after this client read it, and before it writes."""
+        if request.method == "PATCH" and changes:
+            other.update_topic("orders", max_message_bytes=changes.pop())
+        api.accidents = [change]
+
+    changes, api.accidents = list(range(1001, 1009)), [change]
+    assert client.ensure_topic("orders", retention_seconds=60).retention_seconds == 60
+    assert len(waited) == 8
+    longest = (0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5)
+    assert all(wait_s <= longest_s for wait_s, longest_s in zip(waited, longest, strict=True))
+    changes = list(range(2000, 3000))
+    with pytest.raises(PreconditionFailedError):
+        client.ensure_topic("orders", retention_seconds=70)
+    assert sum(waited[8:]) <= 20
+    assert len(waited[8:]) >= 4
 
 
 def test_a_name_that_is_no_setting_is_refused_before_anything_is_sent(client: Client, api: InMemoryApi) -> None:

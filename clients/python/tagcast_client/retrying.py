@@ -27,6 +27,14 @@ class Retries:
     wait_s_max: float = 5.0
     unknown_s: float = 4.0
 
+    def window_s(self, made: int) -> float:
+        """Return the longest wait after *made* tries. It doubles with each try.
+
+        >>> [Retries().window_s(made) for made in (1, 2, 3, 99)]
+        [0.2, 0.4, 0.8, 5.0]
+        """
+        return min(self.wait_s_max, self.first_wait_s * 2.0 ** min(made - 1, 16))
+
 
 @dataclass(slots=True)
 class Tries:
@@ -54,8 +62,7 @@ class Tries:
         if not is_harmless and not (operation.repeatable and _is_transient(outcome)):
             return None
         self.may_be_done = self.may_be_done or not is_harmless
-        window_s = min(self.policy.wait_s_max, self.policy.first_wait_s * 2.0 ** min(self.made - 1, 16))
-        wait_s = max(self.draw(0.0, window_s), _asked_s(outcome))
+        wait_s = max(self.draw(0.0, self.policy.window_s(self.made)), _asked_s(outcome))
         seconds = self.policy.seconds
         if isinstance(outcome, UnreachableError) and outcome.refused and not is_known:
             seconds = min(seconds, self.policy.unknown_s)

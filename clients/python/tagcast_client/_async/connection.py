@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -36,8 +37,8 @@ T = TypeVar("T")
 Resource = TypeVar("Resource", Topic, Subscription)
 
 logger = logging.getLogger("tagcast_client")
-CONFLICTS_MAX = 5
-"""After five conflicts with concurrent changes by other clients, the client gives up."""
+CONFLICTS_MIN = 5
+"""The client gives up after five conflicts with concurrent changes, or later when its time for retries ends."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 """Requests to this machine bypass the proxies of the environment."""
@@ -176,8 +177,8 @@ class AsyncConnection:
         Both requests are conditional, so a lost answer does no harm: the next read shows the outcome. Only a request
         that generates a secret is not repeated, because no read shows the secret.
         """
-        lost: PreconditionFailedError | None = None
-        for _ in range(CONFLICTS_MAX):
+        began_s, conflicts = self._clock(), 0
+        while True:
             try:
                 present = await self._send(Operation("GET", path, reads(kind)))
                 patch = patch_of(present)
@@ -193,10 +194,12 @@ class AsyncConnection:
                 change = Operation("PUT", path, reads(kind), wanted, headers=headers, repeatable=_is_readable(wanted))
             try:
                 return await self._send(change)
-            except PreconditionFailedError as fault:
-                lost = fault
-        assert lost is not None
-        raise lost
+            except PreconditionFailedError:
+                conflicts += 1
+                wait_s = random.uniform(0.0, self._retries.window_s(conflicts))
+                if conflicts >= CONFLICTS_MIN and self._clock() + wait_s > began_s + self._retries.seconds:
+                    raise
+            await self._sleep(wait_s)  # Without a wait, most of many programs that start together would lose.
 
     def _list(self, page_at: Callable[[str | None], Operation[Page[T]]]) -> AsyncPages[T]:
         return AsyncPages(lambda cursor: self._send(page_at(cursor)))
