@@ -15,6 +15,7 @@ from tagcast_client import (
     BackoffRetry,
     Client,
     Filter,
+    InvalidError,
     LambdaEndpoint,
     NotFoundError,
     PreconditionFailedError,
@@ -111,6 +112,26 @@ def test_a_subscription_that_is_to_be_ordered_retries_for_life(either: Client) -
     either.update_subscription("orders", "billing", retry=BACKOFF)
     assert either.ensure_subscription("orders", "billing", HOOK, retry=None).retry == for_life
     assert not either.ensure_subscription("orders", "billing", HOOK, retry=None, ordered=None).ordered
+
+
+@pytest.mark.parametrize("present", [{}, {"ordered": True}, {"retry": BACKOFF}], ids=["default", "ordered", "backoff"])
+def test_an_order_that_contradicts_the_retries_is_refused_at_each_start(
+    client: Client, present: SubscriptionSettings
+) -> None:
+    client.create_topic("orders")
+    before = client.create_subscription("orders", "billing", HOOK, **present)
+    for contradiction in (
+        SubscriptionSettings(ordered=True, retry={"strategy": "INDEPENDENT_RETRY"}),
+        SubscriptionSettings(ordered=False, retry=BACKOFF),
+    ):
+        with pytest.raises(InvalidError, match=r"/retry/strategy|/ordered"):
+            client.ensure_subscription("orders", "billing", HOOK, **contradiction)
+    assert client.get_subscription("orders", "billing") == before
+    group = SubscriptionSettings(ordered=True, retry={"strategy": "INDEPENDENT_RETRY", "max_retries": 5})
+    first = client.ensure_subscription("orders", "workers", {"protocol": "pull"}, **group)
+    assert client.ensure_subscription("orders", "workers", {"protocol": "pull"}, **group).version == first.version
+    group["retry"] = {"strategy": "INDEPENDENT_RETRY", "max_retries": 6}
+    assert client.ensure_subscription("orders", "workers", {"protocol": "pull"}, **group).retry["max_retries"] == 6
 
 
 def test_a_program_that_starts_makes_what_is_absent_and_keeps_what_it_does_not_name(either: Client) -> None:

@@ -18,6 +18,7 @@ RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, **LONGEST}
 RETRY_IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", **LONGEST}
 """The default retries of an ordered subscription with pushes."""
 _WHOLE = ("endpoint", "filter", "retry")
+_BOTH = ("ordered", "retry")
 _UNSIGNED = ("sqs", "lambda")
 _WRITE_ONLY = ("secret", "headers", "client_certificate", "verification")
 _TOPIC_DEFAULTS = {each.name: each.default for each in TOPIC_SETTINGS}
@@ -127,8 +128,11 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
     secret, endpoint = wanted.get("secret"), wanted.get("endpoint", present.endpoint)
     if ("v1" in present.signatures) is (secret is not None) or (secret and endpoint.get("protocol") in _UNSIGNED):
         differs.pop("secret", None)
-    if wanted.get("ordered") is None and "strategy" in (wanted.get("retry") or {}):
-        differs.pop("ordered", None)
+    if "strategy" in (wanted.get("retry") or {}):
+        if wanted.get("ordered") is None:
+            differs.pop("ordered", None)
+        elif not differs.keys().isdisjoint(_BOTH):  # One alone would undo the other, and the API could refuse neither.
+            differs |= {name: wanted[name] for name in _BOTH}
     default = RETRY_IN_ORDER if wanted.get("ordered", present.ordered) else RETRY
     if "retry" in differs and wanted["retry"] is None and present.retry == default:
         del differs["retry"]
