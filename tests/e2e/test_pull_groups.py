@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +23,11 @@ def client(stack: RunningStack) -> Iterator[Client]:
     with Client(stack.url) as made:
         yield made
     assert stack.denied() == []
+
+
+def heed_interrupts() -> None:
+    """Let SIGINT end the command, although a shell that runs the tests in the background has it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def states(client: Client, topic: str, ids: Sequence[str], group: str) -> list[str]:
@@ -51,3 +59,23 @@ def test_members_that_are_killed_lose_nothing_and_repeat_only_after_the_invisibl
     assert len(shared.published) == 150
     assert shared.kills >= 1
     assert (shared.lost, shared.too_soon()) == ([], [])
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_consumer_in_the_terminal_that_is_told_to_end_leaves_its_group(
+    client: Client, stack: RunningStack, how: signal.Signals
+) -> None:
+    topic = f"told-to-end-{how.name}"
+    client.create_topic(topic)
+    client.create_subscription(topic, "workers", PULL)
+    command = [sys.executable, "-m", "tagcast_cli.app", "--url", stack.url, "consume", topic, "workers"]
+    sent = client.publish(topic, "pulled").message_id
+    process = subprocess.Popen(command, preexec_fn=heed_interrupts)
+    try:
+        assert wait_until(lambda: states(client, topic, [sent], "workers") == ["delivered"])
+        process.send_signal(how)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert client.list_members(topic, "workers") == ()

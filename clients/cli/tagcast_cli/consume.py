@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -124,6 +125,7 @@ def consume(
     consumer.register_message_listener(_listener(session, later, stop_after, enough, faults))
     if not session.as_json:
         session.out.print(Text(f"Joining {name} of {topic} as {options.member_id} — press Ctrl-C to stop."))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     _run(session, consumer, enough)
     if faults:
         raise faults[0]
