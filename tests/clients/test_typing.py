@@ -13,9 +13,11 @@ CLIENT = Path(__file__).parents[2] / "clients/python"
 GOOD = """
 from datetime import UTC, datetime
 from collections.abc import Sequence
+from contextlib import aclosing, closing
 
 from tagcast_client import (
-    BackoffRetry, Client, Consumer, Filter, Message, Pulled, Received, Subscription, SubscriptionSettings, Topic,
+    AsyncClient, BackoffRetry, Client, Consumer, Filter, Message, Pulled, Received, Subscription, SubscriptionSettings,
+    Topic,
 )
 
 client, HOOK = Client("http://127.0.0.1:8080"), "https://example.com/"
@@ -57,6 +59,15 @@ consumer.register_message_listener(listener)
 message: Message = client.get_message("orders", "1")
 page = client.list_topics(limit=5).page()
 names: list[str] = [each.name for each in page.items]
+with closing(client.watch("orders", kind="lane")) as tails:
+    first: datetime = next(tails).events[0].happened_at
+
+
+async def watch(client: AsyncClient) -> list[str]:
+    async with aclosing(client.watch("orders")) as tails:
+        async for tail in tails:
+            return [event.kind for event in tail.events]
+    return [topic.name async for topic in client.list_topics()]
 """
 BAD = """
 from datetime import UTC, datetime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from tagcast_client._async.operations import AsyncOperations
@@ -168,7 +168,7 @@ class AsyncClient(AsyncOperations):
         kind: str | None = None,
         subscription: str | None = None,
         state: str | None = None,
-    ) -> AsyncIterator[Tail]:
+    ) -> AsyncGenerator[Tail, None]:
         """Yield the events from now on, without end. The arguments select events, as in `tail`."""
         narrowed: dict[str, Any] = {"kind": kind, "subscription": subscription, "state": state}
         cursor = (await self.tail(topic, max_events=0)).next_cursor
