@@ -206,6 +206,23 @@ def test_other_topics_and_earlier_messages_are_left_out(fakes: FakeWorld) -> Non
     assert ids(asked(fakes, since=since)) == [sent]
 
 
+@pytest.mark.parametrize("quiet_s", [1, 400, 86_400, 3 * 86_400 - 400])
+def test_a_quiet_archive_says_how_far_it_has_come(fakes: FakeWorld, quiet_s: int) -> None:
+    publish(fakes)
+    archive(fakes)
+    archived_at = asked(fakes).archive_until
+    fakes.clock.sleep(quiet_s)
+    fakes.pusher.behaviours["a"] = lambda push: FAIL
+    since = fakes.clock.now()
+    younger = publish(fakes)
+    fakes.deliver()
+
+    page = asked(fakes, since=since)
+
+    assert archived_at is not None
+    assert (ids(page), page.archive_until, page.cursor) == ([younger], archived_at, None)
+
+
 def test_a_page_ends_in_time_and_the_next_goes_on(fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = []
     for _ in range(6):

@@ -139,7 +139,8 @@ class _Place:
 class History:
     """A page: messages, the next place (None: last page), and the progress of the archive.
 
-    *archive_until* is the acceptance time of the newest message in the archive; None if the archive is empty.
+    *archive_until* is the acceptance time of the newest message in the archive; None if the archive has no file of the
+    last three days.
     """
 
     messages: tuple[MessageView, ...]
@@ -186,8 +187,9 @@ class _Search:
     files: dict[int, Sequence[ArchivedFile]] = field(default_factory=dict)
 
     def begin(self) -> _Place:
-        """Return the place of the first page: the newest file, and its newest message."""
-        for file in self._files(self.world.clock.now()):
+        """Return the place of the first page: the newest file, and its newest message, also if both are too old."""
+        now = self.world.clock.now()
+        for file in self._files(now, min(self.wanted.since, now - HISTORY_S_MAX * 1000)):
             ids = [line.partition(_MESSAGE_ID)[2][:20].decode() for line in self.world.message_archive.lines(file.name)]
             newest = max(ids, default=first_id_at(0))
             return _Place(_BEFORE_ALL, newest, file.arrived_at, file.name, _BEFORE_ALL)
@@ -201,7 +203,7 @@ class _Search:
                 return replace(place, recent_before=rest)
         if place.file == "-":
             return None
-        for file in self._files(place.arrived_at):
+        for file in self._files(place.arrived_at, self.wanted.since):
             if (file.arrived_at, file.name) > (place.arrived_at, place.file):
                 continue
             before = place.before if file.name == place.file else _BEFORE_ALL
@@ -238,9 +240,9 @@ class _Search:
         ids = {RETAINED.value_of(row).message_id for row in rows}
         return sorted((each for each in ids if archived_id < each < before), reverse=True)
 
-    def _files(self, until: int) -> Iterator[ArchivedFile]:
+    def _files(self, until: int, since: int) -> Iterator[ArchivedFile]:
         """Yield files, newest first, from the day of *until* back to the files with records of *since*."""
-        first = self.wanted.since - _FILE_MS
+        first = since - _FILE_MS
         for day in range(min(until, self.world.clock.now()) // DAY_MS, first // DAY_MS - 1, -1):
             if day not in self.files:
                 self.files[day] = self.world.message_archive.files(day * DAY_MS)
