@@ -28,6 +28,8 @@ from tagcast_client import (
     Pulled,
     UnreachableError,
 )
+from tagcast_client._async import consumer as async_consumer_module
+from tagcast_client._sync import consumer as consumer_module
 from tagcast_client.threads import Slots, Tasks
 
 from tests.clients.in_memory_api import Accident, status
@@ -662,21 +664,29 @@ def test_a_consumer_without_a_listener_or_a_subscription_does_not_start() -> Non
 
 
 class Waiting(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """The API at which every pull waits for as long as the test runs."""
+    """The API at which every pull waits for as long as the test runs, and any request once *is_silent* is true."""
 
     def __init__(self, api: PullingApi) -> None:
         self.api, self.pulling, self.over = api, threading.Event(), threading.Event()
+        self.is_silent = False
+        self.unanswered: list[str] = []
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
+    def _waits(self, request: httpx.Request) -> bool:
         if request.url.path.endswith("/pull"):
             self.pulling.set()
-            self.over.wait()
+            return True
+        if self.is_silent:
+            self.unanswered.append(request.method)
+        return self.is_silent
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self._waits(request):
+            self.over.wait(10)
             raise httpx.ReadError("closed")
         return self.api.handle_request(request)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.url.path.endswith("/pull"):
-            self.pulling.set()
+        if self._waits(request):
             await asyncio.Event().wait()
         return await self.api.handle_async_request(request)
 
@@ -694,6 +704,45 @@ def test_a_consumer_whose_pull_waits_is_closed_within_a_second(api: PullingApi) 
         waiting.over.set()
         assert client.list_members("TopicTest", "workers") == ()
     assert (took_s < 1, faults) == (True, [])
+
+
+@pytest.mark.parametrize("is_asynchronous", [False, True])
+def test_a_consumer_of_a_service_that_does_not_answer_any_more_is_closed_soon(
+    api: PullingApi, monkeypatch: pytest.MonkeyPatch, is_asynchronous: bool
+) -> None:
+    made(api)
+    waiting = Waiting(api)
+    for module in (consumer_module, async_consumer_module):
+        monkeypatch.setattr(module, "ENDS_WITHIN_S", 0.3)
+
+    def fall_silent() -> float:
+        waiting.is_silent = True
+        assert wait_until(lambda: waiting.unanswered == ["PUT"])  # A heartbeat is under way.
+        return time.monotonic()
+
+    def play() -> float:
+        with Client(URL, transport=waiting) as client:
+            consumer = prepared(Consumer(client, "workers", OPTIONS), ignore)
+            consumer.start()
+            began = fall_silent()
+            consumer.shutdown()
+            return time.monotonic() - began
+
+    async def play_asynchronously() -> float:
+        async def listener(messages: Sequence[Pulled]) -> None:
+            pass
+
+        async with AsyncClient(URL, transport=waiting) as client:
+            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS), listener)
+            await consumer.start()
+            began = await asyncio.to_thread(fall_silent)
+            await consumer.shutdown()
+            return time.monotonic() - began
+
+    took_s = asyncio.run(asyncio.wait_for(play_asynchronously(), 20)) if is_asynchronous else play()
+    waiting.over.set()
+    assert took_s < 2
+    assert waiting.unanswered == ["PUT", "DELETE"]
 
 
 def test_a_pull_that_outlives_its_consumer_is_not_repeated(api: PullingApi) -> None:
@@ -842,7 +891,7 @@ def test_listeners_may_shut_their_consumer_down(api: PullingApi, at_once: int, m
             await later.shutdown()
 
         async with AsyncClient(URL, transport=api) as client:
-            later = prepared(AsyncConsumer(client, "workers", options), listen_async)
+            later = prepared(AsyncConsumer(client, "workers", OPTIONS), listen_async)
             await later.start()
             assert await later.wait(10)
             await later.shutdown()

@@ -28,6 +28,9 @@ HANDLES_MAX = 100
 """The maximum messages of an extend request."""
 ABANDONED_AFTER_S = 0.2
 """The seconds from a shutdown until the consumer abandons a pull without an answer."""
+ENDS_WITHIN_S = 5.0
+"""The time in which the last heartbeats and extensions are answered, and then the requests to leave. Afterwards the
+consumer abandons them: the membership ends without heartbeats."""
 _LOG = logging.getLogger("tagcast_client.consumer")
 
 
@@ -59,7 +62,7 @@ class AsyncConsumer:
         self._filters: dict[str, AnyFilter | None] = {}
         self._subscriptions: dict[str, str] = {}
         self._batches: set[Batch] = set()
-        self._pulls, self._work, self._upkeep = AsyncTasks(), AsyncTasks(), AsyncTasks()
+        self._pulls, self._work, self._upkeep, self._end = AsyncTasks(), AsyncTasks(), AsyncTasks(), AsyncTasks()
         self._slots = AsyncSlots(self.options.consume_thread_max)
         self._own_shutdowns = count()
         self._has_left = False
@@ -126,10 +129,15 @@ class AsyncConsumer:
         await self._pulls.abandon(ABANDONED_AFTER_S)
         await self._work.join()
         self._upkeep.stop()
-        await self._upkeep.join()
-        if not self._has_left:
-            self._has_left = True
+        await self._upkeep.abandon(ENDS_WITHIN_S)
+        if self._has_left:
+            return
+        self._has_left = True
+        try:
+            self._end.start(self._leave)
+        except RuntimeError:  # No thread could start, e.g. because the interpreter ends.
             await self._leave()
+        await self._end.abandon(ENDS_WITHIN_S)
 
     async def _leave(self) -> None:
         """Leave the group in the topics that this consumer has joined. Stop if the service fails or does not answer."""
