@@ -189,6 +189,16 @@ def test_a_name_that_leads_to_the_path_of_another_resource_or_to_none_is_refused
     assert [each.method for each in api.requests[sent:]] == ["GET"]
 
 
+@pytest.mark.parametrize("path", ["topics", "", ".example.com/topics", "@example.com/topics", ":9/topics"])
+def test_a_path_that_leads_to_another_host_is_refused_before_anything_is_sent(
+    client: Client, api: InMemoryApi, path: str
+) -> None:
+    sent = len(api.requests)
+    with pytest.raises(ValueError, match="must begin with /"):
+        client.request("GET", path)
+    assert len(api.requests) == sent
+
+
 def test_a_query_that_is_no_utf_8_is_refused(client: Client) -> None:
     with pytest.raises(InvalidError, match=r"'caf\\udce9' is not text in UTF-8"):
         client.read_history("orders", tag="caf\udce9")

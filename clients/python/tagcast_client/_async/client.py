@@ -186,7 +186,12 @@ class AsyncClient(AsyncOperations):
         query: Mapping[str, str | int | None] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send any request and return the unchanged answer. Raises the same errors as the other methods."""
+        """Send any request and return the unchanged answer. Raises the same errors as the other methods.
+
+        *path* begins with a slash, else ValueError: any other text could change the host, which would get the token.
+        """
+        if not path.startswith("/"):
+            raise ValueError(f"{path!r} is not a path of the API: it must begin with /, for example /topics")
         sent = query_of(query or {})
         is_repeatable = method != "POST"
         operation = Operation(method, path, lambda answer: answer, body, sent, headers or {}, repeatable=is_repeatable)
