@@ -208,6 +208,10 @@ class Reply:
         """Whether it is about the message alone: neither a success, nor about the receiver or what stands before it."""
         return self.status is not None and self.status >= 400 and self.status not in (408, 410, 429, 502, 503, 504)
 
+    def wish_ms(self, ended_at: int, expires_at: int) -> int:
+        """Return how long the receiver wants no attempt, 0 if the message expires before it does."""
+        return self.asked_ms if ended_at + self.asked_ms < expires_at else 0
+
 
 NAMED = "named as failed, or behind one that is"
 """What the reply to a batch says of such a message."""
@@ -348,11 +352,11 @@ class Ledger:
         return sum(push.counts for push in pushes) + self.judge_failures[message_id, ordinal]
 
     def latest_retry(self, push: Attempt) -> int:
-        """Return the latest instant for which the retry after a failed push may be planned."""
+        """Return the latest instant of the retry after a failed push by its schedule; Retry-After expires nothing."""
         assert push.reply is not None
         assert push.ended_at is not None
         _, most = delays_ms(self.owner(push.ordinal), push.number)
-        return push.ended_at + max(most, push.reply.asked_ms)
+        return push.ended_at + most
 
     def around(self, changes: Iterable[Change]) -> Iterator[tuple[str, Receipt | None, Receipt]]:
         """Yield each message that *changes* are about with its receipts before and after them."""

@@ -64,6 +64,11 @@ def test_a_retry_that_would_not_come_before_the_expiry_expires_at_once() -> None
     assert failed(1, expires_at=NOW + 1_001).state is EntryState.BLOCKED
 
 
+@pytest.mark.parametrize(("asked_s", "wait_s"), [(59.999, 59.999), (60.0, 16), (86_400.0, 16)])
+def test_a_retry_after_beyond_the_expiry_is_ignored(asked_s: float, wait_s: float) -> None:
+    assert failed(5, expires_at=NOW + 60_000, retry_after_s=asked_s).next_attempt_at == NOW + wait_s * 1000
+
+
 def test_a_pause_that_ends_early_keeps_the_planned_wait(fake: FakeWorld) -> None:
     fake.subscribe("A")
     blocked(fake, "1")

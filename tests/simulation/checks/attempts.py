@@ -176,7 +176,8 @@ class AttemptChecks:
         if known.get("attempts") != push.attempt - 1 or ledger.manual_at.get(ordinal, -1) >= last:
             return
         for earlier in ledger.attempts[push.message.message_id, ordinal]:
-            asked_ms = earlier.reply.asked_ms if earlier.reply is not None and earlier.counts else 0
+            expires_at = ledger.accepted[push.message.message_id]["expires_at"]
+            asked_ms = earlier.reply.wish_ms(last, expires_at) if earlier.reply is not None and earlier.counts else 0
             if (earlier.number, earlier.ended_at) == (push.attempt - 1, last) and ledger.now < last + asked_ms:
                 early_ms = last + asked_ms - ledger.now
                 ledger.fail("Retry-After", f"{told} {early_ms} ms before it wanted (attempt {push.attempt})")

@@ -205,7 +205,8 @@ class LaneChecks:
         if row.get("last_outcome") == "filter_error" or not same or any(reply.gone for reply in same):
             return
         planned = place - row["last_attempt_at"]
-        if not any(max(least, reply.asked_ms) <= planned <= max(most, reply.asked_ms) for reply in same):
+        wishes = {reply.wish_ms(row["last_attempt_at"], row["expires_at"]) for reply in same}
+        if not any(max(least, wish) <= planned <= max(most, wish) for wish in wishes):
             ledger.fail("attempts and gaps", f"{message_id} #{ordinal} is placed {planned} ms after {row['attempts']}")
 
     def _was_refused(self, message_id: str, sid: str, row: Row) -> bool:
@@ -273,7 +274,7 @@ class LaneChecks:
         if row.get("last_outcome") != "filter_error":  # A stale worker may have pushed the same attempt.
             pushes = ledger.attempts[message_id, ordinal]
             same = [push.reply for push in pushes if push.number == row["attempts"] and push.reply is not None]
-            asked = {reply.asked_ms for reply in same} or asked
+            asked = {reply.wish_ms(row["last_attempt_at"], row["expires_at"]) for reply in same} or asked
         planned = lane["next_attempt_at"] - row["last_attempt_at"]
         if not any(max(least, wish) <= planned <= max(most, wish) for wish in asked):
             ledger.fail(

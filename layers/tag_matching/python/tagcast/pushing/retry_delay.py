@@ -104,8 +104,8 @@ def after_failure(
 ) -> Disposition:
     """Return the disposition of a delivery whose *failures*-th attempt failed at *ended_at*.
 
-    A retry never extends a life: if the retry would start at or after *expires_at*, the delivery expires. *time_scale*
-    divides the service's own delays, but not Retry-After.
+    A retry never extends a life: if the retry would start at or after *expires_at*, the delivery expires. A Retry-After
+    up to then or later is ignored. *time_scale* divides the service's own delays, but not Retry-After.
 
     >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
     >>> def after(failures, expires_at):
@@ -118,7 +118,7 @@ def after_failure(
     if wait_s is None:
         return Disposition(EntryState.DISCARDED)
     wait_s = wait_s / time_scale
-    if retry_after_s is not None:
+    if retry_after_s is not None and ended_at + round(retry_after_s * 1000) < expires_at:
         wait_s = max(wait_s, retry_after_s)
     next_attempt_at = ended_at + max(1, round(wait_s * 1000))
     if next_attempt_at >= expires_at:
