@@ -88,7 +88,7 @@ class ArrivalDay:
 
 
 def ledger_key(kind: RecordKind, day: str) -> str:
-    """Return the S3 key of the ledger of a day of arrival: its compacted files, each with the days of its records."""
+    """Return the S3 key of a ledger: a list of the compacted files that arrived on *day*, with their records' days."""
     return f"curated/{kind}/arrived/dt={day}.json"
 
 

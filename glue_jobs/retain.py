@@ -63,10 +63,11 @@ class PendingFiles:
 
 
 def list_pending_files(objects: Objects, day: str, aside: Collection[str], until: Until) -> PendingFiles:
-    """Return the files that arrived on *day*. *aside* are quarantined files and Firehose's failures of that day.
+    """Return the files that arrived on *day*, with those in *aside*, and name the pending ones.
 
-    Compaction recorded the days of a raw file's records. Other files may have records of their day of arrival, and of
-    the next day.
+    A file is pending if one of its days has a part that is due and not erased yet. Its days are those that compaction
+    recorded. For any other file they are *day* and the next day. *aside* has the quarantined files of that day, and the
+    files that Firehose could not convert.
     """
     days = json_of(objects.read(ledger_key(MESSAGES, day)))
     done = json_of(objects.read(done_key(day)))

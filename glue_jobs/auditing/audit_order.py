@@ -52,9 +52,9 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
 def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
     """Return violations: entries attempted while an earlier entry of the same backlog was pending.
 
-    The window function finds suspects, which were attempted before the end of an earlier entry. The join finds the
-    overtaken entries. An overtaken entry counts only if it was in the backlog at the time of the attempt, because then
-    both entries were in the same backlog. Each interval in *closed* begins a new backlog.
+    The window function finds suspects: entries attempted before the end of an earlier entry. The join finds the earlier
+    entries that a suspect overtook. An earlier entry counts only if it was in the backlog at the suspect's attempt.
+    Then both were in the same backlog. The start of each interval in *closed* begins a new backlog.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))

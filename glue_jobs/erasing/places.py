@@ -84,7 +84,7 @@ class Eraser(ABC):
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
     def changed(self, key: str, text: str) -> str:
-        """Return *text*, which is lines of the object *key*, with erased contents.
+        """Return *text*, the lines of the object *key*, after the erasure. Lines that it does not concern stay.
 
         The prefix of *key* decides the format of the lines. Only a line feed ends a line.
         """
@@ -121,12 +121,12 @@ def _line_of(record: Mapping[str, Any]) -> str:
 
 
 def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
-    """Return an error of Firehose, and the text of the undelivered record in it, which is usually compressed.
+    """Return an error of Firehose (a line of JSON), and the text of the record that Firehose did not deliver.
 
-    If *line* is unreadable, return {} and None.
+    The record is decoded from base64, and unpacked if it is compressed. If *line* is unreadable, return {} and None.
 
     >>> decode_failed('{"errorCode": "x", "rawData": "e30K"}')[1]
-    '{}\\n'
+    '{}\n'
     """
     try:
         told = json.loads(line)

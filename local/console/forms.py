@@ -206,7 +206,8 @@ def new_subscription(said: Said) -> Json:
 def subscription_changes(before: Said, said: Said) -> Json:
     """Return the merge patch from *before*, the old fields, to *said*, the submitted ones. Raises UnreadableFieldError.
 
-    If the strategy changes, the patch has all retry settings, because the old settings do not apply.
+    If the strategy changes, the patch has all submitted retry settings, also the unchanged ones. The client then drops
+    the old retry settings.
 
     >>> before = {"protocol": "url", "target": "https://a.test/", "strategy": "INDEPENDENT_RETRY", "max_retries": "5"}
     >>> subscription_changes(before, {**before, "max_retries": ""})

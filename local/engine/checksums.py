@@ -1,4 +1,4 @@
-"""Files with checksums, to distinguish damage from a last write that a kill interrupted.
+"""Files with checksums. They tell a damaged file from one whose last write was interrupted by a kill.
 
 Each reader of a stream stores its position in such a file. The engine reads the positions before it drops a record.
 """

@@ -88,7 +88,10 @@ class PersistentTables:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the items and records of *state*. Tables that were deleted since then stay deleted."""
+        """Restore the items and stream records in *state*.
+
+        Tables that were deleted after *state* was saved stay deleted.
+        """
         for place, table in self._tables._tables.all_items():
             if (found := state.get(table["TableId"])) is not None:
                 table["items"] = defaultdict(dict, found["items"])

@@ -111,10 +111,11 @@ def replay_letters(
     name: GroupName,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Replay at most N letters.")] = None,
 ) -> None:
-    """Replay the dead letters of TOPIC that the consumer group pulls, each to the subscription that gave it up.
+    """Replay the dead letters in a consumer group of TOPIC, each to the subscription that gave it up.
 
-    A letter leaves the group when its subscription has the message. It stays if the replay is refused or fails again,
-    or if the filter does not match the message any more; then the command exits with 1.
+    TOPIC is the dead-letter topic. A letter leaves the group when the service has accepted its replay. It stays if the
+    replay is refused or fails again, or if the filter does not match the message any more. If a letter stays, the
+    command exits with 1.
     """
     session = session_of(ctx)
     replaying = _Replaying(session.api, topic, name)

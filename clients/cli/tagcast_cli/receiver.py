@@ -45,7 +45,7 @@ class Reply:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the service counts the response as delivered."""
+        """Whether the service counts a push with this status as a success."""
         return 200 <= self.status < 300
 
 

@@ -64,7 +64,7 @@ _NAMES = {bool: "", int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 
 
 class RefusedError(Exception):
-    """The API refused the request. The text is the remedy; *problem* is the API's answer."""
+    """The API refused the request. The exception's text tells the user what to do; *problem* is the API's answer."""
 
     def __init__(self, detail: str, problem: ProblemError) -> None:
         super().__init__(detail)
@@ -101,7 +101,7 @@ class Session:
     def send(
         self, method: str, path: str, render: Renderer | str, body: Json | None = None, if_match: str | None = None
     ) -> None:
-        """Send a request, and print its answer with `show`."""
+        """Send a request, and print its answer as *render* formats it; a text is printed itself. See `show`."""
         headers = {"if-match": if_match} if if_match else None
         self.show(self.api.request(method, path, body, headers=headers), render)
 

@@ -141,7 +141,7 @@ class Story:
         return "A function and its role are created, and the function is subscribed."
 
     def make_endpoint(self) -> str:
-        """Create a URL of the function with three subscriptions: one works, one fails once, and one always fails."""
+        """Create a URL of the function, and subscribe it three times: pushes succeed, fail once, or always fail."""
         self._need("topic", "receiver")
         endpoint = self.place.make_url(self.run)
         retry = {"strategy": "BACKOFF_RETRY", "interval_seconds": INTERVAL_S}

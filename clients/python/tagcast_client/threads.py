@@ -44,7 +44,7 @@ def is_abandoned() -> bool:
 
 
 class Tasks:
-    """Threads that start one by one, stop together, and end together."""
+    """Threads that are started one at a time. `stop` tells all of them to stop; `join` waits until all have ended."""
 
     def __init__(self) -> None:
         self._running: set[_Worker] = set()

@@ -45,7 +45,10 @@ class Fault:
     code: FaultCode
 
     def under(self, prefix: str) -> "Fault":
-        """Return the fault with ``prefix``, the place of the checked value in a larger one, before its pointer."""
+        """Return the fault with *prefix* put before its pointer.
+
+        *prefix* is the place of the checked value in a larger value.
+        """
         return Fault(self.detail, prefix + self.pointer, self.code)
 
 

@@ -29,7 +29,7 @@ CONTENT_TYPE = "application/cloudevents+json"
 
 
 class EventType(StrEnum):
-    """The types of events; each is the tag of its messages."""
+    """The types of events. An event is published as a message whose tag is the type."""
 
     LANE_BLOCKED = "lane.blocked"
     LANE_LOST_CONTACT = "lane.lost_contact"

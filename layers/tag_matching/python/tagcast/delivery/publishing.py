@@ -39,9 +39,10 @@ QUEUE_RETRY_AFTER_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The claim of one message by an idempotency key, which includes the message's place in the request.
+    """The key under which one message is claimed, and the *fingerprint*, which is the digest of the request.
 
-    *fingerprint* is the digest of the request.
+    A producer's *key* is the Idempotency-Key with the message's place in the request. The service's own keys have no
+    place.
     """
 
     key: str

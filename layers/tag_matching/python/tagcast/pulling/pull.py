@@ -48,7 +48,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class PulledMessage:
-    """A pulled message: a pull is an attempt, like a push."""
+    """A pulled message, with its receipt handle. *attempt* is a Push, because a pull counts as an attempt."""
 
     attempt: Push
     receipt_handle: str

@@ -1,8 +1,8 @@
-"""The circuit breaker of a host: while many lanes get no response, only one probe at a time is attempted.
+"""The circuit breaker of a host: while many lanes get no response, one lane at a time makes an attempt, the *probe*.
 
-A responding host costs no reads or writes. The row of a host is written after attempts without a response. A lane reads
-the row after its own attempt without a response; a process reads it after the first response that follows. See
-docs/protocol.md, Circuits.
+Lanes that were active until now have a second probe of their own. A responding host costs no reads or writes. Attempts
+without a response are written to the row of the host. A lane reads the row after such an attempt. A process also reads
+it after the first response that follows such an attempt. See docs/protocol.md, Circuits.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class RunResult:
         return not (self.ended or self.failures or self.enqueued or self.judged)
 
     def add(self, result: RunResult) -> None:
-        """Add the results of other deliveries of the same run, without *judged* and *held*."""
+        """Add the results of other deliveries of the same run. The fields *judged* and *held* stay unchanged."""
         self.ended |= result.ended
         self.failures |= result.failures
         self.enqueued |= result.enqueued

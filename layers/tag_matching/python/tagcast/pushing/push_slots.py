@@ -227,7 +227,7 @@ class PushSlots:
         self._call(self._hosts[slot.host])
 
     def answered(self, host: str) -> None:
-        """Record a successful push to *host*: one more push to that host may be in flight."""
+        """Record a successful push to *host*: its limit of concurrent pushes grows by one, but no slot is freed."""
         self._hosts[host].answers += 1
         self._call(self._hosts[host])
 

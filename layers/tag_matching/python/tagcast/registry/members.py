@@ -205,7 +205,7 @@ RETRIES = 16
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group for a member: its subscription, its live members, and whether it was just created."""
+    """The result of a heartbeat: the group's subscription and live members, and whether the heartbeat created it."""
 
     subscription: Subscription
     membership: Membership

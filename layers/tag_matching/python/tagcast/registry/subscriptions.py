@@ -145,7 +145,10 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> t
 
 
 def filter_versions(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[FilterVersion]:
-    """Return the stored versions of a subscription's filter below *cursor*, a version, newest first."""
+    """Return a page of at most *limit* stored versions of a subscription's filter, newest first.
+
+    With *cursor*, a version number as text, the page has only lower versions.
+    """
     ordinal = get_subscription(world, topic, name).ordinal
     before = None if cursor is None else int(cursor)
     found = stored.filter_history(world.store, topic, ordinal, limit + 1, before)

@@ -192,7 +192,7 @@ def tail_place(sk: str) -> str:
 
 
 def all_like(first: Key) -> tuple[Key, Key]:
-    """Return *first*, which ends in ``#``, and the first key behind all keys with the prefix *first*.
+    """Return the bounds of all keys that begin with *first*: *first*, which ends in ``#``, and the next key after them.
 
     >>> all_like(subscription_key("orders", ""))[1].sk
     'SUB$'

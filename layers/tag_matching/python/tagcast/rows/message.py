@@ -205,7 +205,10 @@ def _unpacked(row: Attributes, name: str) -> frozenset[int]:
 
 
 def prefix_of(audience: Audience) -> str:
-    """Return the prefix of the attributes of an audience's round. A split message has two rounds in its row."""
+    """Return the prefix of the attribute names that store an audience's first round.
+
+    A message with *is_split* has two first rounds in its row: ordered and unordered.
+    """
     return "apart_" if audience is Audience.APART else ""
 
 

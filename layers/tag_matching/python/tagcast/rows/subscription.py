@@ -70,13 +70,16 @@ def filter_of(row: Row) -> Mapping[str, object] | None:
 
 
 def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
-    """Return the write of *changed*, unless the row changed after *known* was read (None: there was no row)."""
+    """Return the write of *changed*. It fails if the row changed after *known* was read (None: if there is a row)."""
     expect: Expectation = {"pk": ABSENT} if known is None else _as_read(known)
     return SUBSCRIPTIONS.put(changed, changed.topic, changed.name, expect=expect)
 
 
 def subscription_deletes(known: Subscription) -> tuple[Write, ...]:
-    """Return the writes that delete a subscription, its shadow and its secrets, unless it changed after it was read."""
+    """Return the writes that delete a subscription, its shadow and its secrets.
+
+    They fail if it changed after it was read.
+    """
     return (
         Delete(subscription_key(known.topic, known.name), _as_read(known)),
         Delete(shadow_key(known.topic, known.name)),

@@ -81,7 +81,7 @@ def events_check(events_topic: str) -> Check:
 def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Update:
     """Return the write to the topic *owner* that makes publishers read the subscriptions with these *names* again.
 
-    It fails if any subscription changed after *owner* was read. *after* is the topic with its new :data:`COUNTS`.
+    It fails if any subscription changed after *owner* was read. *after* is the topic with its new counts.
     """
     changes: dict[str, Value] = {**with_changes(owner, names)}
     if after is not None:

@@ -117,7 +117,7 @@ def _decoded(escaped: bytes) -> str:
 
 
 def format_name(name: str) -> str:
-    """Return a parameter's name for an error text: at most 32 characters, with ``?`` for unprintable ones.
+    """Return a parameter's name for an error text: its first 32 characters (``?`` for unprintable ones), then ``…``.
 
     >>> format_name("topicName"), format_name("x" * 100)
     ('topicName', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…')

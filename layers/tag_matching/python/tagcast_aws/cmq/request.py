@@ -46,5 +46,5 @@ OF_EVERY_ACTION = (
 
 
 def seconds(instant: int) -> int:
-    """Return an instant, given in ms, in seconds, CMQ's unit."""
+    """Convert an instant from ms to whole seconds, CMQ's unit."""
     return instant // 1000

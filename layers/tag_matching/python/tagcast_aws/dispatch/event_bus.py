@@ -17,7 +17,7 @@ SOURCE, MEMBERSHIP_CHANGED = "tagcast", "Group Membership Changed"
 
 
 class EventBridgeBus:
-    """The port ``EventBus``. Its client is created on first use; most processes never need it.
+    """Implements the port ``EventBus``. Its client is created on first use; most processes never need it.
 
     All deployments of an account share the bus, so each event names *workflow*, the ARN of the deployment's workflow.
     """

@@ -33,9 +33,10 @@ _PRESENT = ("QueueAlreadyExists", "QueueNameExists")
 
 
 class SqsGroupQueues:
-    """The port ``GroupQueues``. A queue's name is *prefix* plus its group's id. The account is that of *queue_url*.
+    """Implements the port ``GroupQueues``. A queue's name is *prefix* plus its group's id.
 
-    *patient* creates a client whose timeout allows long polling; *client* is the client for other calls.
+    The account is that of *queue_url*. *patient* creates a client whose timeout allows long polling; *client* is the
+    client for other calls.
     """
 
     def __init__(

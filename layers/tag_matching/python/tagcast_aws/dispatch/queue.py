@@ -22,7 +22,9 @@ BATCH_MAX = 10
 
 
 class SqsQueue:
-    """The port ``Queue``. After an entry that SQS did not accept, no later entry of its message group is sent.
+    """Implements the port ``Queue``.
+
+    After an entry that SQS did not accept, later requests of the call send no entry of its message group.
 
     If *is_fifo*, entries have message groups, and SQS drops repetitions. With *strict*, no request contains two entries
     of a message group.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class StepFunctionsWorkflow:
-    """The port ``Workflow``: one execution per lane and generation, idempotent by its name."""
+    """Implements the port ``Workflow``: one execution per lane and generation, idempotent by its name."""
 
     def __init__(self, client: SFNClient, state_machine_arn: str, logger: Logger) -> None:
         self._client = client

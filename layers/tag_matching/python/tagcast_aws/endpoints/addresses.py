@@ -142,7 +142,7 @@ def _host_refusal(host: str, reach: Reach) -> str | None:
 
 
 def refused_address(reach: Reach) -> str:
-    """Return why an address beyond *reach* is refused."""
+    """Return the text that says why *reach* does not allow an address."""
     return NOT_PUBLIC if reach is Reach.PUBLIC else NOT_PRIVATE
 
 

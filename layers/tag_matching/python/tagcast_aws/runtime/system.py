@@ -13,7 +13,7 @@ from tagcast.ids import ID_SEQUENCE_BITS
 
 
 class SystemClock:
-    """The port ``Clock``."""
+    """Implements the port ``Clock``."""
 
     def now(self) -> int:
         """Return milliseconds since 1970 UTC."""
@@ -35,7 +35,10 @@ class SystemClock:
 
 
 class SystemDice:
-    """The port ``Dice``. Ids of one process strictly increase; ids of several processes are ordered by millisecond."""
+    """Implements the port ``Dice``.
+
+    Ids of one process strictly increase. Ids of several processes are ordered by millisecond.
+    """
 
     def __init__(self) -> None:
         self._last = 0
@@ -63,7 +66,7 @@ T = TypeVar("T")
 
 
 class ThreadExecutor:
-    """The port ``Executor``. Threads are started on demand and reused by later invocations."""
+    """Implements the port ``Executor``. Threads are started on demand and reused by later invocations."""
 
     def __init__(self, calls_max: int = CALLS_MAX, threads: Executor | None = None) -> None:
         self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")

@@ -23,7 +23,7 @@ _METRIC_NAMES = {
 
 
 class PowertoolsTelemetry:
-    """The port ``Telemetry``; *watched* are the topics with metrics per subscription."""
+    """Implements the port ``Telemetry``; *watched* are the topics with metrics per subscription."""
 
     def __init__(
         self,

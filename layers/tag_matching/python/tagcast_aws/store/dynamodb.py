@@ -120,7 +120,7 @@ BATCH_GET_MAX = 100
 
 
 class DynamoStore:
-    """The port ``Store`` on two tables. Transaction conflicts are retried; failed conditions are not."""
+    """Implements the port ``Store`` on two tables. Transaction conflicts are retried; failed conditions are not."""
 
     def __init__(
         self, client: DynamoDBClient, names: Mapping[Table, str], sleep: Callable[[float], object] = time.sleep

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class S3IndexArchive:
-    """The port ``IndexArchive``. Its client is created for the first topic that is large enough for a stored index."""
+    """Implements the port ``IndexArchive``.
+
+    The client is created for the first topic that is large enough for a stored index.
+    """
 
     def __init__(self, make_client: Callable[[], S3Client], bucket: str, logger: Logger) -> None:
         self._make_client = make_client

@@ -20,7 +20,7 @@ AWAY = "the archive does not answer; try again"
 
 
 class S3MessageArchive:
-    """The port ``MessageArchive``. The client is created on first use."""
+    """Implements the port ``MessageArchive``. The client is created on first use."""
 
     def __init__(self, make_client: Callable[[], S3Client], bucket: str) -> None:
         self._make_client = make_client

@@ -29,7 +29,7 @@ _PURPOSE = b"ed25519 push signature "
 
 
 class Ed25519Signer:
-    """The port ``Signer``. Its seeds are the versions of *name*, a secret of Secrets Manager."""
+    """Implements the port ``Signer``. Its seeds are the versions of *name*, a secret of Secrets Manager."""
 
     def __init__(self, make_client: Callable[[], Any], name: str, clock: Clock) -> None:
         self._client, self._name, self._clock = cache(make_client), name, clock

@@ -16,7 +16,7 @@ LENGTH_BYTES = 2
 
 
 class KmsVault:
-    """The port ``Vault``. The client is created on first use. Nothing is logged."""
+    """Implements the port ``Vault``. The client is created on first use. Nothing is logged."""
 
     def __init__(self, make_client: Callable[[], Any], key: str) -> None:
         self._make_client = make_client

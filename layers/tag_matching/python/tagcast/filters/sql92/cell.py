@@ -280,7 +280,10 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 
 
 def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
-    """Return *bits*, and *bits* after every ``STEP`` flips, if the bit at each of *places* is flipped in turn."""
+    """Flip the bit at each of *places* in turn. Return *bits*, then the result after every ``STEP`` flips.
+
+    The last item is the result after all flips, also if the last step has fewer.
+    """
     steps = [bits]
     for first in range(0, len(places), STEP):
         for place in places[first : first + STEP]:

@@ -65,7 +65,10 @@ def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def add_certificate(settings: SubscriptionSettings, body: ClientCertificateBody | None) -> SubscriptionSettings:
-    """Return *settings* with the certificate in *body*. Raises InvalidRequestError if pushes cannot use it now."""
+    """Return *settings* with the certificate and the private key of *body*; unchanged if *body* is None.
+
+    Raises InvalidRequestError if a push could not use them now.
+    """
     if body is None:
         return settings
     try:

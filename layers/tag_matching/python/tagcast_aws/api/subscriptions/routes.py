@@ -176,7 +176,7 @@ def answer_backlog(world: World, request: Request[None]) -> Answer:
 
 
 def answer_urgent_lanes(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the lanes of all topics that are not active, the most urgent first."""
+    """Answer with a page of the lanes that are not active, of all topics, the earliest next check first."""
     found = urgent_lanes(world, *request.page())
     return Answer(200, page("lanes", [show_urgent_lane(item) for item in found.items], encode_cursor(found.cursor)))
 

@@ -118,7 +118,7 @@ else:
 class SubscriptionBody(_Settings):
     """The settings of a subscription; missing settings get their defaults.
 
-    In a replacement, a missing secret, headers or client_certificate stays; null removes it.
+    A replacement without secret, headers or client_certificate keeps the stored value; null removes it.
     """
 
     model_config = ConfigDict(json_schema_extra=_OF_EITHER)
