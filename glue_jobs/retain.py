@@ -17,14 +17,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tagcast.archive.record import RecordKind
-from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import history
 from glue_jobs.compact import KEPT_MS, ledger_key
 from glue_jobs.erase import erase_rows, rewrite_days, rewrite_files
 from glue_jobs.erasing import contents
-from glue_jobs.erasing.contents import Part, parts_read
+from glue_jobs.erasing.contents import Part, compile_archived, parts_read
 from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, arrival_day, certificates_of_one
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import AT_ONCE, Manifest
@@ -118,7 +117,7 @@ def quoting(objects: Objects, until: Until) -> list[str]:
         if key.endswith("/backtest.json"):
             told = json_of(objects.read(key))
             filters = [*(each["filter"] for each in told.get("candidates", ())[:1]), told.get("current")]
-            shown = {Part.PROPERTIES}.union(*(parts_read(compile_filter(each)) for each in filters))
+            shown = {Part.PROPERTIES}.union(*(parts_read(compile_archived(each)) for each in filters))
             days = {rfc3339(each["accepted_at"])[:10] for each in told.get("samples", ())}
             if any(not shown.isdisjoint(due(until, day)) for day in days):
                 folders.add(key.rpartition("/")[0] + "/")

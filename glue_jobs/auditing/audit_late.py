@@ -12,19 +12,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.compiled import CompiledFilter
-from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.auditing.audit_entries import ENTRY, violation
 from glue_jobs.auditing.history import LANE
-from glue_jobs.erasing.contents import parts_read
+from glue_jobs.erasing.contents import compile_archived, parts_read
 from glue_jobs.io.materialised import materialise
 from glue_jobs.io.messages_read import BODIES, Known, filter_keys, message_of
 
 
 def _matches(filter: str | None, known: Known) -> bool | None:
-    """Return whether *filter* matches. False if its evaluation fails, None if it reads a body that was not archived."""
+    """Return whether *filter* matches, False if its evaluation fails.
+
+    Return None if the filter is unreadable, or reads a body that was not archived.
+    """
     seen, compiled = message_of(known), _compile(filter)
-    if compiled.reads_body and seen.body is None:
+    if compiled is None or (compiled.reads_body and seen.body is None):
         return None
     with suppress(FilterEvaluationError):
         return compiled.evaluate(seen) is True
@@ -37,8 +39,8 @@ def _recorded_verdict(name: str, matching: Collection[str]) -> bool | None:
 
 
 @lru_cache(1_000)
-def _compile(filter: str | None) -> CompiledFilter:
-    return compile_filter(None if filter is None else json.loads(filter))
+def _compile(filter: str | None) -> CompiledFilter | None:
+    return compile_archived(None if filter is None else json.loads(filter))
 
 
 def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,12 +11,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.auditing.audit_entries import HOUR_MS, Terms
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FilterInForce
-from glue_jobs.erasing.contents import Part, parts_read
+from glue_jobs.erasing.contents import Part, compile_archived, parts_read
 from glue_jobs.io.messages_read import BODIES, Known, batch_of, filter_keys, message_of, tuples_of
 
 RESULT = "kind string, topic string, message_id string, ordinal int, at bigint, number bigint"
@@ -27,7 +25,7 @@ VIOLATIONS = {
 }
 COUNTED = (
     *("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays"),
-    *("unjudged_without_body", "erased", "bodies_gone", "properties_gone"),
+    *("unjudged_without_body", "unreadable_filters", "erased", "bodies_gone", "properties_gone"),
 )
 FORGOTTEN = ("gone", "matching", "erasure")
 """Columns of an erased message: its erased parts, the filters that matched before erasure, and the erasure's name."""
@@ -56,11 +54,12 @@ class TopicFilters:
 
     def __init__(self, filters: Sequence[FilterInForce]) -> None:
         self.filters = filters
-        texts = {place: each.filter for place, each in enumerate(filters)}
-        compiled = {p: compile_filter(None if text is None else json.loads(text)) for p, text in texts.items()}
-        self.reading_bodies = frozenset(place for place, each in compiled.items() if each.reads_body)
+        compiled = {place: compile_archived(each.value) for place, each in enumerate(filters)}
+        readable = {place: each for place, each in compiled.items() if each is not None}
+        self.unreadable = frozenset(compiled.keys() - readable.keys())
+        self.reading_bodies = frozenset(place for place, each in readable.items() if each.reads_body)
         self._reads = {place: parts_read(each) for place, each in compiled.items()}
-        self._index = TopicIndex.build(compiled)
+        self._index = TopicIndex.build(readable)
         self._remembered: dict[Known, tuple[int, ...]] = {}
         self.clean: dict[Judged, Counter[str]] = {}
         """The counts of a message without violations, by its parts; further messages with equal parts reuse them."""
@@ -91,8 +90,8 @@ class TopicFilters:
         return known if self.reading_bodies else (*known[:3], None)
 
     def unread(self, known: Known) -> frozenset[int]:
-        """Return the indices of the filters that read the body if the message lacks it; else an empty set."""
-        return self.reading_bodies if known[3] is None else frozenset()
+        """Return the indices of the filters that are unreadable, or read a body that the message lacks."""
+        return self.unreadable | self.reading_bodies if known[3] is None else self.unreadable
 
     def reading(self, parts: Collection[str]) -> frozenset[int]:
         """Return the indices of the filters that read one of these parts of a message."""
@@ -140,7 +139,8 @@ class TopicFilters:
             return self.matching(known), self.unread(known)
         noted, names = self.reading(gone), frozenset(names)
         places = {p for p in noted if self._name(p) in names} | {*self.matching(known)} - noted
-        return places, frozenset(p for p in noted if f"?{self._name(p)}" in names) | self.unread(known) - noted
+        undecided = frozenset(p for p in noted if f"?{self._name(p)}" in names) | self.unread(known) - noted
+        return places, undecided | (self.unreadable - places)
 
     def _name(self, place: int) -> str:
         return self.filters[place].name
@@ -235,7 +235,9 @@ def _judge(
     removed = known_filters.removed_before(at - HOUR_MS)
     force -= {place for place in removed if known_filters.filters[place].ordinal not in matched}
     blind = {known_filters.filters[place].ordinal for place in unread & force}
-    counts["unjudged_without_body"] += len(blind)
+    unreadable = {known_filters.filters[place].ordinal for place in unread & force & known_filters.unreadable}
+    counts["unreadable_filters"] += len(unreadable)
+    counts["unjudged_without_body"] += len(blind - unreadable)
     expected = {known_filters.filters[place].ordinal: place for place in places if place in force}
     by_ordinal = {known_filters.filters[place].ordinal for place in force}
     wrong = []
@@ -266,8 +268,8 @@ def judge_messages(messages: DataFrame, filters: dict[str, list[FilterInForce]],
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
     forgotten = (sql.map_keys("hashes").alias("gone"), "matching", "erasure")
-    texts = {each.filter for several in filters.values() for each in several}
-    reading = FilterSet.of([None if text is None else json.loads(text) for text in sorted(texts, key=str)])
+    values = {each.filter: each.value for several in filters.values() for each in several}
+    reading = FilterSet.of_compiled(filter(None, map(compile_archived, values.values())))
     key = sql.col("routing_key") if reading.reads_routing_key else sql.lit(None).cast("string")
     known = (reading.tags_read().alias("tags"), key.alias("routing_key"), reading.properties_read().alias("properties"))
     read = messages.select(*columns, *forgotten, *known, *(BODIES if reading.reading_bodies else ()))

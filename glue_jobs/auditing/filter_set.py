@@ -44,7 +44,12 @@ class FilterSet:
         >>> FilterSet.of([{"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "p > 1"}]).properties
         ('p',)
         """
-        compiled = tuple(compile_filter(each) for each in filters)
+        return cls.of_compiled([compile_filter(each) for each in filters])
+
+    @classmethod
+    def of_compiled(cls, filters: Iterable[CompiledFilter]) -> FilterSet:
+        """Return the set of compiled filters."""
+        compiled = tuple(filters)
         tags: set[str] = set()
         properties: set[str] = set()
         for each in compiled:

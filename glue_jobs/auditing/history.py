@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window
@@ -39,6 +40,12 @@ class FilterInForce:
     is_function: bool
     version: int = 0
     changed_at: int = 0
+
+    @property
+    def value(self) -> Mapping[str, object] | None:
+        """The filter in its JSON form."""
+        found: Mapping[str, object] | None = None if self.filter is None else json.loads(self.filter)
+        return found
 
     @property
     def name(self) -> str:

@@ -20,11 +20,12 @@ from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
+from tagcast.errors import InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern.scopes import PatternScope
 from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.function_filter import FunctionFilter
-from tagcast.filters.kinds import EverythingFilter
+from tagcast.filters.kinds import EverythingFilter, compile_filter
 from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92_filter import Sql92Filter
 from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
@@ -61,8 +62,22 @@ _SCOPES: Mapping[PatternScope, frozenset[Part]] = {
 }
 
 
-def parts_read(filter: CompiledFilter) -> frozenset[Part]:
-    """Return the parts that a filter needs for a verdict.
+def compile_archived(filter: Mapping[str, object] | None) -> CompiledFilter | None:
+    """Compile a filter of the archive. Return None if this release cannot read it.
+
+    The service may be newer than the jobs, which are installed by another command, and the archive may be older.
+
+    >>> compile_archived({"kind": "of a later release"}) is None
+    True
+    """
+    try:
+        return compile_filter(filter)
+    except InvalidFilterError:
+        return None
+
+
+def parts_read(filter: CompiledFilter | None) -> frozenset[Part]:
+    """Return the parts that a filter needs for a verdict: any of them, if the filter is unreadable (None).
 
     >>> from tagcast.filters.kinds import compile_filter
     >>> sorted(parts_read(compile_filter({"kind": "tags", "tags": ["a"]}))), parts_read(compile_filter(None))

@@ -13,7 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
+from tagcast.errors import InvalidFilterError
 from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io.messages_read import batch_of
@@ -104,11 +106,18 @@ def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
 
 
 def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
-    """Return a subscription's newest filter before *end_at* (ms). Raises LookupError if the archive has none."""
+    """Return a subscription's newest filter before *end_at* (ms).
+
+    Raises LookupError if the archive has none, or this release cannot read it.
+    """
     parts = archive.records(RecordKind.SUBSCRIPTIONS).where("part = 'filter'")
     mine = parts.where((sql.col("topic") == topic) & (sql.col("subscription") == subscription))
     rows = mine.where(sql.col("changed_at") < end_at).orderBy(sql.desc("ordinal"), sql.desc("version")).take(1)
     if not rows:
         raise LookupError(f"the archive has no filter of {topic}/{subscription}")
     found: Filter = None if rows[0].filter is None else json.loads(rows[0].filter)
+    try:
+        compile_filter(found)
+    except InvalidFilterError as fault:
+        raise LookupError(f"this release cannot read the filter of {topic}/{subscription}: {fault}") from None
     return found

@@ -129,11 +129,12 @@ def _looked_at(counts: Mapping[str, int], skew_ms: int) -> str:
     rows = (
         ("pairs of message and filter evaluated again", counts["evaluated"]),
         ("late entries: added for groups created after the message", counts["late_entries"]),
-        ("late entries not checked: their filters read a body that was not archived", counts["late_unjudged"]),
+        ("late entries not checked: body not archived, or filter unreadable", counts["late_unjudged"]),
         ("matches that a filter function decided later", counts["matches_judged_later"]),
         ("matches of filters that are not in the archive", counts["matches_of_unknown_filters"]),
         ("missing matches near the deletion of a subscription, not provable", counts["misses_not_provable"]),
         ("filters not checked: they read a body that was not archived", counts["unjudged_without_body"]),
+        ("filters not checked: this release cannot read them", counts["unreadable_filters"]),
         ("erased messages; the stored verdicts of their filters count", counts["erased"]),
         ("messages whose body was deleted by its age; stored verdicts count", counts["bodies_gone"]),
         ("messages whose properties were deleted by their age; stored verdicts count", counts["properties_gone"]),

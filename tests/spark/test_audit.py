@@ -122,6 +122,7 @@ def kept() -> dict[str, Plot]:
     late = message(1, "late_removal", matched=(), at=NOON + 10_000)
     judged, dropped = message(1, "judged"), message(1, "dropped")
     function = '{"kind": "function", "function": "rate"}'
+    unreadable = message(1, "unreadable")
     replay = message(1, "replay", matched=(), replay_of="00000000000000000001")
     return {
         "plain": both,
@@ -172,6 +173,7 @@ def kept() -> dict[str, Plot]:
         "dropped": Plot([dropped], [end(dropped, state="discarded")], subscribed("dropped", filter=function)),
         "judged": Plot([judged], [end(judged, state="filtered")], subscribed("judged", filter=function)),
         "replay": Plot([replay], [], subscribed("replay")),
+        "unreadable": Plot([unreadable], [end(unreadable)], subscribed("unreadable", filter='{"kind": "later"}')),
     }
 
 
@@ -366,6 +368,7 @@ def test_what_keeps_its_promises_is_not_accused(everything: tuple[int, dict[str,
     assert certificate["counts"]["matches_judged_later"] == 6
     assert certificate["counts"]["misses_not_provable"] == 1
     assert certificate["counts"]["replays"] == 1
+    assert certificate["counts"]["unreadable_filters"] == 1
     assert certificate["counts"]["late_entries"] == 9
 
 

@@ -109,6 +109,20 @@ def test_what_was_never_known_stays_unknown() -> None:
     assert said(without_body)[1] == said(without(without_body, tuple(Part)))[1] == unread
 
 
+def test_a_filter_that_this_release_cannot_read_is_undecided_and_written_down_as_such() -> None:
+    later = '{"kind": "of a later release"}'
+    topic = TopicFilters([FilterInForce(0, later, 1, FOREVER, None, False, 1), *TOPIC.filters[1:]])
+    known, every = known_of(WHOLE), frozenset(range(len(FILTERS)))
+    places, undecided = topic.verdicts(known, (), ())
+    assert ((0, *places), undecided) == (TOPIC.matching(known), frozenset({0}))
+    assert "?0.1" in topic.names_of(known, (), [Part.BODY], every)
+    # A release that could read it wrote its verdict down, or knew that it reads no body.
+    places, undecided = topic.verdicts(known, [Part.BODY], ["0.1"])
+    assert (0 in places, undecided) == (True, frozenset())
+    assert topic.verdicts(known, [Part.BODY], [])[1] == {0}
+    assert _matches(later, known) is None
+
+
 def test_a_late_entry_is_judged_by_what_was_written_down_or_not_at_all() -> None:
     assert _matches(PATTERN, known_of(MESSAGES[1])) is None
     assert (_matches(PATTERN, known_of(WHOLE)), _matches(PATTERN, known_of(MESSAGES[3]))) == (True, False)

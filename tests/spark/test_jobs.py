@@ -175,11 +175,14 @@ def test_the_filter_of_now_is_that_of_the_subscription_that_has_the_name_now(
     before = [filter_version("fruit", 3, PEAR, version=version) for version in (1, 2, 3)]
     made_again = filter_version("fruit", 4, APPLE, since=9)
     bucket.put("subscriptions", DAY, [{**each, "subscription": "billing"} for each in (*before, made_again)])
+    bucket.put("subscriptions", DAY, [filter_version("fruit", 5, '{"kind": "later"}')])
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
 
     found = current_filter(Archive.at(spark, bucket.uri), "fruit", "billing", NOON)
 
     assert found == json.loads(APPLE)
+    with pytest.raises(LookupError, match="this release cannot read the filter of fruit/s5"):
+        current_filter(Archive.at(spark, bucket.uri), "fruit", "s5", NOON)
 
 
 def test_a_backtest_compares_with_no_filter_function(spark: SparkSession, bucket: Bucket, told: Told) -> None:

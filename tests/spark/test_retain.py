@@ -204,6 +204,14 @@ def test_a_certificate_of_a_topic_stays_whatever_the_topic_s_name(tmp_path: Path
     assert retain.quoting(objects, {Part.PROPERTIES: DAY}) == [of_customer]
 
 
+def test_a_backtest_of_a_filter_that_this_release_cannot_read_may_quote_any_part(tmp_path: Path) -> None:
+    objects, key = FolderObjects(tmp_path), "reports/backtest/one/backtest.json"
+    samples = [{"accepted_at": NOON}]
+    objects.replace(key, json.dumps({"candidates": [{"filter": {"kind": "later"}}], "samples": samples}).encode())
+
+    assert retain.quoting(objects, {Part.BODY: DAY}) == [key]
+
+
 def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -> None:
     """Their bodies go first, then their properties."""
     pattern = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
