@@ -18,9 +18,17 @@ IN_DRIVER = "spark.tagcast.rowsInDriver"
 def materialise(table: DataFrame) -> DataFrame:
     """Return *table* for repeated use: its rows in the driver for a very small archive, else cached."""
     session: Any = table.sparkSession
-    if session.conf.get(IN_DRIVER, "false") != "true":
-        return table.persist(StorageLevel.MEMORY_AND_DISK)
     plan: Any = table._jdf
-    rows = session._jsparkSession.createDataFrame(plan.collectAsList(), plan.schema())
+    if session.conf.get(IN_DRIVER, "false") == "true":
+        rows = session._jsparkSession.createDataFrame(plan.collectAsList(), plan.schema())
+    else:
+        table.persist(StorageLevel.MEMORY_AND_DISK)
+        rows = _read_cached(session, plan.queryExecution().analyzed())
     made: DataFrame = type(table)(rows, session)
     return made
+
+
+def _read_cached(session: Any, plan: Any) -> Any:
+    """Return the rows of a cached *plan* as a leaf, so that Spark does not analyze *plan* again in each later plan."""
+    of_plan = session._jvm.org.apache.spark.sql.Dataset.ofRows
+    return of_plan(session._jsparkSession, of_plan(session._jsparkSession, plan).queryExecution().withCachedData())

@@ -14,6 +14,7 @@ from tagcast.model import EntryState
 from glue_jobs.auditing import audit_late, audit_order, history
 from glue_jobs.auditing.audit_entries import ENDS
 from glue_jobs.io.arguments import Window
+from glue_jobs.io.materialised import IN_DRIVER, materialise
 from glue_jobs.io.schemas import DELIVERIES, LANES, MESSAGES, SUBSCRIPTIONS
 from glue_jobs.measuring import measures
 from tests.spark.story import LIFE_MS, NOON, Record, added, lane, message, removed, subscribed, wait
@@ -119,6 +120,22 @@ def test_bodies_are_not_shuffled_for_a_few_late_entries(spark: SparkSession) -> 
     many = spark.range(10**9).withColumns(columns)
     late = audit_late.late_entries(many, rows_of(spark, [added(message(1))], DELIVERIES))
     assert "SortMergeJoin" not in str(late._jdf.queryExecution().executedPlan().toString())
+
+
+def test_a_cached_table_is_a_leaf_of_the_plans_that_use_it(spark: SparkSession) -> None:
+    """Otherwise Spark analyzes the whole plan again wherever its table is used."""
+    before = spark.conf.get(IN_DRIVER, None)
+    spark.conf.set(IN_DRIVER, "false")
+    some = materialise(spark.range(5).where("id > 1"))
+    if before is not None:
+        spark.conf.set(IN_DRIVER, before)
+
+    both = some.join(some.withColumnRenamed("id", "other"), sql.col("id") == sql.col("other")).union(
+        some.select("id", "id")
+    )
+
+    assert some._jdf.queryExecution().analyzed().children().isEmpty()
+    assert sorted(row.id for row in both.collect()) == [2, 2, 3, 3, 4, 4]
 
 
 def rounded(rows: list[Any]) -> dict[str, list[float | None]]:
