@@ -31,14 +31,12 @@ from glue_jobs.io.objects import Objects, RacedError, Stored, json_of, until_won
 from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import BATCH, RECORDS_AT_ONCE, open_session, suit
-from glue_jobs.io.storage import Archive, finish, tell
+from glue_jobs.io.storage import RAW_WEIGHT, Archive, finish, tell
 
 FILE_BYTES = 240 * 1024 * 1024
 """The maximum bytes of a curated file, so that large days have files of 128 to 256 MiB."""
 TASK_BYTES = 32 * 1024 * 1024
 """A task reads at least 32 MiB of raw or curated files, so that few tasks have little work."""
-RAW_WEIGHT = 8
-"""Parsing a raw byte costs as much as reading eight bytes of Parquet, so a raw byte counts as eight in the tuning."""
 SAMPLED = 10_000
 CHUNKS_AT_ONCE = 16
 KEPT_MS = 20 * 3_600_000

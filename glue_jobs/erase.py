@@ -286,9 +286,9 @@ def failed_records(archive: Archive) -> DataFrame:
     return _messages_in(lines)
 
 
-def uncompacted_records(archive: Archive) -> DataFrame:
-    """Return the messages in raw files that no compaction has read, usually those of the last day."""
-    return _messages_in(archive.lines([key for each in _arrived(archive, lambda day: True) for key in each.unread]))
+def uncompacted_files(archive: Archive) -> dict[str, int]:
+    """Return the raw files that no compaction has read, usually those of the last day, with their bytes."""
+    return {key: size for each in _arrived(archive, lambda day: True) for key, size in each.unread.items()}
 
 
 def _messages_in(lines: DataFrame) -> DataFrame:
@@ -382,8 +382,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     key = contents.key_of(objects)
     name = selection.name_of(key)
     # Raw files first: a compaction may move their records into curated files meanwhile.
-    unread = uncompacted_records(archive)
-    curated = archive.records(MESSAGES, _days_of(archive, selection))
+    files = uncompacted_files(archive)
+    possible = _days_of(archive, selection)
+    archive.suit(possible, raw_bytes=sum(files.values()))
+    unread = _messages_in(archive.lines([*files]))
+    curated = archive.records(MESSAGES, possible)
     every = curated.unionByName(unread).unionByName(failed_records(archive))
     rows = selection.rows(every).cache()
     chosen = (

@@ -19,6 +19,8 @@ from glue_jobs.io.manifests import Manifest
 from glue_jobs.io.objects import S3A_NAMES, Objects, objects_at, root_of
 from glue_jobs.io.session import PROGRESS, suit
 
+RAW_WEIGHT = 8
+"""Parsing a raw byte costs as much as reading eight bytes of Parquet, so it counts as eight when Spark is tuned."""
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
 LITERAL = {"__globPaths__": "false"}
 """The option of Spark's reader to take each path literally, because a folder's name may look like a pattern."""
@@ -63,9 +65,9 @@ class Archive:
         names = (status.getPath().getName() for status in system.listStatus(path))
         return sorted(found[1] for found in map(_DAY.search, names) if found)
 
-    def suit(self, days: Collection[str], whole: Collection[RecordKind] = ()) -> None:
-        """Tune the session for the curated records of *days*, and all days of the kinds in *whole*."""
-        size = 0
+    def suit(self, days: Collection[str], whole: Collection[RecordKind] = (), raw_bytes: int = 0) -> None:
+        """Tune the session for the curated records of *days*, all days of the kinds in *whole*, and raw files."""
+        size = raw_bytes * RAW_WEIGHT
         for kind in schemas.SCHEMAS:
             sizes = self.objects.sizes(manifests.data_prefix(kind))
             keys = manifests.by_day(sizes)

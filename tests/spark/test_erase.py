@@ -23,6 +23,7 @@ from glue_jobs.erasing.places import RequestedErasure, decode_failed, rewrite_ob
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import Manifest
 from glue_jobs.io.objects import FolderObjects, Objects, Stored
+from glue_jobs.io.session import PARTITIONS
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, message_id, settings, subscribed
@@ -287,9 +288,11 @@ def test_an_uncompacted_replay_is_erased_by_the_id_of_a_message_whose_record_is_
     replay = written(3, SECRET, at=NOON + LIFE_MS, replay_of=message_id(1))
     bucket.put("messages", LATE_DAY, [replay])
     asked = ["--archive", bucket.uri, "--message", message_id(1), *BY]
+    spark.conf.set(PARTITIONS, "200")  # Spark's default: as many tasks, each with a process of Python.
     with monkeypatch.context() as patched:
         patched.setattr(arguments, "now_ms", lambda: replay["expires_at"])
         assert erase.main(asked) == 1
+    assert spark.conf.get(PARTITIONS) == "1"
     assert replay["message_id"] in told()["message_ids"]
 
     assert erase.main(asked) == 0
