@@ -147,10 +147,10 @@ GLUES_OWN = ["--JOB_NAME", "compact", "--JOB_ID", "j_1", "--TempDir", "s3://temp
 def submitted(job: str, folder: Path) -> list[str]:
     """The command of Glue in principle: a Spark that is there, a script, the zip, its own arguments besides ours."""
     package.main([str(folder)])
-    jars = s3a_settings(None, {})["spark.jars"]
+    jars = s3a_settings(None, {})["spark.jars"].replace(",", os.pathsep)  # --jars copies 200 MB.
     return [
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-        *("--master", "local[2]", "--jars", jars, "--py-files", str(folder / package.ARCHIVE)),
+        *("--master", "local[2]", "--driver-class-path", jars, "--py-files", str(folder / package.ARCHIVE)),
         *("--driver-java-options", QUICK_START),
         *(
             "--conf",

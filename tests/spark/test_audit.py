@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,9 @@ from glue_jobs.auditing import merkle
 from glue_jobs.auditing.audit_entries import Terms
 from glue_jobs.auditing.audit_matching import TopicFilters, judge_batches
 from glue_jobs.auditing.history import FOREVER, FilterInForce
+from glue_jobs.erasing.places import certificates_of_one
 from glue_jobs.io import arguments, session
+from glue_jobs.io.objects import FolderObjects
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket
@@ -287,12 +290,13 @@ def archived(bucket: Bucket, plots: dict[str, Plot]) -> None:
 NOW = "2026-11-21T20:30:00.000Z"
 
 
-def audited(bucket: Bucket) -> tuple[int, dict[str, Any]]:
+def audited(bucket: Bucket, first: str = DAY) -> tuple[int, dict[str, Any]]:
     """What an audit says at ``NOW`` that is asked to take the archive for complete a day later."""
+    window = ("--from", first, "--to", "2026-11-22")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arguments, "now_ms", lambda: arguments.moment(NOW))
-        code = audit.main(["--archive", bucket.uri, "--date", DAY, "--as-of", "2026-11-22T12:30:00Z"])
-    [key] = [key for key in bucket.keys("reports/audit/") if key.endswith("certificate.json")]
+        code = audit.main(["--archive", bucket.uri, *window, "--as-of", "2026-11-22T12:30:00Z"])
+    [key] = [key for key in bucket.keys(f"reports/audit/{first}") if key.endswith("certificate.json")]
     return code, json.loads(bucket.text(key))
 
 
@@ -384,16 +388,19 @@ def test_every_violation_is_in_the_table(everything: tuple[int, dict[str, Any], 
     assert table.count() == certificate["violations"] == sum(EXPECTED.values())
 
 
-@pytest.mark.usefixtures("spark")
-def test_a_violation_stays_in_the_table_when_later_days_are_audited(bucket: Bucket) -> None:
-    """The message was accepted on the first day, and did not end by its expiry on the next one."""
-    archived(bucket, {"fruit": Plot([message(1)], [], subscribed("fruit"))})
-    for first in ("2026-11-20", "2026-11-21"):
-        given = ["--from", first, "--to", "2026-11-22", "--as-of", "2026-11-24T00:00:00Z"]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(arguments, "now_ms", lambda: arguments.moment("2026-11-24"))
-            audit.main(["--archive", bucket.uri, *given])
-    assert {key.split("/")[3] for key in bucket.keys("reports/audit/violations/dt=")} == {f"dt={DAY}"}
+def test_a_violation_stays_in_the_table_when_later_days_are_audited(
+    everything: tuple[int, dict[str, Any], Bucket],
+) -> None:
+    """The messages were accepted on the first day, and some did not end by their expiry on the next one."""
+    _, certificate, bucket = everything
+    table = bucket.keys("reports/audit/violations/dt=")
+    assert {key.split("/")[3] for key in table} == {f"dt={DAY}"}
+    assert max(each["at"] for each in certificate["listed"]) > NOON + LIFE_MS // 2
+
+    code, later = audited(bucket, "2026-11-21")
+
+    assert (code, later["violations"]) == (audit.NOTHING_JUDGED, 0)
+    assert bucket.keys("reports/audit/violations/dt=") == table
 
 
 def test_anybody_can_compute_the_merkle_root_again(
@@ -491,6 +498,7 @@ def test_a_certificate_of_one_customer_lists_each_message_with_its_deliveries(
         code = audit.main(["--archive", bucket.uri, "--date", DAY, "--property", "customer=42"])
     found = {key.rpartition("/")[2]: bucket.text(key) for key in bucket.keys("reports/audit/")}
     assert found.keys() == {"certificate.json", "index.html"}, "the tables of violations are of whole audits"
+    assert certificates_of_one(FolderObjects(Path(bucket.uri))) == bucket.keys("reports/audit/"), "an erasure finds it"
     certificate = json.loads(found["certificate.json"])
     subject = certificate["subject"]
     assert (subject["counts"]["messages"], subject["counts"]["entries"], certificate["judged"]) == (2, 2, 2)
