@@ -259,7 +259,7 @@ def _span(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[i
     except argparse.ArgumentTypeError as fault:
         parser.error(str(fault))
     if first_at >= end_at:
-        parser.error("--to is later than --from")
+        parser.error("--to must be later than --from")
     return first_at, end_at
 
 
@@ -271,7 +271,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     if not given.preview and not given.api:
         parser.error("--api says where to send")
     if not 1 <= given.chunk <= 100:
-        parser.error("--chunk is from 1 to 100")
+        parser.error("--chunk must be from 1 to 100")
     given.chosen_by = None if given.filter is None else _filter(parser, given.filter)
     given.only = _filter(parser, given.only)
     return given

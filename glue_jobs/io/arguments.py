@@ -125,7 +125,7 @@ def window(parser: argparse.ArgumentParser, given: argparse.Namespace, *, today_
         except argparse.ArgumentTypeError as fault:
             parser.error(str(fault))
         if first >= end:
-            parser.error("--to is the day after the last one, so it is later than --from")
+            parser.error("--to is the day after the last one, so it must be later than --from")
         return Window(first, end)
     today = datetime.now(UTC).date()
     days = given.lookback_days or given.default_lookback_days
