@@ -9,6 +9,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from local.engine.garbage import look_seldom
 from tests.running_stack import TIME_SCALE, RunningStack, start_stack
 
 # No test may reach AWS: every session of boto3 gets keys that open nothing.
@@ -69,11 +70,15 @@ def group_of(nodeid: str) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while modules are loaded: nearly all of their objects stay."""
+    """Collect no garbage while modules are loaded, and rarely afterwards: nearly all of their objects stay.
+
+    Otherwise Python takes a quarter of the CPU of most tests to look at these objects again.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        look_seldom()
         gc.enable()
 
 
