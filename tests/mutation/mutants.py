@@ -150,7 +150,7 @@ def mutants_of(module: str) -> Iterator[Mutant]:
                 name,
                 change.operator,
                 _head(shown),
-                _head(_changed(shown, change)),
+                _head_with(shown, change, parents),
                 range(statement.lineno, _last_line(statement) + 1),
                 place,
             )
@@ -203,6 +203,23 @@ def _head(node: ast.AST) -> str:
     compound = hasattr(node, "body") and not isinstance(node, ast.ExceptHandler)
     lines = text.splitlines()
     return lines[0] if compound else " ".join(line.strip() for line in lines)
+
+
+def _head_with(shown: ast.AST, change: Change, parents: Mapping[ast.AST, ast.AST]) -> str:
+    """Return the head of *shown* with the change in it. The tree has the change only meanwhile: copies are slow."""
+    if change.node is shown:
+        return _head(change.instead)
+    fields = vars(parents[change.node])
+    shipped = dict(fields)
+    for name, value in shipped.items():
+        if value is change.node:
+            fields[name] = change.instead
+        elif isinstance(value, list):
+            fields[name] = [change.instead if each is change.node else each for each in value]
+    try:
+        return _head(shown)
+    finally:
+        fields.update(shipped)
 
 
 def _last_line(node: ast.stmt | ast.ExceptHandler) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -37,7 +37,10 @@ UNORDERED = {"cast", "min", "max", "isinstance", "range"}
 
 @dataclass(frozen=True)
 class Change:
-    """A node of a function's syntax and what stands in its place; *operator* says what kind of bug that is."""
+    """A node of a function's syntax and what stands in its place; *operator* says what kind of bug that is.
+
+    *instead* shares its parts with the tree of the node.
+    """
 
     operator: str
     node: ast.AST
@@ -62,7 +65,7 @@ def changes_of(function: ast.AST) -> Iterator[Change]:
         if isinstance(node, ast.If | ast.While | ast.IfExp) and not isinstance(
             node.test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant
         ):
-            yield Change("condition", node, _with(node, test=ast.UnaryOp(ast.Not(), deepcopy(node.test))))
+            yield Change("condition", node, _with(node, test=ast.UnaryOp(ast.Not(), node.test)))
 
 
 def _expression(node: ast.AST) -> Iterator[Change]:
@@ -78,17 +81,17 @@ def _expression(node: ast.AST) -> Iterator[Change]:
             opposite = ast.Or() if isinstance(node.op, ast.And) else ast.And()
             yield Change("boolean", node, _with(node, op=opposite))
             for place in range(len(node.values)):
-                rest = [deepcopy(value) for at, value in enumerate(node.values) if at != place]
+                rest = [value for at, value in enumerate(node.values) if at != place]
                 yield Change("boolean", node, rest[0] if len(rest) == 1 else _with(node, values=rest))
         case ast.UnaryOp(op=ast.Not()):
-            yield Change("not", node, deepcopy(node.operand))
+            yield Change("not", node, node.operand)
         case ast.BinOp() if type(node.op) in CALCULATED:
             yield Change("arithmetic", node, _with(node, op=CALCULATED[type(node.op)]()))
         case ast.Await():
-            yield Change("await", node, deepcopy(node.value))
+            yield Change("await", node, node.value)
         case ast.IfExp():
-            yield Change("branch", node, deepcopy(node.body))
-            yield Change("branch", node, deepcopy(node.orelse))
+            yield Change("branch", node, node.body)
+            yield Change("branch", node, node.orelse)
         case ast.Dict() if None not in node.keys:
             for place in range(len(node.keys)):
                 yield Change("dict key", node, _without(node, place, "keys", "values"))
@@ -186,9 +189,9 @@ def _is_nothing(node: ast.expr) -> bool:
 
 
 def _with(node: ast.AST, **fields: object) -> ast.AST:
-    changed = deepcopy(node)
-    for name, value in fields.items():
-        setattr(changed, name, deepcopy(value))
+    """Return *node* with other fields. It shares its parts with the shipped tree, so nobody may change them."""
+    changed = copy(node)
+    vars(changed).update(fields)
     return changed
 
 
