@@ -95,8 +95,8 @@ def arrival_of(world: World, message_id: str) -> MessageRow:
     return MESSAGE_ROWS.value_of(row)
 
 
-def measure(at_once: int) -> Meter:
-    """Publish so many messages by one request, deliver them ten by ten; return what was counted."""
+def measure(at_once: int, messages: int = MESSAGES) -> Meter:
+    """Publish *messages*, so many by one request, deliver them ten by ten; return what was counted."""
     meter = Meter()
     with moto_world() as moto:
         fake, sqs, stepfunctions = moto.fake, moto.sqs, boto3.client("stepfunctions")
@@ -108,7 +108,7 @@ def measure(at_once: int) -> Meter:
         for client in (moto.dynamodb, sqs, stepfunctions):
             meter.watch(client)
 
-        for _ in range(0, MESSAGES, BATCH):
+        for _ in range(0, messages, BATCH):
             meter.phase = "publish"
             accepted: list[Accepted] = []
             for _ in range(0, BATCH, at_once):
@@ -135,7 +135,7 @@ def measure(at_once: int) -> Meter:
             meter.phase = "poll"
             entries: Any = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(taken)]
             sqs.delete_message_batch(QueueUrl=moto.queue_url, Entries=entries)
-        assert [len(fake.pusher.received[name]) for name in "ABC"] == [MESSAGES] * 3
+        assert [len(fake.pusher.received[name]) for name in "ABC"] == [messages] * 3
     return meter
 
 

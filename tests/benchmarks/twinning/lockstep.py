@@ -13,6 +13,8 @@ from tests.benchmarks.twinning.meter import Usage
 from tests.benchmarks.twinning.play import Load, Publishing, messages_up_to
 
 STEP_MS = 100
+ROUNDS = 3
+"""One is the first, in which the process warms up; more count the same."""
 
 
 def lockstep(account: Account) -> Usage:
@@ -45,12 +47,11 @@ def _tell_streams(account: Account) -> None:
 
 def by_calls(at_once: int) -> Counter[tuple[str, str]]:
     """Return what `tests.benchmarks.calls` counts of so many messages a request, a round, what warms up left out."""
-    phases = calls.measure(at_once).calls
-    rounds = calls.MESSAGES // calls.BATCH
+    phases = calls.measure(at_once, ROUNDS * calls.BATCH).calls
     found: Counter[tuple[str, str]] = Counter()
     for phase in ("publish", "relay", "poll", "fan_out"):
         for operation, count in phases[phase].items():
-            found[phase, operation] = count // rounds
+            found[phase, operation] = count // ROUNDS
     return +found
 
 
