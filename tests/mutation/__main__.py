@@ -32,6 +32,8 @@ TESTS_S = 20.0
 """So long the tests of one mutant may take, and by default the histories half of it, in seconds of one core."""
 HANGS_S = 10.0
 """A test or history that takes so many seconds of a core where it took next to none hangs."""
+PLANTED_HANGS_S = 4.0
+"""The tests that bugs by hand have to turn red take 2 s of a core at most."""
 
 
 @dataclass
@@ -98,7 +100,7 @@ def plant_by_hand(bug: Bug) -> Work:
     def work(items: Mapping[str, pytest.Item], tell: Tell) -> None:
         named = [item for test, item in items.items() if test.startswith(tests_of(bug))]
         tell({"running": tests_of(bug)})
-        within(HANGS_S)
+        within(PLANTED_HANGS_S)
         with planted(bug):
             failures = ((item.nodeid, failure(item)) for item in named)
             red, line = next((each for each in failures if each[1]), (None, ""))
