@@ -97,17 +97,21 @@ class FirehoseArchive:
 
     def _put(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
         """Put *parcels* with one request, and retry refused parcels after a pause; return those still refused."""
+        left: Sequence[tuple[RecordBatch, RecordTypeDef]] = [(each, {"Data": each.deflated()}) for each in parcels]
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 self.sleep(random.uniform(0.5, 1.0) * PAUSE_S * 2**attempt)
-            parcels = self._refused(kind, parcels)
-            if not parcels:
+            left = self._refused(kind, left)
+            if not left:
                 return ()
-        self.logger.warning("the archive was not taken", extra={"kind": kind.value, "parcels": len(parcels)})
-        return parcels
+        self.logger.warning("the archive was not taken", extra={"kind": kind.value, "parcels": len(left)})
+        return [parcel for parcel, _ in left]
 
-    def _refused(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
-        records: list[RecordTypeDef] = [{"Data": parcel.deflated()} for parcel in parcels]
+    def _refused(
+        self, kind: RecordKind, parcels: Sequence[tuple[RecordBatch, RecordTypeDef]]
+    ) -> Sequence[tuple[RecordBatch, RecordTypeDef]]:
+        """Put the parcels once, each with its record; return refused parcels."""
+        records = [record for _, record in parcels]
         try:
             answer = self.client.put_record_batch(DeliveryStreamName=self.streams[kind], Records=records)
         except (ClientError, BotoCoreError) as error:
