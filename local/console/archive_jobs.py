@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.ids import accepted_at_of
 from tagcast.instant import rfc3339
@@ -264,6 +263,8 @@ class GlueJobs:
 
     def run(self, order: JobOrder, said: Said) -> JobResult:
         """Start the job, poll until it ends, and download its HTML report. Raises JobError."""
+        from boto3.exceptions import Boto3Error
+
         try:
             return self._run(order, said)
         except (Boto3Error, BotoCoreError, ClientError) as fault:

@@ -10,8 +10,6 @@ from typing import Any
 
 import botocore.session
 import pytest
-from cfnlint.helpers import REGIONS
-from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from tagcast.queues import GroupQueue
 from tagcast_aws.dispatch.group_queues import queue_name
 
@@ -173,6 +171,9 @@ def test_no_delay_is_divided_by_zero(scale: str, is_taken: bool) -> None:
 
 def test_every_region_has_every_type_of_resource_that_the_template_names() -> None:
     """Elsewhere CloudFormation refuses the whole template, even if a condition leaves the resource out."""
+    from cfnlint.helpers import REGIONS  # It takes half a second of each worker that collects these tests.
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
     types = {resource["Type"] for resource in RESOURCES.values()}
     lacking = {region: types - set(PROVIDER_SCHEMA_MANAGER.get_resource_types(region)) for region in REGIONS}
     assert {region: each for region, each in lacking.items() if each} == {}
