@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTION_LINES_MAX = 50
 EMPTY_WORDS = {"data", "info", "manager", "util", "utils", "helper", "helpers", "common", "misc", "process"}
@@ -38,6 +40,14 @@ def nodes_of(name: str) -> tuple[ast.AST, ...]:
 def nodes(modules: dict[str, ast.Module], *kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
     """Every node of these kinds, with the module in which it stands."""
     return ((name, node) for name in modules for node in nodes_of(name) if isinstance(node, kinds))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget() -> Iterator[None]:
+    """Let the trees go behind these tests: the collector of garbage would look at millions of nodes for all others."""
+    yield
+    for each in (trees, product, nodes_of):
+        each.cache_clear()
 
 
 def test_a_function_can_be_seen_as_a_whole() -> None:

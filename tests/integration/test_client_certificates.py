@@ -283,7 +283,8 @@ def test_contexts_are_made_one_at_a_time_and_only_while_a_push_waits() -> None:
 def test_a_private_key_is_kept_no_longer_than_other_secrets_whichever_clock_stands_still(stopped: str | None) -> None:
     async def story() -> None:
         clock = FakeClock()
-        contexts, pem = ClientContexts(replace(around(), clock=clock)), pem_of(CLIENT)
+        environment = replace(around(), clock=clock)
+        contexts, pem = ClientContexts(environment), pem_of(CLIENT)
         first = await contexts.presenting(pem)
         if stopped is not None:
             still = getattr(clock, stopped)()
@@ -294,6 +295,7 @@ def test_a_private_key_is_kept_no_longer_than_other_secrets_whichever_clock_stan
         gone = weakref.ref(first)
         del first
         await contexts.presenting(pem + "\n")
+        environment.threads.shutdown()  # A thread may still hold what it returned.
         gc.collect()
         assert gone() is None
 
