@@ -1,4 +1,4 @@
-"""Rows that make a request count once: an idempotency key with its first answer, and a signed request of CMQ."""
+"""Rows by which a repeated request has no second effect: claims of Idempotency-Keys, and signed requests of CMQ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The claim of an Idempotency-Key: a digest of the request, and the answer to repetitions until the expiry."""
+    """The claim of an Idempotency-Key: a digest of the request (*fingerprint*), and the answer to all repetitions."""
 
     fingerprint: str
     accepted: Accepted
@@ -40,7 +40,7 @@ CLAIM_ROWS = row_format(
 
 
 def claim_put(topic_id: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
-    """Return the write that claims *key*, unless its row changed after *earlier* was read (None: there was no row)."""
+    """Return the write that claims *key*. It fails if *earlier* (None: no row) is no longer the stored claim."""
     expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier.accepted.message_id}
     return CLAIM_ROWS.put(claim, topic_id, key, expect=expect)
 
@@ -57,7 +57,7 @@ SIGNED_ROWS = row_format(signed_key, Codec(Signed))
 
 
 def signed_put(signed: Signed, *named: str) -> Put:
-    """Return the write that accepts a signed request, unless it was accepted before.
+    """Return the write that accepts a signed request. It fails if the request was accepted before.
 
     *named* are the arguments of :func:`tagcast.rows.keys.signed_key`.
     """

@@ -38,7 +38,7 @@ class RowFormat(Generic[_T]):
         return None if row is None else self.value_of(row)
 
     def put(self, value: _T, *named: str | int, expect: Expectation | None = None) -> Put:
-        """Return the write of *value* to one row, on condition of *expect*. *named* are the arguments of *key*."""
+        """Return the write of *value* to one row, under the condition *expect*. *named* are the arguments of *key*."""
         return Put(self.key(*named), self.row_of(value), expect or {})
 
 
@@ -57,12 +57,12 @@ def read_part(read: Callable[[Attributes], Any]) -> RowPart:
 
 
 def named_part(name: str) -> RowPart:
-    """Return the part for a field whose attribute has this *name*."""
+    """Return the part for a field that is stored in the attribute *name*."""
     return RowPart((name,), lambda value: (value,), lambda row: row[name])
 
 
 def list_part(name: str) -> RowPart:
-    """Return the part for a tuple of texts. An empty tuple has no attribute."""
+    """Return the part for a tuple of texts that is stored in the attribute *name*. An empty tuple is not stored."""
     return RowPart((name,), lambda texts: (list(texts) or None,), lambda row: tuple(row.get(name, ())))
 
 
@@ -72,7 +72,7 @@ FROM_KEY = read_part(lambda row: row["sk"])
 def json_part(
     name: str, write: Callable[[Any], Any] = lambda value: value, read: Read = lambda value: value
 ) -> RowPart:
-    """Return the part for a field that one attribute has as JSON. *write* returns its JSON value; *read* decodes it."""
+    """Return the part for a field stored as JSON in *name*. *write* makes its JSON value; *read* reverses that."""
     return RowPart(
         (name,),
         lambda value: (None if value is None else json.dumps(write(value), sort_keys=True),),
@@ -83,8 +83,8 @@ def json_part(
 class Codec(Generic[_T]):
     """Writes values of *kind* as attributes, and reads the values from attributes.
 
-    *parts* has a part for each field that is an object, has an attribute of another name, or has none of its own. The
-    fields in *elsewhere* are not in the row.
+    *parts* maps the name of a field to its part. A field needs a part if it is an object, or is not stored under its
+    own name. The fields in *elsewhere* are not in the row.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Codec(Generic[_T]):
         return self._kind(**self.fields(row))
 
     def fields(self, row: Attributes) -> dict[str, Any]:
-        """Return the fields in a row, by name. A missing scalar is left out; a part reads missing attributes itself."""
+        """Return the fields in a row, by name. A field without a part is left out if its attribute is missing."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
             given[name] = part.read(row)

@@ -74,12 +74,12 @@ class PendingDelivery:
         return due_key(self.subscription_id, self.position, self.message_id)
 
     def planned(self, due_at: int) -> PendingDelivery:
-        """Return this delivery with the position of the due time *due_at*, for a backlog under INDEPENDENT_RETRY."""
+        """Return this delivery at the position of the time *due_at*, for a backlog under INDEPENDENT_RETRY."""
         return replace(self, position=position_at(due_at))
 
     @property
     def place(self) -> str:
-        """The sort key of the due row. As a cursor, the next page begins behind this row."""
+        """The sort key of the due row. A page whose cursor is this key begins behind this row."""
         return self.key.sk
 
     @property
@@ -98,9 +98,9 @@ class PendingDelivery:
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
     def failed(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
-        """Return this delivery after the failed attempt *past*. *not_before*: the earliest time of the next, or None.
+        """Return this delivery after the failed attempt *past*. The next may begin at *not_before* (None: at any time).
 
-        If the number of *past* is not new, nothing was attempted: the service only put the delivery off.
+        If *past* has the number of the last counted attempt, nothing was attempted: the delivery was only postponed.
         """
         waits = replace(self, last_outcome=past.outcome, not_before=not_before)
         if past.number == self.attempts:
@@ -108,10 +108,10 @@ class PendingDelivery:
         return replace(waits, attempts=past.number, last_attempt_at=past.ended_at, history=(*self.history, past))
 
     def as_last_seen(self, entry: Entry) -> Entry:
-        """Return *entry* with the attempts of this row before its own history.
+        """Return *entry* with the attempts of this row put before the entry's own attempts.
 
-        If *entry* has no time of an attempt, it gets the time of this row's last attempt. If it has no outcome either,
-        it also gets the outcome of that attempt.
+        If *entry* has no time of an attempt, it gets the time of this row's last attempt. If *entry* has no outcome
+        either, it also gets the outcome of that attempt.
         """
         entry = replace(entry, history=self.history + entry.history)
         if entry.last_attempt_at is not None:
@@ -179,9 +179,10 @@ def position_at(due_at: int) -> str:
 
 
 def appended_after(now: int) -> int:
-    """Return the least ``appended`` whose positions come after all due times of messages accepted by *now* + 60 s.
+    """Return the least ``appended`` whose positions come after the due times of all present messages.
 
-    So if a subscription changes from INDEPENDENT_RETRY to an ordered strategy, later messages come after older ones.
+    Messages that are accepted up to 60 s after *now* count as present. If a subscription changes from INDEPENDENT_RETRY
+    to an ordered strategy, later messages therefore come after older ones.
     """
     return (now + RETENTION_S_MAX * 1000 + 60_000) // PLACES + 1
 
@@ -192,7 +193,7 @@ def due_put(due: PendingDelivery) -> Put:
 
 
 def due_change(known: PendingDelivery, changed: PendingDelivery) -> Put:
-    """Return the write that replaces *known* by *changed*, unless an attempt was counted after *known* was read."""
+    """Return the write that replaces *known* by *changed*. It fails if another attempt of *known* was counted."""
     return Put(known.key, DUES.row_of(changed), {"attempts": known.attempts})
 
 
@@ -212,7 +213,7 @@ def due_delete(due: PendingDelivery) -> Delete:
 
 
 def due_delete_as_read(due: PendingDelivery) -> Delete:
-    """Return the write that removes a delivery from its backlog, unless an attempt was counted after *due* was read."""
+    """Return the write that removes *due* from its backlog. It fails if an attempt was counted after *due* was read."""
     return Delete(due.key, {"attempts": due.attempts})
 
 
@@ -236,9 +237,9 @@ PULLED = row_format(pulled_key, Codec(FailedPulls))
 
 
 def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:
-    """Return the failed pulls of an entry that was pulled *pulls* times. *known* are its stored failed pulls.
+    """Return the failed pulls of an entry that was pulled *pulls* times. *known* are its stored failed pulls, or None.
 
-    If the last pull was not stored, it counts as not acknowledged in time, at *now*.
+    If the last pull was not stored, its outcome is that the entry was not acknowledged in time, and its time is *now*.
 
     >>> last_pull(FailedPulls(1, 5, "returned"), 1, 9)
     FailedPulls(attempts=1, last_attempt_at=5, last_outcome='returned')

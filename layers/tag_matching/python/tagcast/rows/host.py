@@ -1,4 +1,4 @@
-"""Rows of hosts with recent attempts without a response: the state of the hosts' circuit breakers."""
+"""Rows of hosts that recently did not respond. Each row has the state of one host's circuit breaker."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def host_of(endpoint: Endpoint) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host that recently did not respond. Its circuit is open while *probe_at* is set.
+    """A host that recently did not respond, with the state of its circuit.
 
     *failures* maps subscription ids to the time of the last attempt without a response. The circuit last opened at
-    *opened_at* and closed at *closed_at*. The next probe may begin at *probe_at*. During a probe, *probe_at* is the
-    end of the probe's claim. *first_probe_at* is the *probe_at* of lanes that were active until now. The row expires
-    at *kept_until*. Every write raises *version*.
+    *opened_at* and closed at *closed_at*. It is open while *probe_at* is set and the row has not expired
+    (*kept_until*). The next probe may begin at *probe_at*. During a probe, *probe_at* is the end of the probe's claim.
+    Lanes that were active until now have a probe of their own; its time is *first_probe_at*. Every write raises
+    *version*.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Host:
     first_probe_at: int | None = None
 
     def is_open(self, now: int) -> bool:
-        """Return whether the circuit is open. An open circuit allows one probe at a time, and one of a new lane."""
+        """Return whether the circuit is open at *now*, so that only probes are pushed to the host."""
         return self.probe_at is not None and now < self.kept_until
 
 
@@ -70,10 +71,10 @@ HOSTS = row_format(
 
 
 def host_put(known: Host | None, changed: Host) -> Put:
-    """Return the write of *changed*, unless the row was written after *known* was read (None: there was no row)."""
+    """Return the write of *changed*. It fails if the row was written after *known* was read (None: if it exists)."""
     return Put(host_key(changed.name), HOSTS.row_of(changed), {"version": ABSENT if known is None else known.version})
 
 
 def host_rows(store: Store, *, after: str, limit: int) -> list[Row]:
-    """Return at most *limit* rows of hosts that recently did not respond, by key, beginning at the sort key *after*."""
+    """Return at most *limit* rows of hosts that recently did not respond, sorted by key, from the key *after* on."""
     return store.query(Table.MESSAGES, host_key("").pk, sk_from=after, limit=limit)

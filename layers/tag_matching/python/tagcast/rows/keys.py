@@ -58,7 +58,7 @@ def secrets_key(topic: str, name: str) -> Key:
 
 
 def exchange_key(until: int, topic: str, name: str) -> Key:
-    """Return the key of a rotation in the list of rotations, sorted by *until*, when the previous secrets expire."""
+    """Return the key of a rotation in its list. The list is sorted by the expiry of the previous secrets (*until*)."""
     return Key(Table.REGISTRY, "EXCHANGED", f"{until:015d}#{topic}#{name}")
 
 
@@ -68,7 +68,7 @@ def shadow_count_key(partition: str, shard: int) -> Key:
 
 
 def shadow_sample_key(partition: str, way: str, slot: int) -> Key:
-    """Return the key of a sample that a shadow recorded."""
+    """Return the key of a slot for a sample that a shadow recorded. *way* is the comparison of the two filters."""
     return Key(Table.MESSAGES, partition, f"SAMPLE#{way}#{slot:02d}")
 
 
@@ -123,7 +123,7 @@ def member_key(topic: str, group: str, member_id: str) -> Key:
 
 
 def registration_key(topic: str, group: str, subscription: str) -> Key:
-    """Return the key of the registration of a subscription that gets heartbeats."""
+    """Return the key of the registration of *subscription*, whose consumers send heartbeats."""
     return Key(Table.MESSAGES, "GROUPS", f"{topic}#{group}#{subscription}")
 
 
@@ -166,7 +166,8 @@ def retained_key(topic: str, message_id: str, section: int | None = None) -> Key
 def unsent_key(topic: str, message_id: str, audience: str = "") -> Key:
     """Return the key of a refused queue entry in its list, which is sorted by message id.
 
-    *audience* distinguishes the queue entries of one message: it has audience, section, and a digest of other ids.
+    *audience* distinguishes the queue entries of one message. The text has the audience, the section, and a digest of
+    the other message ids.
     """
     name = f"{message_id}#{topic}#{audience}" if audience else f"{message_id}#{topic}"
     return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), name)
@@ -183,7 +184,7 @@ def tail_key(topic_id: str, place: str) -> Key:
 
 
 def tail_place(sk: str) -> str:
-    """Return the *place* with which :func:`tail_key` made the sort key *sk*.
+    """Return the *place* from which :func:`tail_key` made the sort key *sk*.
 
     >>> tail_place(tail_key("t", "07549747200000000002").sk)
     '07549747200000000002'
@@ -192,7 +193,7 @@ def tail_place(sk: str) -> str:
 
 
 def all_like(first: Key) -> tuple[Key, Key]:
-    """Return the bounds of all keys that begin with *first*: *first*, which ends in ``#``, and the next key after them.
+    """Return the lower and the upper bound of all keys that begin with *first*, which ends in ``#``.
 
     >>> all_like(subscription_key("orders", ""))[1].sk
     'SUB$'

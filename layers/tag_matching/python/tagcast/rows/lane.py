@@ -24,7 +24,7 @@ class Filling:
     """The progress of filling a new group's backlog with messages that are older than the group.
 
     The messages were accepted at *accepted_from* or later. Their publishes saw a topic version before *since*. All such
-    publishes have ended by *begins_at*. The search through all messages continues at *cursor*, unless *is_over*.
+    publishes have ended by *begins_at*. The search through all messages continues at *cursor*. *is_over*: it has ended.
     """
 
     since: int
@@ -44,10 +44,10 @@ class Lane:
     - *claim* is the number of the lane's lease. While *is_claimed*, attempts may be in flight, and another worker may
       take over from *next_attempt_at* on.
     - *planned_for*: the message whose failure set the next attempt. Other failed messages keep their own schedule.
-    - *wake_at*: the time at which the sweep checks the lane, unless a worker was earlier (None: never).
+    - *wake_at*: the time of the sweep's next check of the lane, or None. Each claim by a worker moves this time.
     - *queue*: the queue of a deleted group, which the worker empties. *filling*: the progress of a new group's filling.
-    - *lost_since* (INDEPENDENT_RETRY): when contact was lost. If it is None in LOST_CONTACT, the next new message is
-      the probe. *retry_all_at*: the time of the last *retry now*; older attempts do not delay the next one.
+    - *lost_since* (INDEPENDENT_RETRY): when contact was lost. In LOST_CONTACT, None means that the next new message is
+      the probe. *retry_all_at*: the time of the last *retry now*. Deliveries attempted before it are due at once.
     """
 
     topic: str
@@ -84,7 +84,7 @@ class Lane:
         return lane_key(self.topic, self.subscription_id)
 
     def holds(self, message_id: str) -> bool:
-        """Return whether a message is among the last 100 that joined this backlog. Its delivery may have ended."""
+        """Return whether a message, whose delivery may have ended, is among the last 100 that joined this backlog."""
         name = int(message_id).to_bytes(ID_BYTES)
         return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
 
@@ -141,13 +141,13 @@ LANES = RowFormat(lane_key, _lane_row, _lane_in)
 
 
 def place_in_index(lane: Lane) -> Row:
-    """Return the place of *lane* in the wake index. As a cursor, the next page begins behind this lane."""
+    """Return the place of *lane* in the wake index. A page whose cursor is this place begins behind this lane."""
     key = lane.key
     return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
 
 
 def append_joined(joined: bytes, message_ids: Iterable[str]) -> bytes:
-    """Return *joined*, a packed list of ids, with *message_ids* appended, cut to the last :data:`JOINED_MAX` ids.
+    """Return *joined*, a packed list of ids, with *message_ids* appended. Only the last :data:`JOINED_MAX` ids remain.
 
     >>> append_joined(bytes(8), ["1", "2"]).hex(" ", 8)
     '0000000000000000 0000000000000001 0000000000000002'

@@ -22,7 +22,7 @@ def lane_put(lane: Lane) -> Put:
 
 
 def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
-    """Return the write of *lane* when *message_ids* join its backlog. The first of them expires at *expires_at*."""
+    """Return the write that adds *message_ids* to the backlog of *lane*. Their earliest expiry is *expires_at*."""
     joined = _append_messages(lane, message_ids)
     if not lane.state.is_asleep:
         return _update(joined, _same_length(lane), "appended", "joined")
@@ -37,9 +37,10 @@ def append_after(lane: Lane, appended: int) -> Update:
 
 
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
-    """Return the write that adds messages to a lane that is claimed, or whose next attempt is before they are due.
+    """Return the write that adds messages to a lane without changing its next attempt.
 
-    The write fails if a worker planned the next attempt without these messages.
+    Use this write if the lane is claimed, or if its next attempt comes before the messages are due. The write fails if
+    a worker planned the next attempt without these messages.
     """
     joined = _append_messages(lane, message_ids)
     return _update(joined, _unplanned(lane), "appended", "joined")
@@ -48,10 +49,10 @@ def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
 def join_before(
     lane: Lane, message_ids: Sequence[str], generation: str, state: LaneState, due_at: int, now: int
 ) -> tuple[Lane, Update]:
-    """Return *lane* without a claim, with *message_ids* added and the next attempt at *due_at*, and the write of this.
+    """Return *lane* with *message_ids* added and the next attempt at *due_at*, and the write of this.
 
-    Use this write if the messages are due before the lane's next attempt, or if they change the lane's state.
-    *message_ids* may be empty.
+    The lane has no claim then. Use this write if the messages are due before the lane's next attempt, or if they change
+    the lane's state. *message_ids* may be empty.
     """
     lost_since = now if state is LaneState.LOST_CONTACT else lane.lost_since
     planned = replace(
@@ -63,7 +64,7 @@ def join_before(
 
 
 def check_claim(lane: Lane) -> Check:
-    """Return the check with which a transaction fails if its worker does not have the claim of *lane* any more."""
+    """Return the check that a worker still has the claim of *lane*. Otherwise the worker's transaction fails."""
     return Check(lane.key, _same_claim(lane))
 
 
@@ -78,13 +79,13 @@ def claim(lane: Lane, until: int) -> tuple[Lane, Update]:
 
 
 def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> Update:
-    """Return the write that plans the next attempt at *due_at*. *message_id* is the failed message, or None."""
+    """Return the write that plans the next attempt at *due_at*, because *message_id* failed (None: another reason)."""
     planned = replace(_set_next_attempt(lane, due_at), state=state, planned_for=message_id)
     return _update(planned, _same_claim(lane), "state", "next_attempt_at", "wake_at", "planned_for", "filling")
 
 
 def wait(lane: Lane, due_at: int, state: LaneState) -> Update:
-    """Return the write of a lane whose deliveries each wait for their own next attempt, the first at *due_at*.
+    """Return the write of a lane in which each delivery waits for its own next attempt, the first at *due_at*.
 
     *state* is RETRYING, or LOST_CONTACT if the receiver has neither accepted nor refused a message since contact was
     lost. The write fails if a batch joined after *lane* was read, because its messages may be due earlier.
@@ -102,14 +103,14 @@ def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
 
 
 def recover(lane: Lane) -> Update:
-    """Return the write of a lane whose receiver accepted a new message after contact was lost: it becomes RETRYING."""
+    """Return the write that makes a lane RETRYING. Its receiver accepted a new message after contact was lost."""
     return _update(replace(lane, state=LaneState.RETRYING), _same_claim(lane), "state")
 
 
 def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int) -> Update:
     """Return the write that suspends a lane whose receiver answered a push of *message_id* with 410.
 
-    If it is resumed, the lane continues at *due_at* or later. The next sweep finds the first expiry in its backlog.
+    If the lane is resumed, it continues at *due_at* or later. The next sweep finds the first expiry in the backlog.
     """
     stopped = replace(lane, state=LaneState.SUSPENDED, generation=generation)
     suspended = replace(_set_next_attempt(stopped, due_at), wake_at=now, planned_for=message_id)
@@ -118,27 +119,27 @@ def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int)
 
 
 def activate(lane: Lane) -> Delete:
-    """Return the write that makes a lane without a backlog active, unless a batch joined after *lane* was read."""
+    """Return the write that makes a lane without a backlog active. It fails if a batch joined after *lane* was read."""
     return Delete(lane.key, _unchanged(lane))
 
 
 def leave_tombstone(lane: Lane) -> Update:
-    """Return the write that leaves a removed lane without a backlog as a tombstone. The sweep does not check it."""
+    """Return the write that keeps a removed lane without a backlog as a tombstone, which the sweep does not check."""
     return _update(replace(lane, wake_at=None), _same_claim(lane), "wake_at")
 
 
 def reassign(lane: Lane, generation: str) -> Update:
-    """Return the write that gives a lane to a new execution of the workflow, unless another worker claimed the lane."""
+    """Return the write that gives a lane to a new execution of the workflow. It fails if the lane's claim changed."""
     return _update(replace(lane, generation=generation), _expect(lane, "generation", "claim"), "generation")
 
 
 def restart(lane: Lane, generation: str) -> Update:
-    """Return the write that gives a lane without a worker to a new execution of the workflow."""
+    """Return the write that gives a lane without a worker to a new execution. It fails if a batch joined meanwhile."""
     return _update(replace(lane, generation=generation), _unchanged(lane), "generation")
 
 
 def wake_next(lane: Lane, wake_at: int | None) -> Update:
-    """Return the write that sets the sweep's next check of a sleeping lane (None: no check)."""
+    """Return the write that sets the sweep's next check of a sleeping lane (None: none). It fails if a batch joined."""
     return _update(replace(lane, wake_at=wake_at), _unchanged(lane), "wake_at")
 
 

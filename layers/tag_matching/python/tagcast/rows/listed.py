@@ -98,7 +98,7 @@ def found_message(row: Row) -> FoundMessage:
 
 
 def kept_id(row: Row) -> str:
-    """Return the message id in a row of a message that has its body."""
+    """Return the message id in *row*, the row of a message that still has its body."""
     return text(row, "message_id")
 
 
@@ -108,7 +108,7 @@ def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
 
 
 def unsent_delete(row: Row) -> Delete:
-    """Return the write that removes the *row* of a queue entry from its list."""
+    """Return the write that removes a refused queue entry from its list. *row* is the entry's row in this list."""
     return Delete(Key(Table.MESSAGES, text(row, "pk"), text(row, "sk")))
 
 
@@ -132,8 +132,8 @@ class Pass:
 class Progress:
     """The sweep's progress: the last topic whose retained messages were checked, and the search's last pass.
 
-    *sweep_count* lets each sweep change the row, so that the stream invokes the archive: without an invocation for half
-    an hour, the alarm ArchiveSilence starts.
+    Every sweep changes *sweep_count*, so that the table's stream invokes the archive. The alarm ArchiveSilence starts
+    after half an hour without an invocation.
     """
 
     topic: str = ""

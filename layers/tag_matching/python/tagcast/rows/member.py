@@ -42,37 +42,37 @@ REGISTRATIONS = row_format(
 
 
 def member_gone(topic: str, group: str, member: Member) -> Update:
-    """Return the write that marks a member as gone, unless it sent a heartbeat after *member* was read."""
+    """Return the write that marks a member as gone. It fails if the member sent a heartbeat after *member* was read."""
     key = member_key(topic, group, member.client.member_id)
     return Update(key, {"is_gone": 1}, expect={"seen_at": member.seen_at})
 
 
 def member_delete(topic: str, group: str, member: Member) -> Delete:
-    """Return the write that deletes a gone member, unless it sent a heartbeat after *member* was read."""
+    """Return the write that deletes a gone member. It fails if the member sent a heartbeat after *member* was read."""
     return Delete(member_key(topic, group, member.client.member_id), {"seen_at": member.seen_at})
 
 
 def renewal(known: Registration, now: int) -> Update:
     """Return the write that records in the registration *known* that a member joined.
 
-    It fails if another member joined, or the registration was deleted, after *known* was read.
+    The write fails if another member joined, or the registration was deleted, after *known* was read.
     """
     return Update(_key(known), {"renewed_at": max(now, known.renewed_at + 1)}, expect={"renewed_at": known.renewed_at})
 
 
 def registration_delete(registration: Registration) -> Delete:
-    """Return the write that deletes a registration, unless a member joined after *registration* was read."""
+    """Return the write that deletes a registration. It fails if a member joined after *registration* was read."""
     return Delete(_key(registration), {"renewed_at": registration.renewed_at})
 
 
 def registration_put(registration: Registration) -> Put:
-    """Return the write that registers an existing subscription at its first heartbeat. It fails if the row exists."""
+    """Return the write that registers a subscription at its first heartbeat. The write fails if the row exists."""
     named = (registration.topic, registration.group, registration.subscription)
     return REGISTRATIONS.put(registration, *named, expect={"pk": ABSENT})
 
 
 def registration_deletes(topic: str, subscription: str) -> tuple[Delete, ...]:
-    """Return the writes that delete the registrations of a subscription, whether it serves a group or one member."""
+    """Return the writes that delete the registration of *subscription*, which serves a group or one of its members."""
     group = subscription.rpartition("-")[0]
     return tuple(Delete(registration_key(topic, each, subscription)) for each in (subscription, group) if each)
 

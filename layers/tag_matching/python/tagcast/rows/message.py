@@ -112,7 +112,7 @@ class MessageRow:
 
     @property
     def audiences(self) -> tuple[Audience, ...]:
-        """The audiences with a first round of their own: both halves if each has subscriptions here, else everybody."""
+        """The audiences with a first round each: ordered and unordered if a split row has both, else everybody."""
         halves = (Audience.IN_ORDER, Audience.APART)
         return halves if self.is_split and all(map(self.of, halves)) else (Audience.EVERYBODY,)
 
@@ -130,7 +130,7 @@ def deflate_body(body: bytes) -> bytes | None:
 
 
 def inflate_body(packed: bytes) -> bytes:
-    """Return the inflated body. Raises zlib.error if *packed* is truncated, or the body larger than is allowed.
+    """Return the inflated body. Raises zlib.error if *packed* is truncated, or if the body exceeds the size limit.
 
     Without this limit, a few bytes from another writer could fill the memory of every function that reads the row.
 
@@ -145,9 +145,9 @@ def inflate_body(packed: bytes) -> bytes:
 
 
 def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
-    """Return the queue entries of one topic deflated, because the ids of a request share most digits.
+    """Return the queue entries of one topic as deflated JSON. The ids of a request share most digits.
 
-    Entries for sections of one message become one set of numbers.
+    The entries for several sections of one message are stored as one item, with the set of their section numbers.
 
     >>> ids = [f"{7 * 10**18 + each:020d}" for each in range(96)]
     >>> len(packs_bytes([QueueEntry("t", ids[0], "g", Audience.IN_ORDER, tuple(ids[1:]))])) < 400
@@ -213,7 +213,7 @@ def prefix_of(audience: Audience) -> str:
 
 
 def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Value]:
-    """Return the attributes of a closed round. Their names begin with *prefix*; *accepted_at* is the message's.
+    """Return the attributes, beginning with *prefix*, of a closed round. The message was accepted at *accepted_at*.
 
     >>> from tagcast.model import Entry, EntryState
     >>> one = Round(1_000, {1: 30}, {2: Entry(EntryState.EXPIRED)}, frozenset({3}))
@@ -237,7 +237,8 @@ def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Va
 def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
     """Return the round whose attribute names begin with *prefix* (:func:`prefix_of`), or None while the round is open.
 
-    A round without a time was never served: the message matched no subscription, or all its deliveries ended earlier.
+    A round that was never served gets the time *accepted_at*. Such a message matched no subscription, or all its
+    deliveries ended earlier.
     """
     if row.get(f"{prefix}round") != DONE:
         return None
@@ -344,12 +345,12 @@ MESSAGES = RowFormat(message_key, _message_row, _message_in)
 
 
 def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[RoundPart]:
-    """Return the subscriptions of each audience in *rounds*, with the audience's round."""
+    """Return a pair for each audience in *rounds*: the ordinals of the audience, and the audience's round."""
     return [(row.of(audience), its_round) for audience, its_round in rounds.items()]
 
 
 def bytes_at_end(value: MessageRow) -> int:
-    """Return the size of the row after all its deliveries have ended, in bytes, without the ends' outcomes."""
+    """Return the size of the row in bytes after all its deliveries have ended, without the outcomes of the ends."""
     inside = 0 if value.is_wide else ENTRY_BYTES * len(value.map.matched)
     return row_bytes(_message_row(value)) + KEY_BYTES + inside
 
@@ -364,7 +365,7 @@ def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
 
 
 def section_with(row: MessageRow, ordinal: int) -> int:
-    """Return the number of the section that has the entry of *ordinal*, in a wide message.
+    """Return the number of the section of a wide message that has the entry of *ordinal*.
 
     Late entries are in the last section, because their groups are younger than all matched subscriptions.
     """
@@ -386,11 +387,11 @@ def members_of(row: MessageRow, section: int) -> frozenset[int]:
 
 
 def may_outgrow(topic: Topic, body: bytes) -> bool:
-    """Return whether the row of a message with *body* could be too large, before the message is matched.
+    """Return whether the row of a message with *body* may be too large, before the message is matched.
 
-    A set of ordinals takes one bit for each ordinal, or a byte for each seven bits of every gap. The gaps take at most
-    a byte for each subscription, and one more for each 128 ordinals. The row has at most two sets as large as all
-    subscriptions: matched and in order.
+    The row has at most two sets as large as all subscriptions: matched and in order. A set is a bitmap with one bit for
+    each ordinal, or a list of the gaps between its ordinals. The gaps take at most a byte for each subscription, and
+    one more for each 128 ordinals.
     """
     ordinals, members = topic.next_ordinal, topic.subscription_count
     packed = 1 + min(ordinals // 8 + 1, members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1))

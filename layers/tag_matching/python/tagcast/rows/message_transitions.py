@@ -77,7 +77,8 @@ def _origin_in(row: Attributes) -> Origin:
 class End:
     """The end of one delivery in a row of its own.
 
-    The delivery ended before or after its round was closed, or it ended undelivered in the round, with a history.
+    An end has such a row if the delivery ended before or after its round was closed. A delivery that ended undelivered
+    in the round also has such a row, for its history.
     """
 
     origin: Origin
@@ -181,7 +182,7 @@ def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
 
 
 def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
-    """Return the write of each end in *ends*, the ended entries by ordinal. Early ends are not counted."""
+    """Return one write for each end in *ends*, the ended entries by ordinal. The writes do not count early ends."""
     origin = Origin.of(row)
     return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in ends.items()]
 
@@ -299,7 +300,8 @@ def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, 
 def removal(row: MessageRow) -> Update | Delete:
     """Return the write that cleans up after an expired message without pending deliveries.
 
-    It deletes the body, if the body is kept. Otherwise it deletes the row in the list of retained messages.
+    If the body was kept until the expiry, the write deletes the body. Otherwise it deletes the message's row in the
+    list of retained messages.
     """
     if not row.is_kept:
         return Delete(retained_key(*row.names, row.section))

@@ -23,7 +23,7 @@ RATE_ROWS = row_format(rate_key, Codec(Rate), lambda rate: {"ttl": rate.free_us 
 
 
 def free_update(subscription_id: str, known: int | None, free_us: int) -> Update:
-    """Return the write that takes all permits up to *free_us*, unless another worker took some after *known* was read.
+    """Return the write that takes all permits up to *free_us*. It fails if another worker took some after the read.
 
     *known* is the stored time of the next free permit, or None without a row. Times are in microseconds.
     """

@@ -1,4 +1,4 @@
-"""Rows of sealed (encrypted) secrets: a subscriber's write-only secrets, in a row beside the subscription's row."""
+"""Rows of sealed (encrypted) secrets. A subscriber's write-only secrets are in a row beside the subscription's row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECRETS = row_format(secrets_key, Codec(Sealed))
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An item of the list of rotations: the previous secrets expire at *until*, if the secrets still have *token*."""
+    """A listed rotation: the previous secrets expire at *until*. It is obsolete if the secrets have another *token*."""
 
     topic: str
     name: str
@@ -44,9 +44,9 @@ EXCHANGE_ROWS = row_format(exchange_key, Codec(Exchange))
 
 
 def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]:
-    """Return at most *limit* rotations whose previous secrets expired before *until*, the earliest first.
+    """Return at most *limit* rows of rotations whose previous secrets expired before *until*, the earliest first.
 
-    They begin behind the sort key *after*.
+    The first row is the next one behind the sort key *after*.
     """
     last = exchange_key(until, "", "").sk
     return store.query(Table.REGISTRY, exchange_key(0, "", "").pk, sk_from=f"{after}\x00", sk_to=last, limit=limit)
@@ -67,7 +67,7 @@ def sealed_delete(topic: str, name: str) -> Delete:
 
 
 def formers_removal(listed: Exchange) -> Update:
-    """Return the write that deletes the previous secrets, unless the secrets were encrypted again or deleted."""
+    """Return the write that deletes the previous secrets. It fails if the secrets were encrypted again or deleted."""
     expect: Expectation = {"token": listed.token, "formers_until": listed.until}
     return Update(secrets_key(listed.topic, listed.name), {}, remove=("formers", "formers_until"), expect=expect)
 
@@ -89,7 +89,7 @@ def formers_text(settings: SubscriptionSettings) -> bytes:
 
 
 def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes | None = None) -> SubscriptionSettings:
-    """Return *settings* with the decrypted secrets.
+    """Return *settings* with the decrypted secrets: *plain* are the current secrets, *formers* the previous ones.
 
     >>> from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> at, retry = Endpoint(Protocol.HTTP, "http://a.test/"), RetryPolicy(Strategy.BACKOFF_RETRY, 3)

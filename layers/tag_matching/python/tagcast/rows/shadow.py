@@ -79,21 +79,22 @@ SHADOWS = row_format(
 
 
 def shadow_delete(shadow: Shadow) -> Delete:
-    """Return the write that deletes a shadow, unless another shadow has replaced it."""
+    """Return the write that deletes a shadow. It fails if another shadow has replaced this one."""
     return Delete(shadow.key, {"shadow_version": shadow.shadow_version})
 
 
 def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: str, now: int) -> Update:
-    """Return the write that adds *counts*. *message_id* (of any counted message) selects the shard."""
+    """Return the write that adds *counts* to one shard. The id of any counted message selects the shard."""
     shard = crc32(message_id.encode()) % COUNT_SHARDS
     added = {comparison.value: count for comparison, count in counts.items() if count}
     return Update(shadow_count_key(partition, shard), {"ttl": now // 1000 + COUNTS_LIFE_S}, add=added)
 
 
 def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
-    """Return the write of a message on which the two filters differ, into one of the 50 slots for *comparison*.
+    """Return the write that stores a message on which the two filters differ as a sample.
 
-    The sample expires with the message's receipt, because it is useless without the receipt.
+    The write replaces the sample in one of the 50 slots for *comparison*. The sample expires with the message's
+    receipt, because it is useless without the receipt.
     """
     slot = crc32(message.message_id.encode()) % SLOTS
     sample = {"way": comparison.value, "message_id": message.message_id, "ttl": ttl_after(message.expires_at)}

@@ -1,4 +1,4 @@
-"""The state map of one message, folded from its rows (docs/semantics.md, The state map; docs/tables.md)."""
+"""The state map of one message, computed from its rows (docs/semantics.md, The state map; docs/tables.md)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class StateMap:
         return len(self.pending)
 
     def is_with_lane(self, ordinal: int) -> bool:
-        """Return whether an entry is pending and not in its group's queue. Otherwise its due row is stale."""
+        """Return whether an entry is pending and not in its group's queue. Otherwise its due row, if any, is stale."""
         return ordinal in self.pending and ordinal not in self.enqueued
 
     def within(self, ordinals: Set[int]) -> StateMap:

@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 1_000
 
 
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its whole state map; None if it is gone, or if it is wide and a delivery surely pending."""
+    """Return a message with its whole state map; None if it is gone, or wide with a pending delivery in a sample."""
     pk = keys.message_key(topic, message_id).pk
     rounds = store.query(Table.MESSAGES, pk, sk_from="MSG")
     if not rounds or rounds[0]["sk"] != "MSG":
@@ -114,15 +114,15 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a narrow message, or a wide message's section with *ordinal*; None if the message is missing.
+    """Return a narrow message, or the section of a wide message that has the entry of *ordinal*; None if it is missing.
 
-    Only the state of the entry of *ordinal* includes the separate rows.
+    The rows of single deliveries are read only for *ordinal*, so other entries may have an earlier state.
     """
     return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 
 def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
-    """Return at most 100 messages by id, read like :func:`message_with`, in the given order, without missing ones."""
+    """Return at most 100 messages by id in the given order, as :func:`message_with` does, without missing ones."""
     of_each = {
         message_id: (
             keys.message_key(topic, message_id),
@@ -166,10 +166,11 @@ def read_again(store: Store, row: MessageRow) -> MessageRow | None:
 
 
 def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
-    """Return the messages of a queue entry by id, at most 100, in order; missing ones are left out.
+    """Return the messages of a queue entry by id, at most 100, in the given order; missing ones are left out.
 
-    Without *number* these are narrow messages. Otherwise each is the section *number* of a wide message. Rows of
-    single deliveries are read only if one ended before its round was closed, or if there are late entries.
+    If *number* is None, only narrow messages are returned. Otherwise each value is the section *number* of a wide
+    message. Rows of single deliveries are read only if one ended before its round was closed, or if there are late
+    entries.
     """
     rows = messages(store, topic, message_ids)
     if number is None:
@@ -260,12 +261,12 @@ def lane_rows(store: Store, topic: str) -> Iterator[Row]:
 
 
 def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[PendingDelivery]:
-    """Return the backlog of a lane in its order, from its head or behind the row *after*."""
+    """Return at most *limit* deliveries (None: all) of a backlog in order, from the head or behind the row *after*."""
     return [DUES.value_of(row) for row in due_rows(store, subscription_id, after=after, limit=limit)]
 
 
 def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return the rows of a lane's backlog in its order, from its head or behind the row *after*."""
+    """Return at most *limit* rows (None: all) of a backlog in order, from the head or behind the row *after*."""
     pk = keys.due_key(subscription_id, "", "").pk
     return store.query(Table.MESSAGES, pk, sk_from=_behind(after), limit=limit)
 
@@ -277,17 +278,17 @@ def failed_pulls(store: Store, topic: str, message_id: str) -> dict[int, FailedP
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return rows of the list of retained messages, oldest first, from the first or behind *after*."""
+    """Return at most *limit* rows (None: all) of retained messages, oldest first, from the first or behind *after*."""
     return store.query(Table.MESSAGES, keys.retained_key(topic, "").pk, sk_from=_behind(after), limit=limit)
 
 
 def unsent_rows(store: Store, shard: int, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return rows of one list (*shard*) of refused queue entries, by message id, from the first or behind *after*."""
+    """Return at most *limit* (None: all) refused queue entries of list *shard*, from the first or behind *after*."""
     return store.query(Table.MESSAGES, keys.unsent_list(shard), sk_from=_behind(after), limit=limit)
 
 
 def place(row: Row) -> str:
-    """Return the place of a row in its list, for *after* of the next page."""
+    """Return the place of a row in its list. As *after*, it makes the next page begin behind this row."""
     return text(row, "sk")
 
 
@@ -304,7 +305,7 @@ def registrations(store: Store, topic: str, group: str) -> list[Registration]:
 
 
 def registration_rows(store: Store) -> list[Row]:
-    """Return the rows of all registrations: of all subscriptions that get heartbeats."""
+    """Return the rows of the registrations of all subscriptions that get heartbeats."""
     return store.query(Table.MESSAGES, keys.registration_key("", "", "").pk)
 
 
@@ -354,9 +355,10 @@ def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> li
 
 
 def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscription | None], list[Shadow]] | None:
-    """Return the subscriptions that changed after *known* (by name; None: deleted), and all shadows of *topic*.
+    """Return the subscriptions that changed between the versions *known* and *topic* of a topic, and all its shadows.
 
-    Return None if the topic's row does not list all changes. The caller then reads all subscriptions.
+    The subscriptions are by name; a deleted one is None. Return None if the topic's row does not list all changes. The
+    caller then reads all subscriptions.
     """
     changed = names_changed(known, topic)
     if changed is None:
@@ -366,12 +368,12 @@ def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscri
 
 
 def names(store: Store, topic: str) -> dict[int, str]:
-    """Return the names, by ordinal, of all subscriptions of *topic*, and of deleted ones that receipts may have."""
+    """Return the names by ordinal of all subscriptions of *topic*, and of deleted ones that receipts may mention."""
     return removed_names(store, topic) | _names(store, keys.all_subscriptions(topic))
 
 
 def removed_names(store: Store, topic: str) -> dict[int, str]:
-    """Return the names, by ordinal, of deleted subscriptions that receipts of *topic* may have."""
+    """Return the names by ordinal of deleted subscriptions that receipts of *topic* may mention."""
     return _names(store, keys.all_like(replace(keys.name_key(topic, 0), sk="NAME#")))
 
 
@@ -391,15 +393,15 @@ def shadows(store: Store, topic: str) -> list[Shadow]:
 
 
 def version_rows(store: Store, topic: str, first: int, last: int, at_once: int) -> Iterator[Row]:
-    """Yield the rows of all filter versions of the ordinals *first* to *last*, by ordinal, each newest first.
+    """Yield the rows of all filter versions of the subscriptions with the ordinals *first* to *last*.
 
-    One read returns at most *at_once* rows.
+    They are sorted by ordinal; the versions of one ordinal come newest first. One read returns at most *at_once* rows.
     """
     return _in_parts(store, *_versions(topic, first, last), at_once)
 
 
 def filter_history(store: Store, topic: str, ordinal: int, limit: int, before: int | None) -> list[FilterVersion]:
-    """Return at most *limit* versions of a subscription's filter, newest first: all, or those below *before*."""
+    """Return at most *limit* versions of a subscription's filter, newest first, below version *before* (None: all)."""
     low, high = _versions(topic, ordinal, ordinal)
     low = low if before is None else keys.version_key(topic, ordinal, before - 1)
     return [FILTER_VERSIONS.value_of(row) for row in _between(store, low, high, limit)]

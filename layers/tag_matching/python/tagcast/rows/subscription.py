@@ -78,7 +78,7 @@ def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
 def subscription_deletes(known: Subscription) -> tuple[Write, ...]:
     """Return the writes that delete a subscription, its shadow and its secrets.
 
-    They fail if it changed after it was read.
+    They fail if the subscription changed after *known* was read.
     """
     return (
         Delete(subscription_key(known.topic, known.name), _as_read(known)),
@@ -135,7 +135,7 @@ class KeptSubscription(NamedTuple):
 
 
 class KeptSubscriptions:
-    """Converts rows for the stored copy of a topic's subscriptions. Caches which settings keep an order."""
+    """Converts rows of subscriptions to the form of the stored copy. Caches which settings keep an order."""
 
     def __init__(self) -> None:
         self._orders: dict[tuple[Value, Value, Value], bool] = {}

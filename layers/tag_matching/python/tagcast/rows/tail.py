@@ -76,7 +76,7 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True)
 class TopicWatch:
-    """The watch of a topic by clients, without a break since *since*. Without another request it ends at *until*."""
+    """The watch of a topic by clients since *since*, without a break. It ends at *until* without another request."""
 
     topic: str
     topic_id: str
@@ -132,7 +132,7 @@ def watches(store: Store) -> list[TopicWatch]:
 
 
 def batches(store: Store, topic_id: str, *, since: str, before: str | None, limit: int) -> list[TailBatch]:
-    """Return at most *limit* batches of a topic, newest first: places from *since* on, below *before* (None: all)."""
+    """Return at most *limit* batches of a tail, newest first: places from *since* to before *before* (None: all)."""
     newest = "" if before is None else tail_key(topic_id, before).sk + "\x00"
     oldest = tail_key(topic_id, since)
     rows = store.query(Table.MESSAGES, oldest.pk, sk_from=newest, sk_to=oldest.sk, limit=limit)

@@ -46,7 +46,7 @@ COUNTERS = row_format(counters_key, Codec(Counters))
 
 
 def topic_puts(topic: Topic) -> tuple[Write, ...]:
-    """Return the writes that create a topic, unless a topic of this name exists."""
+    """Return the writes that create a topic. They fail if a topic of this name exists."""
     return (
         TOPICS.put(topic, topic.name, expect={"pk": ABSENT}),
         DIRECTORY.put(Listed(topic.topic_id), topic.name),
@@ -54,7 +54,7 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
 
 
 def counters_delete(topic: str, known: Counters | None) -> Delete:
-    """Return the write that deletes a deleted topic's counters, when a new topic continues them.
+    """Return the write that deletes the counters of a deleted topic, because a new topic continues them.
 
     It fails if a topic of this name was created and deleted after *known* was read (None: there was no row).
     """
@@ -65,7 +65,7 @@ def counters_delete(topic: str, known: Counters | None) -> Delete:
 
 
 def settings_update(known: Topic, changed: Topic) -> Update:
-    """Return the write of the *changed* settings, unless the topic was changed or replaced after *known* was read."""
+    """Return the write of the settings of *changed*. It fails if *known* was changed or replaced meanwhile."""
     row = TOPICS.row_of(changed)
     names = (*SETTINGS.names, "updated_at")
     settings = {name: row[name] for name in names if name in row}
@@ -81,7 +81,8 @@ def events_check(events_topic: str) -> Check:
 def change_update(owner: Topic, *names: str, after: Topic | None = None) -> Update:
     """Return the write to the topic *owner* that makes publishers read the subscriptions with these *names* again.
 
-    It fails if any subscription changed after *owner* was read. *after* is the topic with its new counts.
+    It fails if any subscription changed after *owner* was read. *after* is the topic with its new counts, or None if
+    the counts stay.
     """
     changes: dict[str, Value] = {**with_changes(owner, names)}
     if after is not None:

@@ -14,7 +14,7 @@ KEPT_S = 3_600
 
 
 class WaitingFor(StrEnum):
-    """The event that a request waits for. The names of its places begin with its value."""
+    """The kind of event that a request waits for. The attribute names of the request's places begin with this value."""
 
     MESSAGES = "pull"
     EVENTS = "tail"
@@ -36,19 +36,19 @@ class WaitingPlace:
 
 
 def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[WaitingPlace, ...]:
-    """Return the places of a topic, *most* in number, for requests that wait for *kind*: free and taken ones."""
+    """Return the free and the taken places of a topic for requests that wait for *kind*: *most* places in all."""
     row: Row = store.get(waiting_key(topic)) or {}
     empty = (WaitingPlace(topic, kind, number) for number in range(most))
     return tuple(WaitingPlace(topic, kind, each.number, cast("int | None", row.get(each.attribute))) for each in empty)
 
 
 def taking_update(place: WaitingPlace, until: int) -> Update:
-    """Return the write that takes a free place until *until*, unless another request took it after *place* was read."""
+    """Return the write that takes a free place until *until*. It fails if another request took the place meanwhile."""
     changes = {place.attribute: until, "ttl": until // 1000 + KEPT_S}
     expect = {place.attribute: ABSENT if place.until is None else place.until}
     return Update(waiting_key(place.topic), changes, expect=expect)
 
 
 def leaving_update(place: WaitingPlace) -> Update:
-    """Return the write that frees a place, unless another request took the place after *until*."""
+    """Return the write that frees a place. It fails if the place has expired and another request has taken it."""
     return Update(waiting_key(place.topic), {}, remove=(place.attribute,), expect={place.attribute: place.until})
