@@ -27,7 +27,7 @@ SNS_DECIMALS_MAX = 5
 def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes: bool) -> list[Fault]:
     """Return the faults of a valid pattern under the rules of SNS; pointers are relative to the pattern.
 
-    *written* is the JSON of the pattern. SNS limits the number of combinations, each of one value from each list. If a
+    *written* is the JSON of the pattern. SNS limits the number of combinations that take one value from each list. If a
     list is inside *n* objects, each of its values counts *n* times. *in_attributes*: the pattern is for message
     attributes, so its keys may not be nested.
     """
@@ -92,7 +92,7 @@ class EventPatternFilter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One warning if the pattern has a ``$or`` that is read as a field, and not as the operator; else empty."""
+        """One warning if a ``$or`` in the pattern is read as a field name and not as the operator; else empty."""
         return (_OR_IS_A_FIELD,) if self.pattern.or_is_a_field else ()
 
     @property

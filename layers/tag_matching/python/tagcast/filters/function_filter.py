@@ -20,7 +20,7 @@ _ON_ERROR = ("drop", "block")
 
 @dataclass(frozen=True, slots=True)
 class FunctionFilter:
-    """A filter that matches every message at its publish. ``fan_out`` later invokes the function for the verdicts."""
+    """A filter that matches every published message. ``fan_out`` later invokes the function for the verdicts."""
 
     function: str
     on_error: str

@@ -12,9 +12,9 @@ Chosen = Mapping[int, int]
 
 
 class Constraint(NamedTuple):
-    """The array elements in which a condition is met (*met*), and all elements with the condition's path (*there*).
+    """The elements in which a condition is met (*met*), and all elements that have the condition's path (*there*).
 
-    *there* is None unless the condition allows an absent path. None as an element stands for a value outside arrays.
+    *there* is None, unless an absent path also meets the condition. None as an element: the value is outside arrays.
     """
 
     met: Sequence[Element | None]
@@ -36,10 +36,11 @@ class TooManyCombinationsError(Exception):
 
 
 def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
-    """Return whether all conditions, in order, can be met by choosing one element of each array.
+    """Return whether a choice of one element in each array meets all *wanted* conditions.
 
-    As in EventBridge, a path counts as absent if the elements chosen so far lack the path. Of the choices that no later
-    condition distinguishes, only one is tried. Raises TooManyCombinationsError after *steps_max* choices.
+    Conditions are tried in their order. As in EventBridge, a path counts as absent if the elements chosen so far lack
+    it. Of choices that are the same for all later conditions, only one is tried. Raises TooManyCombinationsError after
+    *steps_max* choices.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
     >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)
@@ -149,10 +150,10 @@ TOO_MUCH = "the event has so many values that it would take too long to compare 
 
 
 def matches(pattern: Pattern, event: Event) -> bool:
-    """Return whether the event meets all conditions of one alternative, those on one array by the same element.
+    """Return whether the event meets all conditions of one alternative of the pattern.
 
-    Raises FilterEvaluationError beyond :data:`COMPARISONS_MAX` or :data:`STEPS_MAX`. The result depends only on the
-    event and the pattern.
+    The same element of an array must meet all conditions on this array. Raises FilterEvaluationError beyond
+    :data:`COMPARISONS_MAX` or :data:`STEPS_MAX`. The result depends only on the event and the pattern.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> event = Event.of({"a": [{"x": 1, "y": 1}, {"x": 2, "y": 2}]})
@@ -190,7 +191,7 @@ def is_too_much(pattern: Pattern, event: Event) -> bool:
 
 
 def may_be_met(condition: Condition, event: Event) -> bool:
-    """Return whether a condition may be met. The array elements that meet other conditions are ignored."""
+    """Return whether the event may meet a condition, regardless of the array elements that meet other conditions."""
     values = event.values.get(condition.path)
     if values is None:
         return condition.may_be_absent
@@ -205,7 +206,7 @@ def branches_of(pattern: Pattern) -> int:
 
 
 def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
-    """Return whether conditions that are met one by one are met together, by the same element of each array.
+    """Return whether the same array elements meet all *conditions*. The caller knows that each condition is met alone.
 
     Return None if more than :data:`STEPS_MAX` combinations of elements would have to be tried.
     """
@@ -225,7 +226,7 @@ def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
 
 
 def find_elements(condition: Condition, event: Event) -> list[Element | None]:
-    """Return the distinct array elements whose value meets the condition. The event caches them."""
+    """Return the distinct array elements in which a value meets the condition. The event caches this result."""
     found = event.found.get(condition)
     if found is None:
         pairs = zip(event.values[condition.path], event.elements[condition.path], strict=True)

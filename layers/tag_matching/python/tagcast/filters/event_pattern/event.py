@@ -15,7 +15,7 @@ _SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
 
 
 class Raw(NamedTuple):
-    """true, false, null, or a number that no double has exactly. It is compared by its text, and has no order."""
+    """true, false, null, or a number that no double equals. It is compared by its text, and has no order."""
 
     text: str
 
@@ -32,7 +32,10 @@ TRUE, FALSE, NULL = Raw("true"), Raw("false"), Raw("null")
 
 
 class Element:
-    """An object or array inside an array: element *index* of array number *array*, which is inside *parent*."""
+    """An object or array that is element *index* of the array with number *array*.
+
+    *parent* is the element that contains this array, or None.
+    """
 
     __slots__ = ("array", "index", "parent")
 
@@ -53,9 +56,9 @@ class Element:
 
 
 class Event:
-    """A JSON event, flattened: *values* has the list of values of each path.
+    """A JSON event, flattened: *values* maps each path to the list of its values.
 
-    For a path inside arrays, *elements* has the innermost element that contains each value (None: no element).
+    For a path inside arrays, *elements* lists the innermost array element around each value (None: no element).
 
     >>> event = Event.of({"a": {"b": [1, 2]}, "c.d": True})
     >>> event.values
@@ -79,13 +82,13 @@ class Event:
 
     @classmethod
     def of(cls, value: Mapping[str, object]) -> "Event":
-        """Return the event of a JSON object, given as its members."""
+        """Return the event of a JSON object. *value* maps the names of its members to their values."""
         event = cls()
         event._object("", value)
         return event
 
     def put(self, path: str, value: Value) -> None:
-        """Add the only value of a path."""
+        """Set *value* as the only value of a path."""
         self.values[path] = [value]
 
     def put_scalar(self, path: str, value: object) -> None:

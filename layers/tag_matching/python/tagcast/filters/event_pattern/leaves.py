@@ -87,7 +87,7 @@ class Suffix:
 
 @dataclass(frozen=True, slots=True)
 class IgnoringCase:
-    """Case-insensitive equality, or prefix or suffix if *where* says so.
+    """Case-insensitive equality with *text*; or a prefix or suffix if *where* is ``prefix`` or ``suffix``.
 
     A character matches only its lower and its upper case.
     """
@@ -118,7 +118,7 @@ class IgnoringCase:
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def both_cases(text: str) -> tuple[str, str] | None:
-    """Return a text in lower and in upper case, or None if the case of a character is several characters.
+    """Return a text in lower and in upper case. Return None if a character has several characters in one case.
 
     >>> both_cases("aé"), both_cases("aß")
     (('aé', 'AÉ'), None)
@@ -130,7 +130,7 @@ def both_cases(text: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def cases_of(text: str, *, backwards: bool = False) -> tuple[tuple[str, ...], ...]:
-    """Return the distinct cases, lower and upper, of each character. A case may have up to three characters.
+    """Return the lower and upper case of each character, without duplicates. A case may have up to three characters.
 
     With *backwards*, the characters come from the end of *text*, and each case is reversed.
 
@@ -214,7 +214,7 @@ def wildcard_parts(text: str) -> tuple[str, ...] | str:
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """A comparison with a range of numbers. A bound may be None. *low_open*, *high_open*: the bound is excluded."""
+    """A comparison with a range of numbers. A bound that is None is no limit. An open bound is not in the range."""
 
     low: float | None
     low_open: bool
@@ -253,7 +253,7 @@ Listed = Equals | Prefix | Suffix | IgnoringCase | Wildcard
 
 @dataclass(frozen=True, slots=True)
 class AnythingBut:
-    """A comparison that any value meets, unless a leaf in *but* holds for the value."""
+    """A comparison that a value meets if no leaf in *but* holds for the value."""
 
     but: tuple[Listed, ...]
 
@@ -266,7 +266,7 @@ Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Num
 
 
 def read_value(leaf: Leaf, value: Value) -> Value:
-    """Return *value*; of a :class:`Decimals`, return the number if the leaf compares numbers, otherwise the text."""
+    """Return *value* as the leaf reads it: from a :class:`Decimals` the number or the text, otherwise unchanged."""
     return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
 
 
@@ -322,7 +322,7 @@ def leaf_row(leaf: Leaf) -> list[object]:
 
 
 def leaf_from_row(name: str, *row: Any) -> Leaf:
-    """Return the leaf of a :func:`leaf_row`.
+    """Restore the leaf that :func:`leaf_row` encoded.
 
     >>> leaf = AnythingBut((Equals("a"), Wildcard(("b", ""))))
     >>> leaf_from_row(*leaf_row(leaf)) == leaf

@@ -43,7 +43,7 @@ Index = TopicIndex | PartedIndex | ChangedIndex
 def with_changes(
     index: Index, changed: Mapping[int, FilterValue | None], removed: Collection[int]
 ) -> ChangedIndex | None:
-    """Return *index* with some filters changed, added or removed, by ordinal; None if it has too many changes."""
+    """Return *index* with the filters *changed* (by ordinal), without those *removed*; None for too many changes."""
     if isinstance(index, ChangedIndex):
         base, gone, filters = index.base, index.gone, dict(index.filters)
     else:

@@ -65,7 +65,10 @@ class ConditionIndex:
         return found, errors
 
     def snapshot(self) -> tuple[list[Any], list[bytes]]:
-        """Return a snapshot: a head (the indexes' numbers of lines, then their rows), and lines to read on demand."""
+        """Return a snapshot as a head that is parsed at once, and lines that are parsed on demand.
+
+        The head has the number of lines of each index, then the rows of each index.
+        """
         each = self._expressions, self._reading_tags, self._events
         lines = [index.lines() for index in each]
         return [[*map(len, lines)], *(index.as_rows() for index in each)], list(chain.from_iterable(lines))

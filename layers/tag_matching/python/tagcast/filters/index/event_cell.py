@@ -18,7 +18,7 @@ HANDFUL_MAX = 12
 
 
 class EventEntry(NamedTuple):
-    """An alternative that occurs in one or more patterns: the patterns' owners, and all conditions."""
+    """An alternative that occurs in one or more patterns, with the owners of these patterns."""
 
     owners: list[int]
     conditions: tuple[Condition, ...]
@@ -36,9 +36,10 @@ class EventEntry(NamedTuple):
 
 
 class EventMatches:
-    """Collects the result of a match: *owners*, possibly repeated, and *failed* owners of too slow alternatives.
+    """Collects the result of a match: *owners* of patterns that match, and *failed* owners. An owner may be repeated.
 
-    The patterns of *skipped* owners are not evaluated, because a check before the match found that they take too long.
+    An alternative of a failed owner takes too long. The patterns of *skipped* owners are not evaluated, because a check
+    before the match found that they take too long.
     """
 
     __slots__ = ("failed", "owners", "skipped")
@@ -49,9 +50,10 @@ class EventMatches:
         self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
-        """Add the owners of an alternative whose conditions are met one by one, if the same array elements meet all.
+        """Add the owners of *entry* if the same array elements meet all its conditions.
 
-        If this check takes too long, the owners are added to *failed*.
+        Each condition is known to be met alone. If the search for such elements takes too long, the owners are added to
+        *failed*.
         """
         together = hold_together(entry.conditions, event)
         if together:
@@ -63,7 +65,7 @@ class EventMatches:
 class EventList:
     """Alternatives that are too few for columns. They are evaluated one by one.
 
-    *key* is the path of their lookup key, whose condition is already met, or None.
+    *key* is the path of their lookup key, or None. The lookup has already met the condition on this path.
     """
 
     __slots__ = ("_asked", "_key")
@@ -99,7 +101,7 @@ class EventList:
 
 
 class EventCell:
-    """Alternatives with one bit each. They have a column for each path that they use, except the path of their key."""
+    """Alternatives with one bit each. Each path that they use has a column, except the path of their lookup key."""
 
     __slots__ = ("_all", "_columns", "_entries", "_owners", "_tests")
 
@@ -153,7 +155,7 @@ class EventCell:
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
-        """Return the cell as plain lists, for a snapshot. Its entries are one text; only events with arrays need it."""
+        """Return the cell as plain lists, for a snapshot. The entries are one text: only events with arrays need it."""
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]

@@ -103,10 +103,10 @@ class Column:
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
     def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
-        """Return lists of places: those of the leaves that *value* meets.
+        """Return the places of the leaves that *value* meets, in several lists.
 
-        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists` and :attr:`others` are not included. Leaves that
-        must be evaluated are left out if *skips* is true for their place.
+        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists` and :attr:`others` are not included. A leaf that must
+        be evaluated is left out if *skips* returns True for its place.
         """
         if type(value) is Decimals:
             return self._found(value.text, value.text, skips) + self._found(value.number, None, skips)

@@ -1,9 +1,9 @@
 """Matches an event with many patterns at once: one path of each alternative is its lookup key.
 
-A message that has the key is compared with the alternative's other paths. If a pattern has one path, with values or
-parts of texts, the lookup is enough. The key of a longer alternative is a path with few possible values, else a path
-that must be present. Alternatives without such a path are evaluated for every event. Tests compare the result with
-each filter's ``evaluate``.
+An event that has the key is compared with the alternative's other paths. If a pattern has only one path, and compares
+it with values or parts of texts, the lookup is enough. The key of a longer alternative is a path with few possible
+values, else a path that must be present. Alternatives without such a path are evaluated for every event. Tests compare
+the result with each filter's ``evaluate``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _Asked = EventCell | EventList
 class HeavyPattern(NamedTuple):
     """A pattern that may take too long on large events.
 
-    *weight* is the total weight of the pattern. *by_path* maps each path to its weight for one value. *tried* is the
-    weight of the pattern's alternatives for one object in an array.
+    *weight* is the total weight of the pattern. *by_path* maps each path to the weight that one value adds. *tried* is
+    the weight that one object in an array adds, because it is tried for each alternative.
     """
 
     weight: int
@@ -50,7 +50,7 @@ class HeavyPattern(NamedTuple):
 
 
 class Posting:
-    """The alternatives of patterns whose lookup key is one path.
+    """The alternatives of patterns that have the same path as lookup key.
 
     A value of the path finds some alternatives, as owners or as cells. The other alternatives are in cells that are
     evaluated if the path is present. Lookup tables and cells are parsed at their first use.

@@ -108,7 +108,7 @@ def join_snapshots(snapshots: Sequence[bytes]) -> bytes:
 
 
 def from_snapshot(snapshot: bytes) -> TopicIndex | PartedIndex:
-    """Restore an index from its snapshot, in parts or not. Raises :class:`SnapshotError` if it is no snapshot."""
+    """Restore an index, in parts or not, from *snapshot*. Raises :class:`SnapshotError` for any other bytes."""
     head, _, rest = snapshot.partition(b"\n")
     try:
         name, *sizes = json.loads(head)

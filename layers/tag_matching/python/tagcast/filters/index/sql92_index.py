@@ -1,9 +1,9 @@
 """Matches a message with many SQL92 filters at once. Equal filters are stored once.
 
-The value of a property finds the expressions that are then evaluated together. In the rocketmq dialect an expression
-may also fail, usually because a property's text cannot be parsed as the type of a literal. For such a failure, only
-expressions that parse the property as this type are checked. Expressions that may fail for another reason are checked
-for every message.
+The index looks up the message's property values, and evaluates the expressions that it finds together. An expression of
+the rocketmq dialect may also fail, usually because a property's text cannot be parsed as the type of a literal. Then
+only the expressions that parse this property as this type are checked. Expressions that may fail for another reason are
+checked for every message.
 """
 
 import json
@@ -197,7 +197,7 @@ class _Failures:
         self.suspected: list[int] = []
 
     def add(self, expression: CompiledExpression, suspect: Suspect) -> None:
-        """Add an expression of the rocketmq dialect, if it may fail. *suspect* is the same expression."""
+        """Add an expression of the rocketmq dialect, if it may fail. *suspect* is the form to store."""
         dimensions = failing_dimensions(expression.nodes)
         if dimensions == frozenset():
             return

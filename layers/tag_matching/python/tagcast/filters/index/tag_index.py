@@ -1,4 +1,4 @@
-"""Matches a message with many tag filters at once. Each tag has its subscriptions: few as a list, many as bits."""
+"""Matches a message with many tag filters at once. A tag's subscriptions are a list if few, or bits if many."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ _BITS = "x"
 
 
 class TagIndex:
-    """An inverted index: the ordinals of a topic by tag. *always* has the subscriptions that match every message.
+    """An inverted index from tags to the ordinals of subscriptions. *always* has those that match every message.
 
     >>> index = TagIndex.build([4, 5, 9], {4: {"apple"}, 5: {"imac", "apple"}}, [9])
     >>> bits, few = index.match({"imac"})
@@ -25,7 +25,7 @@ class TagIndex:
 
     @classmethod
     def build(cls, ordinals: Sequence[int], tags: Mapping[int, Collection[str]], always: Collection[int]) -> "TagIndex":
-        """Return an index of the *tags* of each ordinal. Bits have the positions of the sorted *ordinals*."""
+        """Return an index of *tags*, which maps ordinals to tags. Bits have the positions of the sorted *ordinals*."""
         lists: dict[str, list[int]] = {}
         for ordinal, wanted in tags.items():
             for tag in wanted:
@@ -49,7 +49,7 @@ class TagIndex:
         return len(self._postings) + bool(self._always)
 
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
-        """Return the matches in two parts, which may overlap: bits by position, and distinct ordinals."""
+        """Return the matches in two parts that may overlap: an integer with a bit for each position, and ordinals."""
         bits = 0
         lists: list[list[int]] = []
         if isinstance(self._always, int):
@@ -91,7 +91,7 @@ class AllTagsIndex:
 
     @classmethod
     def build(cls, tags: Mapping[int, Collection[str]]) -> "AllTagsIndex":
-        """Return an index of the *tags* of each ordinal."""
+        """Return an index of *tags*, which maps the ordinal of each filter to the tags that it requires."""
         wanting = Counter(tag for wanted in tags.values() for tag in wanted)
         postings: dict[str, list[tuple[int, list[str]]]] = {}
         for ordinal, wanted in tags.items():

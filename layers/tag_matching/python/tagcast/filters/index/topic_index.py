@@ -1,4 +1,4 @@
-"""All filters of a topic in one index, so that the time for a message depends only on the number of matches.
+"""All filters of a topic in one index. The time for a message depends mostly on the number of matches.
 
 Tests compare the result with each filter's ``evaluate``.
 """
@@ -107,7 +107,7 @@ class TopicIndex:
         return index
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match, and those whose filter failed. A failure never hides another's match."""
+        """Return the subscriptions that match, and those whose filter failed. A failure hides no match of another."""
         if self._only is not None:
             try:
                 return self._received if self._only.evaluate(message) is True else _NOBODY

@@ -1,4 +1,4 @@
-"""Chooses lookup keys: values of properties that a message needs for an alternative of an expression to be TRUE."""
+"""Chooses lookup keys. An alternative of an expression can be TRUE only if the message has one of its keys."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -26,7 +26,7 @@ class LookupKey(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The lookup keys of a node: a message needs one of them for the node to have its wanted value.
+    """The lookup keys of a node. The node has its wanted value only if the message has one of these keys.
 
     If *whole*, one of the keys is also enough for the wanted value. *place* is the node's index.
     """
@@ -41,7 +41,7 @@ Needs = tuple[Access | None, Access | None]
 
 
 class Popularity:
-    """Counts the alternatives that have each lookup key. From this the share of messages with the key is estimated."""
+    """Counts the alternatives that have each lookup key. The counts estimate the share of messages with a key."""
 
     def __init__(self) -> None:
         self._keys: dict[LookupKey, int] = {}
@@ -54,9 +54,9 @@ class Popularity:
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """Return the estimated share of messages with one of the keys, and the first key's property.
+        """Return the cost of an access: the share of messages with one of its keys, and the first key's property.
 
-        The share is only a power of two, so that similar alternatives choose the same keys.
+        The share is an estimate, given as the exponent of a power of two. So similar alternatives choose the same keys.
         """
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension
@@ -70,7 +70,7 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], popularity: Popularity, needs: Callable[[], list[Needs]]
 ) -> Access | None:
-    """Return the access of the part whose lookup keys the fewest messages seem to have; None if no part has keys.
+    """Return the access of the part whose keys the fewest messages are estimated to have; None if no part has keys.
 
     *needs* returns the :data:`Needs` of every node.
     """
@@ -167,9 +167,10 @@ A larger alternative is found by the presence of a property.
 
 
 class AccessPlan(NamedTuple):
-    """The lookup keys of an alternative, and its remaining terms. Without *access*, it is evaluated for every message.
+    """The lookup keys of an alternative (*access*), and its remaining *terms*.
 
-    *is_exact*: keys and terms decide the alternative. Otherwise the full expression is evaluated, too.
+    Without *access*, the alternative is evaluated for every message. *is_exact*: keys and terms decide the alternative.
+    Otherwise the full expression is evaluated, too.
     """
 
     access: Access | None

@@ -20,7 +20,7 @@ PARTS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class ExpressionPart:
-    """A node (*place*) that must have the value *wanted*, and equivalent terms. *terms* is None if there are none."""
+    """A node (*place*) that must have the value *wanted*. *terms* are equivalent to this, or None if no terms are."""
 
     place: int
     wanted: bool

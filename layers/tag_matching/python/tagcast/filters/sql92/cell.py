@@ -83,7 +83,7 @@ def columns_of(entries: Iterable[SqlEntry]) -> Columns:
 
 
 def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
-    """Merge terms with the same test of one property, if one term can replace them, such as ``a > 5 AND a > 7``.
+    """Return *terms* by property, test and number. One term replaces several where it can, as for ``a > 5 AND a > 7``.
 
     >>> a = Dimension("number", "a")
     >>> merge_terms([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
@@ -177,7 +177,7 @@ def bits_of(places: Sequence[int], count: int) -> int:
 
 
 class Hits:
-    """The values that a test compares one property with. Each has the bits of the entries that may still match.
+    """The values with which the entries of a cell compare one property, and the bits of these entries.
 
     *free* are the bits of the entries without this test.
     """
@@ -191,7 +191,7 @@ class Hits:
         self.ready: dict[Reading | None, int] = {}
 
     def bits(self, value: Reading | None) -> int:
-        """Return the bits of the entries that may still match, for the property's *value* (None: no readable text)."""
+        """Return the bits in *free*, and of entries with this *value* (None: the text is missing or unreadable)."""
         found = self.ready.get(value)
         if found is None:
             places = self._places.get(value)
@@ -207,7 +207,7 @@ def free_of(places: Sequence[int], count: int) -> int:
 
 
 def test_of(kind: str, name: str, test: str, values: Any, places: Any, count: int) -> Bits:
-    """Return a function that tests one property for all *count* bits of a cell at once."""
+    """Return a test of one property: a function from a message's properties to the bits of possible matches."""
     return _TESTS[test](Dimension(kind, name), values, places, count)
 
 
@@ -280,7 +280,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 
 
 def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
-    """Flip the bit at each of *places* in turn. Return *bits*, then the result after every ``STEP`` flips.
+    """Return *bits*, then the result after every ``STEP`` flips. Each place in *places* flips its bit, in order.
 
     The last item is the result after all flips, also if the last step has fewer.
     """

@@ -27,7 +27,7 @@ class FullExpression:
 
     @classmethod
     def of(cls, expression: CompiledExpression) -> "FullExpression":
-        """Return the full expression of a compiled one."""
+        """Return *expression* as a full expression, which needs no further compilation."""
         return cls(expression.text, expression.dialect.value, expression)
 
     def is_true(self, texts: Mapping[str, str]) -> bool:
@@ -96,7 +96,7 @@ def term_from_row(kind: str, name: str, test: str, *values: str | bool | float) 
 
 
 class Suspect:
-    """An expression that may fail, with its owners: as terms in evaluation order, or as the full expression."""
+    """An expression that may fail, with its owners. It is stored as terms in order of evaluation, or as a whole."""
 
     __slots__ = ("_terms", "_whole", "owners")
 

@@ -35,7 +35,7 @@ class LikePattern:
 
 
 def parse_like(pattern: str, escape: str = "") -> LikePattern:
-    """Return the parts of a pattern. The character after *escape*, the escape character, is literal.
+    """Return the parts of a pattern. The character after the escape character *escape* is literal.
 
     Raises ValueError if no character follows the escape character.
 

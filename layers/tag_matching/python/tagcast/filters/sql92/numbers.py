@@ -38,7 +38,7 @@ def negate(number: Number) -> Number:
 
 
 def truth_of(text: str) -> bool | None:
-    """Return the boolean that *text* names: ``true`` or ``false``, in upper or lower case. Other texts are None.
+    """Return the boolean that *text* names: ``true`` or ``false``, in upper or lower case. Return None for other texts.
 
     >>> truth_of("True"), truth_of("FALSE"), truth_of("yes")
     (True, False, None)

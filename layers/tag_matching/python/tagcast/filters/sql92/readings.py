@@ -53,7 +53,7 @@ READERS: Mapping[str, Callable[[str], Reading | None]] = {
 
 
 def float_of(number: Reading) -> float:
-    """Return the double nearest to *number*, or an infinity. The order of numbers stays, but some become equal.
+    """Return the double nearest to *number*, or an infinity. The order is kept, but different numbers may become equal.
 
     >>> float_of(10**400), float_of(2**53 + 1) == float_of(2**53)
     (inf, True)

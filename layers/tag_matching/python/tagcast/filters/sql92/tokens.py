@@ -1,4 +1,4 @@
-"""Splits an expression into tokens, one at a time: text behind a complete rocketmq expression may be no token."""
+"""Splits an expression into tokens, one at a time, because rocketmq ignores any text behind a complete expression."""
 
 import re
 from dataclasses import dataclass
