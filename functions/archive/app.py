@@ -26,7 +26,7 @@ Told = list[tuple[int, Record]]
 def handle(
     event: Mapping[str, Any], archive: FirehoseArchive, tail: TailWriter, events: EventPublisher, kept: KeptChanges
 ) -> dict[str, Any]:
-    """Archive a batch of stream records and publish events. Return the first failure: Lambda retries from there.
+    """Archive a batch of stream records and publish events. Return the first failed record: Lambda retries from there.
 
     An unreadable change is stored for a later try, so that its shard continues.
     """
@@ -48,8 +48,8 @@ def archive_kept(
 ) -> dict[str, int]:
     """Archive the batches in *kept* and publish their events, while time is left.
 
-    Return the numbers of archived changes and of those left. A batch may be archived twice. Its records then have
-    the same ids, and compaction drops the duplicates.
+    Return the numbers of changes in archived batches, and in batches that stay stored after a failure. A batch may be
+    archived twice. Its records then have the same ids, and compaction drops the duplicates.
     """
     counts = {"archived": 0, "left": 0}
     while left_ms() > RESERVE_MS and (batch := kept.receive()) is not None:

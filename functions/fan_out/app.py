@@ -28,10 +28,10 @@ LOGGED_CHARS = 200
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
-    """Serve a batch of queue records. Return the failed entries, and the entries not served within *budget_s*.
+    """Serve a batch of queue records. Return the failed entries, and those not served within *budget_s* seconds.
 
-    The function makes these entries visible in the queue again, so that their group continues soon. SQS returns nothing
-    of a group while an earlier entry is invisible
+    These entries become visible in the queue again, so that their message group continues soon. SQS returns no entry of
+    a group while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
     An unreadable record is logged and deleted, because it would block its message group for ever. Ordered and unordered
@@ -104,7 +104,7 @@ async def _put_off(world: World, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def put_off_s(receive_count: int) -> int:
-    """Return the delay in seconds of a failed entry, by its number of receives.
+    """Return the seconds after which a failed entry becomes visible again, by the number of its receives.
 
     >>> [put_off_s(count) for count in (1, 2, 3, 4, 20)]
     [0, 1, 2, 4, 60]

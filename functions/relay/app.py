@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
     """Repeat the sends and the starts that a batch of stream records needs.
 
-    An unreadable record is logged and skipped: it would stop its shard for an hour. The sweep does the missed work.
+    An unreadable record is logged and skipped, or it would stop its shard for an hour. The sweep does the missed work.
     """
     arrivals: list[Arrival] = []
     for record in event["Records"]:

@@ -30,7 +30,7 @@ def budget_s_of(left_ms: int) -> float:
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dict[str, Any]:
-    """Work on the lane named in *event*; the answer is the next input of the workflow."""
+    """Work on the lane named in *event*. Return the next input of the workflow, which then waits or ends."""
     task = Task(event["topic"], event["subscription_id"], event["generation"], event["rounds"])
     async with PushSlots(world.clock) as slots:
         answer = await redeliver(world, task, budget_s, slots)
