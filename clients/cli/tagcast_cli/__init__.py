@@ -28,7 +28,9 @@ def bypass_proxies() -> None:
 
 
 def quote_job(what: str, code: int, last: Sequence[str]) -> str:
-    """Return the error of a failed job: why it refused its arguments, or *what* happened and its *last* lines.
+    """Return the error text of a job that ended with the exit code *code*.
+
+    If the job refused its arguments, the text is the reason. Otherwise it is *what*, and then the job's *last* lines.
 
     >>> quote_job("audit broke off:", 2, ["usage: audit [-h]", "audit: error: 'x' is no day"])
     "'x' is no day"

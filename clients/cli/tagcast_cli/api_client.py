@@ -21,8 +21,8 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "record layer failure")
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
     """Return a client without retries: the user sees each fault and decides.
 
-    It signs requests to AWS. With a *profile* or *region*, it also signs requests to any other https URL, which may be
-    a deployment's own domain. With a *token*, it sends the token instead.
+    The client signs requests to AWS. With a *profile* or *region*, it also signs requests to any other https URL, which
+    may be a deployment's own domain. With a *token*, it sends the token instead of a signature.
     """
     is_signed = is_aws(url) or (url.startswith("https:") and (profile or region) is not None)
     signed = SigV4(profile, region) if is_signed else None

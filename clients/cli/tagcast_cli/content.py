@@ -29,7 +29,7 @@ PropertyPairs = Annotated[
 def body_bytes(source: str | None) -> bytes:
     """Return the body that an argument gives: a text, `-` for standard input, or `@file` for a file's content.
 
-    If there is no argument, the body is the piped standard input. In a terminal it is empty.
+    If there is no argument, the body is the piped standard input. In a terminal the body is then empty.
     """
     if source is None:
         return b"" if sys.stdin.isatty() else sys.stdin.buffer.read()

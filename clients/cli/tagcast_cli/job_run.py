@@ -45,7 +45,10 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
 
 
 def client_of(owner: Mapping[str, str], service: Any, profile: str | None = None) -> Any:
-    """Return a boto3 client with the address and credentials in *owner*; if *owner* is empty, of AWS with *profile*."""
+    """Return a boto3 client of *service*, with the address and the credentials in *owner*.
+
+    If *owner* is empty, the client calls AWS with the credentials of *profile*.
+    """
     import boto3
 
     return boto3.Session(profile_name=profile).client(
@@ -70,8 +73,8 @@ NOTHING_JUDGED = 3
 class Archive:
     """An archive. *environment* has variables for its jobs, and *reports* is the folder for downloaded reports.
 
-    A local stack's archive has its owner's address and credentials (*owner*), and the port and token for jobs in the
-    stack (*session*).
+    For the archive of a local stack, *owner* has the address and the credentials of the stack's owner. *session* has
+    the port and the token for jobs in that stack.
     """
 
     uri: str
@@ -167,8 +170,8 @@ class JobProgram:
     ) -> Result:
         """Run ``glue_jobs.<job>`` over *archive*. Raises JobError.
 
-        If *first* is not empty, run that job before, in the same Spark session. *said* is called with each line of
-        progress.
+        *first* is another job with its arguments, or empty. It runs before, in the same Spark session. *said* is called
+        with each line of progress.
         """
         words = [job, "--archive", archive.uri, *arguments]
         if first:
@@ -321,7 +324,10 @@ class Days:
 
     @classmethod
     def of(cls, first: str | None, end: str | None) -> Days:
-        """Parse both days. By default the first and the last day are today. Raises ValueError."""
+        """Parse *first*, the first day, and *end*, the day after the last day. Raises ValueError.
+
+        By default the first and the last day are today.
+        """
         today = datetime.now(UTC).date()
         try:
             begin = today if first is None else date.fromisoformat(first)

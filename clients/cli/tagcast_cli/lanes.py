@@ -190,7 +190,9 @@ SHOWN_OF_GROUPS = (Common.SUBSCRIPTION, Common.STATE, Common.OUTCOME)
 
 
 def group_lanes(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
-    """Return a group for each value of *by*: its numbers of lanes and topics, its frequent values; largest first.
+    """Return one group for each value of the attribute *by*, the largest group first.
+
+    A group has its numbers of lanes and topics, and the most frequent values of other attributes.
 
     >>> [group["lanes"] for group in group_lanes([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
     [2, 1]
@@ -344,7 +346,7 @@ def skip(
 
 
 def next_probe(probe_at: str | None, now: datetime) -> str:
-    """Return when a host is probed next, as text. If that time is over, the next attempt is the probe.
+    """Return as text when a host is probed next. If *probe_at* is over, the next attempt is the probe.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)

@@ -60,7 +60,10 @@ def _message_body(push: Push) -> bytes:
 
 
 def push_line(push: Push, reply: Reply, name: str | None) -> Text:
-    """Return a push in one line: time, subscription, message, attempt and response. Batched messages have own lines."""
+    """Return a push in one line: time, subscription, message, attempt and response.
+
+    Each message of a batch has a line of its own.
+    """
     line = _begun(name)
     line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
     line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")

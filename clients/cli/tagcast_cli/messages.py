@@ -150,7 +150,7 @@ LISTING = Listing(
 def list_messages(
     ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
 ) -> None:
-    """List the messages of a topic with pending deliveries, oldest first. `message` shows any message by its id."""
+    """List a topic's messages with pending deliveries, oldest first. `message` shows any message by its id."""
     listing = replace(LISTING, empty=NOTHING_RETAINED.format(topic=topic))
     session_of(ctx).show_list(path_of("topics", topic, "messages"), listing, Page(limit, cursor, every))
 

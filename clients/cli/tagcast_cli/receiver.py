@@ -198,7 +198,7 @@ class Receiver:
         return dict(totals)
 
     def accepted_ids(self) -> list[str]:
-        """Return the ids of successfully received messages, in the order of their first push."""
+        """Return the ids of successfully received messages, in the order of their first success."""
         with self._lock:
             return list(dict.fromkeys(push.message_id for push in self.accepted))
 

@@ -86,7 +86,10 @@ class Session:
         return console()
 
     def show(self, answer: Answer, render: Renderer | str) -> None:
-        """Print an answer: unchanged with --json, otherwise as *render* formats it. If *render* is a text, print it."""
+        """Print an answer: unchanged with --json.
+
+        Otherwise print *render* itself, or the answer as *render* formats it.
+        """
         shown = self.read_answer(answer)
         if not self.as_json:
             self.out.print(Text(render) if isinstance(render, str) else render(shown), crop=False)
@@ -101,7 +104,7 @@ class Session:
     def send(
         self, method: str, path: str, render: Renderer | str, body: Json | None = None, if_match: str | None = None
     ) -> None:
-        """Send a request, and print its answer as *render* formats it; a text is printed itself. See `show`."""
+        """Send a request, and print its answer as `show` does. *if_match* is the version that a change requires."""
         headers = {"if-match": if_match} if if_match else None
         self.show(self.api.request(method, path, body, headers=headers), render)
 
@@ -123,7 +126,7 @@ class Session:
     ) -> Answer:
         """Create a resource. With *replace* or *if_match*, replace an existing resource.
 
-        *exists* is the message for an existing resource. *change* is the command that updates the resource.
+        *exists* is the error's text if the resource already exists. *change* is the command that updates the resource.
         """
         if if_match is not None:
             return self.api.request("PUT", path, body, headers={"if-match": if_match})
@@ -136,7 +139,10 @@ class Session:
             raise RefusedError(detail, refused) from None
 
     def show_list(self, path: str, listing: Listing, page: Page) -> list[Json]:
-        """Print one page of a list, or all; return the items. With --json, print a line per page and return none."""
+        """Print one page of a list, or all pages; return the items.
+
+        With --json, print one line per page and return an empty list.
+        """
         answers = self.read(path, page)
         if self.as_json:
             return []
@@ -151,7 +157,7 @@ class Session:
         return items
 
     def read(self, path: str, page: Page, query: Mapping[str, Any] | None = None) -> list[Json]:
-        """Return the answer of one page, or of all pages. With --json, also print each answer on a line."""
+        """Return the answers with one page or all pages of a list. With --json, also print each answer on a line."""
         answers: list[Json] = []
         for answer in pages(self.api, path, page.limit, page.cursor, query):
             answers.append(self.read_answer(answer))
@@ -285,7 +291,7 @@ def unwrap(text: str) -> str:
 
 
 def make_readable(command: Any) -> None:
-    """Reformat the help texts of a command and its subcommands, and name the values of their options."""
+    """Rewrap the help texts of a command and its subcommands, and show readable names for their options' values."""
     if command.help:
         command.help = unwrap(command.help)
     for option in command.params:

@@ -113,7 +113,10 @@ class OnAws:
         return f"{self.prefix}{secrets.token_hex(4)}"
 
     def earlier_runs(self) -> Sequence[str]:
-        """Return the earlier smoke tests that left resources: their log queue, which is deleted last, still exists."""
+        """Return the names of earlier smoke tests that left resources.
+
+        They are found by their log queues, because a run's log queue is deleted last.
+        """
         found = self._call("sqs", "list_queues", QueueNamePrefix=self.prefix).get("QueueUrls", [])
         names = [url.rpartition("/")[2] for url in found]
         return sorted(name.removesuffix("_log.fifo") for name in names if name.endswith("_log.fifo"))
@@ -123,7 +126,9 @@ class OnAws:
         self._log = self._make_queue(f"{run}_log.fifo", {})
 
     def make_queue(self, run: str) -> Endpoint:
-        """Create a queue whose policy allows the stack's pushers to send, so the stack's parameters need not name it.
+        """Create a queue whose policy allows the stack's pushers to send.
+
+        So the stack's parameters need not name the queue.
 
         The policy is set at the creation, because a later change may take a minute.
         """

@@ -81,7 +81,7 @@ _OF_PUSHES = ("timeout_seconds", "content_format")
 
 
 def subscription_fields(answer: Json) -> Table:
-    """Return a subscription as a table, without its lane and warnings; a group without the settings of pushes."""
+    """Return a subscription as a table, without lane and warnings. The table of a group has no settings of pushes."""
     shown, retry = dict(answer), answer.get("retry")
     is_group = protocol_of(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
@@ -354,7 +354,10 @@ def rotate_secret(
 
 
 def verify(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
-    """Verify the endpoint of a subscription again. Pushes start after it confirms. Exits 1 if it does not."""
+    """Verify the endpoint of a subscription again. Pushes start when it confirms.
+
+    Exits 1 if the endpoint does not confirm.
+    """
     session = session_of(ctx)
     answer = session.api.request("POST", path_of("topics", topic, "subscriptions", name, "verify"), {})
     if "state" in answer.json:

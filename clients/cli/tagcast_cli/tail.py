@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 def event_line(event: TailEvent) -> Text:
-    """Return an event in one line: time, subscription, state, message and response.
+    """Return an event in one line: time, message, subscription, state, attempt and outcome.
 
     >>> from datetime import datetime
     >>> event = TailEvent(datetime(2026, 5, 1, 12, tzinfo=UTC), "delivery", "blocked", "42", "billing", 2, "http 500")

@@ -54,7 +54,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
 
 
 def is_awake(state: str | None) -> bool:
-    """Return whether a lane in *state* makes attempts. Such a lane without a planned attempt has one in progress.
+    """Return whether a lane in *state* makes attempts. If such a lane has no planned attempt, one is in progress.
 
     >>> is_awake("blocked"), is_awake("paused")
     (True, False)
@@ -117,7 +117,9 @@ def _commands_text(commands: Mapping[str, str], topic: str, name: str) -> str:
 
 
 def next_step(subscription: Json, topic: str, name: str) -> Text | None:
-    """Return the commands that help a delayed subscription, or a lane of a list; None if nothing delays it.
+    """Return the commands that help a delayed subscription; None if nothing delays it.
+
+    *subscription* may also be a lane from a list of lanes.
 
     >>> print(next_step({"lane": {"state": "paused"}}, "fruit", "shop"))
     End the pause: tagcast resume fruit shop

@@ -39,7 +39,7 @@ def is_abandoned() -> bool:
 
 
 class AsyncTasks:
-    """Tasks that start one by one, stop together, and end together."""
+    """Tasks that are started one at a time. `stop` tells all of them to stop; `join` waits until all have ended."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -47,7 +47,7 @@ class AsyncTasks:
 
     @property
     def stopping(self) -> bool:
-        """Whether the tasks were stopped."""
+        """Whether `stop` was called."""
         return self._stop.is_set()
 
     def start(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
@@ -55,7 +55,7 @@ class AsyncTasks:
         self._running = {each for each in self._running if not each.done()} | {asyncio.create_task(work(*arguments))}
 
     async def pause(self, seconds: float | None = None) -> bool:
-        """Wait until the tasks are stopped or *seconds* have passed. Return whether the tasks were stopped."""
+        """Wait for `stop`, for at most *seconds* (None: without end). Return whether `stop` was called."""
         if not self.stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), seconds)

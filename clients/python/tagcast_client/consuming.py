@@ -139,7 +139,10 @@ class Batch:
 
     @staticmethod
     def together(batches: Iterable[Batch], most: int) -> list[tuple[str, list[Batch]]]:
-        """Join batches of a topic into requests of at most *most* handles. Return topic and batches of each request."""
+        """Join the batches of each topic into requests of at most *most* handles.
+
+        Return the topic and batches per request.
+        """
         found: list[tuple[str, list[Batch]]] = []
         for batch in sorted(batches, key=lambda batch: batch.topic):
             last = found[-1] if found and found[-1][0] == batch.topic else None

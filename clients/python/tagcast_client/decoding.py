@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def decode(kind: type[T], value: object) -> T:
-    """Return *value* as a *kind*: a dataclass of `models`, or a type of one of its fields.
+    """Return *value* decoded to *kind*, which is a dataclass of `models` or the type of one of its fields.
 
     Raises UnexpectedAnswerError if *value* is not of this type.
 

@@ -20,7 +20,7 @@ class TagcastError(Exception):
 
 
 class UnreachableError(TagcastError):
-    """No answer from *url*. The request may have arrived, unless *refused* is true, because no connection was made."""
+    """No answer from *url*. If *refused*, no connection was made. Otherwise the request may have arrived."""
 
     def __init__(self, url: str, reason: str, *, refused: bool) -> None:
         super().__init__(f"{url}: {reason}")
@@ -38,7 +38,7 @@ class UnexpectedAnswerError(TagcastError):
 
 
 class AcknowledgedLateError(TagcastError):
-    """A listener took longer than the visibility timeout, which was not extended: its messages are pulled again."""
+    """A listener took longer than the visibility timeout, which was not extended. So the messages are pulled again."""
 
     def __init__(self, message_ids: Sequence[str]) -> None:
         shown = ", ".join(message_ids[:3]) + (", …" if len(message_ids) > 3 else "")

@@ -65,7 +65,7 @@ class Filter:
 
     @staticmethod
     def function(function: str, *, on_error: OnError = "drop", timeout_seconds: int = 3) -> FunctionFilter:
-        """Return the filter with the verdicts of a Lambda *function* (its name or ARN).
+        """Return the filter that asks a Lambda *function* (its name or ARN) for verdicts.
 
         After an error of the function, the message is filtered out (`drop`), or blocks its lane (`block`).
         """
@@ -107,7 +107,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 
 def with_defaults(filter: AnyFilter | None) -> dict[str, Any] | None:
-    """Return *filter* with its defaults written out; None is no filter.
+    """Return *filter* with its defaults written out. None, which matches everything, stays None.
 
     >>> with_defaults({"kind": "sql92", "expression": "a = 1"})
     {'dialect': 'strict', 'kind': 'sql92', 'expression': 'a = 1'}

@@ -67,7 +67,7 @@ class Operation(Generic[T]):
 
     @property
     def target(self) -> str:
-        """The path and its query. A blank is ``%20``: for a plus sign AWS computes another signature.
+        """The path and its query. A blank becomes ``%20``, because AWS computes another signature for a plus sign.
 
         >>> Operation("GET", "/topics/a/history", nothing, query={"tag": "new order"}).target
         '/topics/a/history?tag=new%20order'
@@ -132,7 +132,7 @@ def path_of(*segments: str) -> str:
     """Return a path of quoted segments.
 
     Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
-    Raises it also for a segment that no path can have.
+    Raises InvalidError also for a segment that no path can have.
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'
@@ -196,22 +196,22 @@ def part_key(key: str, place: int) -> str:
 
 
 def if_match(version: int | None) -> dict[str, str]:
-    """Return the headers that make a change conditional on a version, or none if *version* is None."""
+    """Return the headers that make a change conditional on a version; no headers if *version* is None."""
     return {} if version is None else {"If-Match": f'"{version}"'}
 
 
 def reads(kind: type[T]) -> Callable[[Answer], T]:
-    """Return a reader of answers of type *kind*."""
+    """Return a function that reads an answer as a *kind*."""
     return lambda answer: decode(kind, answer.json)
 
 
 def reads_list(kind: type[T], key: str) -> Callable[[Answer], tuple[T, ...]]:
-    """Return a reader of answers with a list of *kind* under *key*."""
+    """Return a function that reads the list under *key* in an answer; its items are of type *kind*."""
     return lambda answer: tuple(decode(kind, each) for each in answer.json.get(key, ()))
 
 
 def reads_page(kind: type[T], key: str) -> Callable[[Answer], Page[T]]:
-    """Return a reader of one page of a list under *key*."""
+    """Return a function that reads one page of the list under *key* in an answer; its items are of type *kind*."""
     read = reads_list(kind, key)
     return lambda answer: Page(read(answer), answer.json.get("next_cursor"))
 

@@ -28,7 +28,7 @@ class Retries:
     unknown_s: float = 4.0
 
     def window_s(self, made: int) -> float:
-        """Return the longest wait after *made* tries. It doubles with each try.
+        """Return the longest wait after *made* tries, in seconds. The wait doubles with each try, up to a maximum.
 
         >>> [Retries().window_s(made) for made in (1, 2, 3, 99)]
         [0.2, 0.4, 0.8, 5.0]
@@ -40,7 +40,7 @@ class Retries:
 class Tries:
     """The tries of one operation. *began_s* is the start, by a monotonic clock.
 
-    *may_be_done*: the API may have carried out an earlier try, because its answer was lost or an error.
+    *may_be_done*: the API may have carried out an earlier try. The answer to that try was lost, or was an error.
     """
 
     policy: Retries
@@ -52,10 +52,10 @@ class Tries:
     def wait_s(
         self, operation: Operation[Any], outcome: Answer | UnreachableError, now_s: float, *, is_known: bool = True
     ) -> float | None:
-        """Return the wait before the next try, or None if *outcome* is final.
+        """Return the seconds to wait before the next try, or None if *outcome* is final or no time is left.
 
-        *is_known*: the API has answered this client before. The wait in seconds is random within a window that
-        doubles, and at least the answer's Retry-After.
+        *is_known*: the API has answered this client before. The wait is random within a window that doubles, and at
+        least the answer's Retry-After.
         """
         self.made += 1
         is_harmless = _is_turned_away(outcome)

@@ -52,7 +52,7 @@ def service_of(url: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Return whether a header can contain this token. Otherwise the connection's error would quote the token.
+    """Return whether a header can contain this token. The error of a connection would quote any other token.
 
     >>> is_token("eyJ.eyJ.c2ln"), is_token("eyJ.eyJ.c2ln\\n"), is_token("")
     (True, False, False)

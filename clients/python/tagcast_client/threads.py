@@ -38,7 +38,7 @@ class _Worker(threading.Thread):
 
 
 def is_abandoned() -> bool:
-    """Return whether the current thread was abandoned: it must begin nothing more."""
+    """Return whether the current thread was abandoned. An abandoned thread must begin no new work."""
     thread = threading.current_thread()
     return isinstance(thread, _Worker) and thread.is_abandoned
 
@@ -54,7 +54,7 @@ class Tasks:
 
     @property
     def stopping(self) -> bool:
-        """Whether the threads were stopped."""
+        """Whether `stop` was called."""
         return self._stop.is_set()
 
     def start(self, work: Callable[..., None], *arguments: Any) -> None:
@@ -67,7 +67,7 @@ class Tasks:
             thread.start()
 
     def pause(self, seconds: float | None = None) -> bool:
-        """Wait until the threads are stopped or *seconds* have passed. Return whether the threads were stopped."""
+        """Wait for `stop`, for at most *seconds* (None: without end). Return whether `stop` was called."""
         return self._stop.wait(seconds)
 
     def stop(self) -> None:

@@ -15,7 +15,10 @@ _FIELDS = ("traceparent", "tracestate")
 
 
 def current_trace() -> Mapping[str, str]:
-    """Return the headers that name the current span, or none. OpenTelemetry is used only if already imported."""
+    """Return the headers that name the current span; no headers without a span.
+
+    OpenTelemetry is used only if it is already imported.
+    """
     headers: dict[str, str] = {}
     if "opentelemetry.trace" in sys.modules:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

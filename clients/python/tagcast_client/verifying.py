@@ -27,7 +27,10 @@ class Verifier:
     matches: Callable[[bytes, bytes], bool]
 
     def holds(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Return whether one of the signatures in *headers*, with lower-case names, is valid for *body*."""
+        """Return whether one of the signatures in *headers* is valid for *body*.
+
+        The names in *headers* are in lower case.
+        """
         signed = signed_octets(headers["webhook-id"], headers["webhook-timestamp"], body)
         texts = headers["webhook-signature"].split(" ")
         return len(texts) <= SIGNATURES_MAX and any(self._holds(each, signed) for each in texts)
@@ -61,7 +64,7 @@ def is_timely(headers: Mapping[str, str]) -> bool:
 
 
 def signed_octets(message_id: str, timestamp: str, body: bytes) -> bytes:
-    """Return the bytes that a signature covers. Some servers decode invalid bytes of headers to surrogates."""
+    """Return the bytes that a signature covers. Surrogates, to which some servers decode invalid bytes, are allowed."""
     return f"{message_id}.{timestamp}.".encode(errors="surrogatepass") + body
 
 
@@ -71,7 +74,7 @@ def sign(key: bytes, signed: bytes) -> bytes:
 
 
 def key_of(secret: str) -> bytes:
-    """Return the key in a secret. Raises ValueError for an invalid secret."""
+    """Return the key, in bytes, that a secret contains. Raises ValueError for an invalid secret."""
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except ValueError:

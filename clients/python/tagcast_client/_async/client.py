@@ -107,10 +107,10 @@ class AsyncClient(AsyncOperations):
     ) -> Subscription:
         """Create the subscription, or update the named settings. All other settings stay.
 
-        Call the method at the start of a program. A new *secret* is rotated: for a day pushes are also signed with
-        the old secret. `generate` creates a secret for a subscription without a secret. If the answer with the secret
-        is lost, the method raises UnreachableError. Then rotate the secret. *start_from* is for a new group only.
-        Headers and certificates are write-only, so they are set each time.
+        Call the method at the start of a program. A *secret* replaces the present one: for a day pushes are also signed
+        with the old secret. `generate` creates a secret only for a subscription without a secret. If the answer with
+        the generated secret is lost, the method raises UnreachableError; then call `rotate_secret`. *start_from* is for
+        a new group only. Headers and certificates are write-only, so they are set each time.
         """
         wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
         path = path_of("topics", topic, "subscriptions", subscription)
@@ -169,7 +169,10 @@ class AsyncClient(AsyncOperations):
         subscription: str | None = None,
         state: str | None = None,
     ) -> AsyncGenerator[Tail, None]:
-        """Yield the events from now on, without end. The arguments select events, as in `tail`."""
+        """Yield a `Tail` whenever there are new events, from now on and without end.
+
+        The arguments select events, as in `tail`.
+        """
         narrowed: dict[str, Any] = {"kind": kind, "subscription": subscription, "state": state}
         cursor = (await self.tail(topic, max_events=0)).next_cursor
         while True:
@@ -188,7 +191,8 @@ class AsyncClient(AsyncOperations):
     ) -> Answer:
         """Send any request and return the unchanged answer. Raises the same errors as the other methods.
 
-        *path* begins with a slash, else ValueError: any other text could change the host, which would get the token.
+        A POST is repeated only after 429 or a refused connection. *path* must begin with a slash. Any other text raises
+        ValueError, because it could change the host, which would get the token.
         """
         if not path.startswith("/"):
             raise ValueError(f"{path!r} is not a path of the API: it must begin with /, for example /topics")

@@ -118,8 +118,8 @@ class AsyncConsumer:
     async def shutdown(self) -> None:
         """Stop pulling, wait for the listeners, acknowledge, and leave the group.
 
-        A listener and *on_error* may call `shutdown`, too. All such calls but the first return at once. Messages of an
-        abandoned pull become visible again when their visibility timeout ends.
+        A listener and *on_error* may call `shutdown`, too. All such calls but the first return at once. A pull that
+        does not end in time is abandoned; its messages become visible again when their visibility timeout ends.
         """
         self._work.stop()
         self._pulls.stop()

@@ -82,7 +82,7 @@ class AsyncDeduplicator:
 
     @asynccontextmanager
     async def once(self, message: Received) -> AsyncIterator[bool]:
-        """Return whether *message* is new. If it is, process it in the block.
+        """Yield whether *message* is new, for a ``with`` block. If it is new, process it in the block.
 
         If the block fails, the message is new again for its next delivery. Raises InProgressError if the message is
         being processed elsewhere.

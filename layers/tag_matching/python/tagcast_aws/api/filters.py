@@ -69,7 +69,7 @@ class Sql92Filter(TypedDict):
 
 
 class EventPatternFilter(TypedDict):
-    """A pattern of EventBridge, or a filter policy of SNS. `scope` names the part of a message that it tests."""
+    """A pattern of EventBridge, or a filter policy of SNS. `scope` is the part of a message that the pattern tests."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 

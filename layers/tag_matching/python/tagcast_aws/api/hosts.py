@@ -17,7 +17,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 
 
 class HostAnswer(TypedDict):
-    """A host that recently failed to respond. While its circuit is open, it gets only one probe at a time."""
+    """A host that recently failed to respond. While its circuit is open, the host gets only one probe at a time."""
 
     host: str
     circuit: Literal["open", "closed"]

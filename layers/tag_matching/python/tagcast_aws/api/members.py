@@ -39,7 +39,7 @@ class HeartbeatBody(Body):
 
 
 class MemberAnswer(TypedDict):
-    """A live consumer of a group. ``agrees`` is true if it has the group's filter and order; then it gets messages."""
+    """A live consumer of a group. It gets messages only if ``agrees`` is true: it has the group's filter and order."""
 
     member_id: str
     member_version: str

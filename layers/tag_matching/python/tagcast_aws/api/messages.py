@@ -55,8 +55,8 @@ class MessageAnswer(ShownAttributes):
     """A message or its receipt, with its deliveries. The body is text, base64, or null after its deletion.
 
     A message with more than 1,000 subscriptions shows one page of deliveries, failing deliveries first. ``next_cursor``
-    leads to the next page. The first page has ``counts`` of all deliveries by state. Lists have ``body_bytes`` instead
-    of bodies. The list of retained messages has bodies on request, and no counts.
+    leads to the next page. The first page has ``counts`` of all deliveries by state. In a list, a message has
+    ``body_bytes`` instead of its body. The list of retained messages has bodies on request, and no counts.
     """
 
     body: NotRequired[str | None]
@@ -238,8 +238,8 @@ DAY_S = 86_400
 class HistoryAnswer(TypedDict):
     """One page of a history, newest messages first. A page before the last may be short or empty.
 
-    ``archived_until`` is the time at which the newest archived message was accepted, or null if nothing is archived.
-    Of younger messages, the history shows only those with pending deliveries.
+    ``archived_until`` is the time at which the newest archived message was accepted. It is null if the archive has no
+    file of the last three days. Of younger messages, the history shows only those with pending deliveries.
     """
 
     messages: list[MessageAnswer]

@@ -32,7 +32,7 @@ class PromoteBody(Body):
 
 
 class ShadowCounts(TypedDict):
-    """The numbers of messages that both filters, only one or neither matched; ``errors``: where the shadow failed."""
+    """The numbers of messages that both filters, only one or neither matched. In ``errors``, the shadow failed."""
 
     evaluated: int
     both: int

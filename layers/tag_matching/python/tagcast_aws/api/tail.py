@@ -33,7 +33,10 @@ class TailEventAnswer(TypedDict):
 
 
 class CountsAnswer(TypedDict):
-    """The numbers of accepted messages, successful deliveries and failed attempts since ``since``, while watched."""
+    """The numbers of accepted messages, successful deliveries and failed attempts from ``since`` to ``counted_at``.
+
+    Only the time in which a client watched the topic is counted.
+    """
 
     since: Instant
     counted_at: Instant

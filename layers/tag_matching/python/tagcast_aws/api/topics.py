@@ -88,7 +88,10 @@ def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answe
 
 
 def lost_in(world: World, topic: str, what: str) -> str | None:
-    """Return a warning if *what*, such as events, would now be lost in *topic*; otherwise None."""
+    """Return a warning if *topic* does not exist or has no subscription; otherwise None.
+
+    Messages to such a topic are lost, or lose their bodies. *what* names them in the warning, for example events.
+    """
     try:
         found = read_topic(world, topic)
     except NotFoundError:

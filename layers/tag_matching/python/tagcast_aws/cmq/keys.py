@@ -31,7 +31,7 @@ class CmqKey:
     topics: tuple[str, ...] = (EVERY_TOPIC,)
 
     def revoked(self, now: int) -> CmqKey:
-        """Return the key revoked at *now*."""
+        """Return a copy of the key, revoked at *now* and without its secret part and topics."""
         return replace(self, secret_key=None, topics=(), revoked_at=now)
 
 

@@ -60,7 +60,7 @@ class Parameters:
         return int(found)
 
     def items(self, name: str) -> tuple[str, ...]:
-        """Return the values of an array, whose indices count from 0 or 1 without a gap.
+        """Return the values of an array; none if it is missing. Its indices count from 0 or 1 without a gap.
 
         >>> Parameters({"msgTag.2": "b", "msgTag.1": "a"}).items("msgTag")
         ('a', 'b')

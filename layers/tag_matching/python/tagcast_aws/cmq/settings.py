@@ -28,7 +28,10 @@ _FORMATS = {"JSON": ContentFormat.CMQ_JSON, "SIMPLIFIED": ContentFormat.CMQ_SIMP
 
 
 def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | None:
-    """Return the policy of the requested strategy; None if none is requested, or if *known* has this strategy."""
+    """Return the policy of the requested strategy; *known* is the present policy.
+
+    Return None if no strategy is requested, or if *known* has the requested strategy.
+    """
     word = given.optional("notifyStrategy")
     if word is None:
         return None
@@ -40,10 +43,11 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the requested format. Return *known*, the present one, if the request has no word or that of *known*.
+    """Return the content format of a subscription. *known* is its present format, or None if it is new.
 
-    The default is JSON. Several formats share a word, because CMQ lacks some of them. For a queue the word is ignored:
-    return *known*, or bare bodies.
+    Over HTTP, the format follows from the request's word; without a word a new subscription gets JSON. CMQ lacks some
+    formats, so several formats share a word. The present format stays if the request has its word, or no word. For a
+    queue the word is ignored: the present format stays, or a new subscription gets bare bodies.
     """
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
@@ -93,7 +97,7 @@ class Filters:
 
 
 def format_filter(value: Mapping[str, object] | None) -> dict[str, object]:
-    """Return a filter's tags, under both names that clients use, and its binding keys. Other filters have neither.
+    """Return a filter's tags, under both names that clients use, and its binding keys. All are empty for other filters.
 
     >>> format_filter({"kind": "tags", "tags": ["apple"]})
     {'filterTag': ['apple'], 'filterTags': ['apple'], 'bindingKey': []}

@@ -69,9 +69,11 @@ class FirehoseArchive:
         return any(fnmatchcase(topic, pattern) for pattern in self.bodies)
 
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
-        """Put the lines in order; return the place of the first line that was not accepted; None if all were.
+        """Put the lines in order.
 
-        The caller retries the lines from that place on. The accepted ones among them are remembered, and then skipped.
+        Return the place of the first line that was not accepted, or None if all were accepted.
+
+        The caller puts the lines from that place on once more. Then lines that were already accepted are skipped.
         """
         taken: list[RecordBatch] = []
         left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)

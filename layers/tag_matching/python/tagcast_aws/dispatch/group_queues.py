@@ -35,8 +35,8 @@ _PRESENT = ("QueueAlreadyExists", "QueueNameExists")
 class SqsGroupQueues:
     """Implements the port ``GroupQueues``. A queue's name is *prefix* plus its group's id.
 
-    The account is that of *queue_url*. *patient* creates a client whose timeout allows long polling; *client* is the
-    client for other calls.
+    The queues are in the same account as *queue_url*, the URL of another queue. *patient* creates a client whose
+    timeout allows long polling; *client* is the client for other calls.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ BATCH_MAX = 10
 class SqsQueue:
     """Implements the port ``Queue``.
 
-    After an entry that SQS did not accept, later requests of the call send no entry of its message group.
+    If SQS does not accept an entry, later requests of the same call send no entry of the same message group.
 
     If *is_fifo*, entries have message groups, and SQS drops repetitions. With *strict*, no request contains two entries
     of a message group.
@@ -42,9 +42,10 @@ class SqsQueue:
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send *entries* in order, at most ten per request; return the entries that were not accepted, in order.
 
-        After a failed entry, later requests send no entry of its group. Later entries in the same request count as not
-        accepted, even if they were, so a repetition sends them again. If a whole request fails, no further request is
-        sent, because the caller has little time. Its entries and all later ones count as not accepted.
+        After a failed entry, later requests send no entry of its group. Later entries of the group in the same request
+        count as not accepted, even if they were, so a repetition sends them again. If a whole request fails, no further
+        request is sent, because the caller has little time. The entries of the failed request and all later entries
+        count as not accepted.
         """
         lost: list[QueueEntry] = []
         broken: set[str] = set()
@@ -61,7 +62,10 @@ class SqsQueue:
         return tuple(lost)
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make messages visible again in *after_s* seconds, by SQS receipt handle. After a fault they stay hidden."""
+        """Make messages visible again in *after_s* seconds, by SQS receipt handle.
+
+        If this fails, the messages stay hidden until their visibility timeout ends.
+        """
         entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
             for place, receipt in enumerate(receipts)
@@ -72,7 +76,10 @@ class SqsQueue:
             self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages by SQS receipt handle. If this fails, Lambda deletes those of `fan_out` with their batch."""
+        """Delete messages by SQS receipt handle.
+
+        If this fails, Lambda deletes the messages of `fan_out` with their batch.
+        """
         entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(receipts)
         ]

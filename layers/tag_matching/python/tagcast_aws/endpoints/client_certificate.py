@@ -58,7 +58,10 @@ def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificat
 
 
 def present(context: ssl.SSLContext, pem: str) -> None:
-    """Make connections of *context* present the certificate in *pem*. Raises ssl.SSLError. No file keeps the key."""
+    """Make connections of *context* present the certificate in *pem*. Raises ssl.SSLError.
+
+    No file with the key remains.
+    """
     with _readable(pem.encode()) as path:
         # With a password given, OpenSSL does not ask at a terminal.
         context.load_cert_chain(path, password="")

@@ -55,10 +55,10 @@ class _Running:
 class Caller:
     """Calls one AWS service within the timeout of a push, without botocore's own retries.
 
-    If a connection is closed before the answer, the call is made once more, over a new connection. Without this, the
-    first push after a pause might fail. A failed call of a filter function would even discard a message. The HTTP
-    pusher does the same. A call is not repeated after its push timed out. Its thread may continue only minutes later,
-    when Lambda resumes the frozen process.
+    If a connection is closed before the answer, the call is made once more, over a new connection, as the HTTP pusher
+    does. Otherwise the first push after a pause might fail, and a failed call of a filter function would even discard a
+    message. A call is not repeated after its push timed out. Its thread may continue only minutes later, when Lambda
+    resumes the frozen process.
 
     Clients of the deployment's own region are cached apart, so that invented regions cannot delay or displace them.
     """

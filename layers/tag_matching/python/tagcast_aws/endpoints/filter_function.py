@@ -30,7 +30,10 @@ class LambdaFilterFunctions:
         self._surroundings = surroundings
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
-        """Return the function's verdict on each message, or None after any error. A large event is split in two."""
+        """Return the function's verdict on each message, or None after any error.
+
+        If the messages are too large for one event, each half is sent in an event of its own.
+        """
         function = function_of(subscription)
         assert function is not None
         named = function_named(function.function)

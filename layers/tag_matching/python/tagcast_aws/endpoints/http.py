@@ -38,7 +38,7 @@ RESOLVED_S = 30.0
 
 
 class HttpPusher:
-    """Delivers by POST, on the event loop that created it. The caller holds one of the core's slots."""
+    """Delivers by POST, on the event loop that created it. Its caller must hold one of the core's slots for pushes."""
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._clock = surroundings.clock

@@ -72,7 +72,10 @@ class ThreadExecutor:
         self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run *call* in a thread; return its result. If cancelled, wait for the end of a call that has begun."""
+        """Run *call* in a thread; return its result.
+
+        If the waiting task is cancelled, first wait until a begun call ends.
+        """
         import asyncio  # Only pushing functions need it; others start faster without.
 
         submitted = self._threads.submit(call, *args, **kwargs)

@@ -40,7 +40,7 @@ class PowertoolsTelemetry:
         self._watched = frozenset(watched)
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
-        """Log an attempt and count *state*, its result; a success at the first attempt is logged at DEBUG only.
+        """Log an attempt, and count its result *state*. A success at the first attempt is logged at DEBUG only.
 
         At INFO, the lines of such successes would be most of the cost of a topic with many subscribers
         (docs/speed-and-cost.md).
@@ -64,7 +64,10 @@ class PowertoolsTelemetry:
         self._came_to(push.message, push.subscription, state, push.attempt)
 
     def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
-        """Log a delivery that ended without a push, an acknowledgement at DEBUG only. Count states with a metric."""
+        """Log a delivery that ended without a push; an acknowledgement only at DEBUG.
+
+        If *state* has a metric, count it.
+        """
         log = self._logger.debug if state is EntryState.DELIVERED else self._logger.info
         log(
             "ended",
@@ -128,8 +131,7 @@ def logger() -> Logger:
     """Return the process's logger. The event of an invocation is never logged.
 
     Its level is the template's ``LogLevel``. Powertools would use Lambda's own level, but that level must let metric
-    lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such
-    lines.
+    lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such lines.
     """
     made = Logger(log_uncaught_exceptions=False, use_rfc3339=True)
     logging.getLogger(made.name).setLevel(os.environ.get("LOG_LEVEL", "INFO"))

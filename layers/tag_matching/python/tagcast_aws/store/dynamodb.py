@@ -39,7 +39,8 @@ SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name 
 def search_request(open_before: int, over_before: int, cursor: str | None) -> dict[str, Any]:
     """Return the parameters of the scan that searches one page (a megabyte of the table) for lost work.
 
-    The page begins at *cursor*; None means the start of the table.
+    The page begins at *cursor*; None means the start of the table. The port ``Store.search`` explains the other
+    arguments.
     """
     request: dict[str, Any] = {
         "FilterExpression": FILTER,
@@ -59,7 +60,10 @@ def search_request(open_before: int, over_before: int, cursor: str | None) -> di
 def kept_request(
     topic: str, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
 ) -> dict[str, Any]:
-    """Return the parameters of the strongly consistent scan for one page of the kept messages of *topic*."""
+    """Return the parameters of the strongly consistent scan for one page of the kept messages of *topic*.
+
+    The port ``Store.kept`` explains the arguments. *cursor* is the place at which the page begins.
+    """
     numbers = {"accepted_from": accepted_from, "before_version": before_version, "alive_at": alive_at}
     request: dict[str, Any] = {
         "FilterExpression": KEPT,
@@ -91,7 +95,7 @@ def cursor_at(last: Mapping[str, Any] | None) -> str | None:
 
 
 def statement_of(update: Update, tables: Mapping[Table, str]) -> dict[str, Any]:
-    """Return *update*, of an existing row, as a PartiQL statement. *update* must have a condition and no additions.
+    """Return the PartiQL statement that updates an existing row. *update* must have a condition and no additions.
 
     >>> from tagcast.ports import Key
     >>> update = Update(Key(Table.MESSAGES, "MSG#t#1", "MSG"), {"pending": 0}, ("body",), {"version": 3})
@@ -167,7 +171,7 @@ class DynamoStore:
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
     ) -> list[Row]:
-        """Return the rows of a partition with sort keys from *sk_from* to *sk_to* (inclusive), in their order."""
+        """Return the rows of a partition with sort keys from *sk_from* to *sk_to* (inclusive), ordered by sort key."""
         request: dict[str, Any] = {
             "TableName": self._names[table],
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
@@ -181,7 +185,10 @@ class DynamoStore:
         return self._pages(request, limit)
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        """Return the rows of a shard's lanes with ``wake_at`` up to *until*, earliest first; eventually consistent."""
+        """Return the rows of a shard's lanes with ``wake_at`` up to *until*, earliest first; eventually consistent.
+
+        *after* is the last row of the previous call.
+        """
         request: dict[str, Any] = {
             "TableName": self._names[Table.MESSAGES],
             "IndexName": WAKE_INDEX,

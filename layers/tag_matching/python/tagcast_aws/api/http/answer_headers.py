@@ -1,4 +1,4 @@
-"""The headers of every answer: the API version that it follows, and the id of its request."""
+"""The headers of every answer: the API version that the answer follows, and the id of the request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def request_id_of(event: Mapping[str, Any]) -> str:
 
 
 def check_version(headers: Mapping[str, str]) -> None:
-    """Raise UnknownVersionError if *headers*, with lower-case names, ask for an unknown version."""
+    """Raise UnknownVersionError if *headers* ask for an unknown version. Names in *headers* are in lower case."""
     asked = headers.get(VERSION_HEADER, API_VERSION)
     if asked not in API_VERSIONS:
         raise UnknownVersionError(f"{VERSION_HEADER} must be {' or '.join(API_VERSIONS)}, or be left out")

@@ -23,7 +23,7 @@ DELIVERY_STATES = (*map(str, EntryState), "unmatched")
 
 @dataclass(frozen=True)
 class SchemaOf:
-    """An annotation that gives a value the schema of *kind* in the document, whatever its Python type is."""
+    """An annotation of a value. The API document describes the value by *kind*, not by the value's Python type."""
 
     kind: Any
 

@@ -1,6 +1,7 @@
 """Authorizes requests by the scopes and topics of their token, in the same way for all routes.
 
-IAM authorizes signed requests before they arrive. The rules are in docs/authorization.md, Tokens and Dead letters.
+IAM authorizes signed requests before they arrive. The sections Tokens and Dead letters of docs/authorization.md have
+the rules.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ForbiddenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The scopes of a token, as its issuer writes them, and its topic patterns."""
+    """The rights of a token: its scopes, with the prefix that its issuer writes, and its topic patterns."""
 
     scopes: frozenset[str] = frozenset()
     topics: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class Rights:
             raise ForbiddenError(f"the token has none of the scopes {', '.join(wanted)}")
 
     def check_topic(self, topic: str | None) -> None:
-        """Raise ForbiddenError unless the token's patterns cover *topic*, percent-encoded as in the path.
+        """Raise ForbiddenError unless the token's patterns cover *topic*, which is percent-encoded as in the path.
 
         If *topic* is None, the request is about all topics, and the token needs the pattern ``*``.
 
@@ -106,10 +107,11 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
 
 
 def check_publishing(world: World, rights: Rights | None, topic: str, named: str | None, field: str) -> None:
-    """Raise ForbiddenError unless the caller may publish dead letters or events of *topic* to another topic, *named*.
+    """Raise ForbiddenError unless the caller may let *topic* publish dead letters or events to the topic *named*.
 
-    A token needs the publish scope and a pattern for *named*. The policy of a SigV4 caller is not visible here, so the
-    parameter DeadLetterTopics decides. The error names *field*, the setting.
+    If *named* is None, nothing is checked. A token needs the publish scope and a pattern for *named*. The policy of a
+    SigV4 caller is not visible here, so the parameter DeadLetterTopics decides. *field* is the name of the setting, for
+    the error.
     """
     if named is None:
         return

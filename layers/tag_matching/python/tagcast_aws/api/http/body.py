@@ -65,7 +65,7 @@ class Body(BaseModel):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Return the faults of rules between fields. Pointers are relative to this body."""
+        """Return a fault for each broken rule between fields. Pointers are relative to this body."""
         return []
 
     def named_fields(self) -> dict[str, Any]:
@@ -83,13 +83,16 @@ class EmptyBody(Body):
 
 
 def one_by_one(model: type[Body]) -> Any:
-    """Return a list field whose items, each a *model*, are validated one by one. An invalid item affects no other."""
+    """Return the declaration of a list field. Each item is validated alone as a *model*. It affects no other item."""
     schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
     return Field(max_length=BATCH_MAX, json_schema_extra={"items": schema})
 
 
 def members_at_most(most: int, what: str) -> BeforeValidator:
-    """Return a validator that limits the number of fields in an object before they are validated."""
+    """Return a validator that allows at most *most* fields in an object. *what* names the fields in the error.
+
+    The validator runs before the fields themselves are validated.
+    """
 
     def counted(value: object) -> object:
         if isinstance(value, Mapping) and len(value) > most:
@@ -100,7 +103,7 @@ def members_at_most(most: int, what: str) -> BeforeValidator:
 
 
 def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:
-    """Return *value* as a *model* and no faults, or None and all its faults.
+    """Return *value* as an object of type *model* and no faults, or None and the faults of *value*.
 
     >>> body, [fault] = read(EmptyBody, {"size": 1})
     >>> fault.detail, fault.pointer, fault.code.value

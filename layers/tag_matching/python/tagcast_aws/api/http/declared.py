@@ -19,10 +19,10 @@ from tagcast_aws.api.http.body import Body
 
 @dataclass(frozen=True)
 class Wire:
-    """The API's form of one setting: in requests (*body*, *patch*) and in answers (*answer*; None: write-only).
+    """The API's form of one setting. *body*, *patch* and *answer* are its types in bodies, merge patches and answers.
 
-    *read* converts a value of a body to the core's form. *show* converts a value of the core to the form in answers.
-    *default* creates the value of a missing field.
+    A setting without *answer* is write-only. *read* converts a value of a body to the core's form. *show* converts a
+    value of the core to the form in answers. *default* creates the value of a missing field.
     """
 
     body: Any
@@ -67,7 +67,7 @@ def answer_base(kind: type, wires: Wires = NO_WIRES) -> Any:
 
 
 def settings_in(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[str, Any]:
-    """Return the settings of *kind* that a *body* contains, under the core's names."""
+    """Return the settings of *kind* that *body* contains, by the core's names and in the core's form."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         value, wire = getattr(body, each.wire), wires.get(each.name)
@@ -81,7 +81,7 @@ def settings_in(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[str, An
 def show_settings(value: Any, wires: Wires = NO_WIRES, only: Only | None = None) -> dict[str, Any]:
     """Return the settings in *value* in the API's form. Defaults are omitted, unless the setting is always shown.
 
-    *only* is the kind of subscription that has the settings. Groups always show settings that only groups have.
+    *only* is the kind of the subscription: a group always shows the settings that only groups have.
     """
     found: dict[str, Any] = {}
     for each in settings_of(type(value)):

@@ -16,7 +16,7 @@ PAGING = ("limit", "cursor")
 
 
 def page(name: str, items: list[Any], cursor: str | None) -> Mapping[str, Any]:
-    """Return the answer with one page of a list; *name* is the list's field.
+    """Return the answer with one page of a list. The items are in the field *name*.
 
     >>> page("topics", [], None)
     {'topics': [], 'next_cursor': None}

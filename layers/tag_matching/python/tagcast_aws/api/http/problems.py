@@ -224,7 +224,7 @@ def invalid_problem(faults: Iterable[Fault]) -> Problem:
 
 
 def too_large_problem(fault: Fault) -> Problem:
-    """Return the problem of a message in a batch if its body exceeds the topic's limit."""
+    """Return the problem for one message of a batch: the message's body exceeds the topic's limit."""
     return Problem(ProblemCode.TOO_LARGE, fault.detail, (fault,))
 
 

@@ -91,7 +91,10 @@ class Request(Generic[B]):
         return limit, cursor
 
     def number(self, name: str, least: int, most: int, default: int, faults: list[Fault]) -> int:
-        """Return the integer query parameter *name*. An invalid value adds a fault to *faults*."""
+        """Return the integer query parameter *name*; *default* if it is missing or invalid.
+
+        A value that is not an integer from *least* to *most* adds a fault to *faults*.
+        """
         text = self.query.get(name, str(default))
         if re.fullmatch(r"[0-9]{1,4}", text) and least <= int(text) <= most:
             return int(text)
@@ -141,7 +144,7 @@ class Request(Generic[B]):
         return read_trace(self.headers.get("traceparent"), self.headers.get("tracestate"))
 
     def fingerprint(self) -> str:
-        """Return a digest of path and body. Two requests with one idempotency key must have the same digest."""
+        """Return a digest of path and body. Two requests with the same idempotency key must have the same digest."""
         asked = "/".join(self.path.values()).encode()
         return sha256(asked + b"\n" + self.content).hexdigest()
 
@@ -155,7 +158,7 @@ class Request(Generic[B]):
         return tuple(tag for weak, tag in _TAG.findall(text) if not weak)
 
     def if_none_match(self) -> bool:
-        """Return whether the resource must not exist yet: ``If-None-Match: *``."""
+        """Return whether the request requires that the resource does not exist yet (``If-None-Match: *``)."""
         text = self.headers.get("if-none-match")
         if text is not None and text.strip() != "*":
             raise MalformedError("If-None-Match must be *")
@@ -187,7 +190,10 @@ class Request(Generic[B]):
 
 
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
-    """Return the bytes of the request's body. Raises UnsupportedMediaTypeError unless it is JSON, and TooLargeError."""
+    """Return the bytes of the request's body, which may be empty.
+
+    Raises UnsupportedMediaTypeError if the body is not JSON, and TooLargeError if it is too large.
+    """
     content = octets_of(event)
     if not content:
         return content

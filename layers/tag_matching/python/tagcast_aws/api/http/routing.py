@@ -85,7 +85,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Router:
-    """The routes of a function. *elsewhere* are routes of other functions, listed in Allow of a 405."""
+    """The routes of one Lambda function. A 405 lists the methods of *elsewhere*, other functions' routes, too."""
 
     routes: Sequence[Route]
     elsewhere: Sequence[Route] = ()

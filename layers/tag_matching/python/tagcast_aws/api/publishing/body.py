@@ -126,7 +126,7 @@ class TestedMessage(_Attributes):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Return the faults of two bodies in one message, and of invalid base64."""
+        """Return a fault if the message has two bodies, or if ``body_base64`` is not base64; else an empty list."""
         encoded = value.get("body_base64")
         if encoded is not None and value.get("body") is not None:
             return [Fault("must not be given together with body", "/body_base64", FaultCode.CONFLICT)]
@@ -180,7 +180,7 @@ class MessageBody(TestedMessage):
 
     @classmethod
     def is_required(cls) -> bool:
-        """Return True: one of two fields is required, so pydantic requires neither."""
+        """Return True: a message needs one of two body fields, although the model declares both as optional."""
         return True
 
     def draft(self) -> Draft:

@@ -67,7 +67,7 @@ def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
 def add_certificate(settings: SubscriptionSettings, body: ClientCertificateBody | None) -> SubscriptionSettings:
     """Return *settings* with the certificate and the private key of *body*; unchanged if *body* is None.
 
-    Raises InvalidRequestError if a push could not use them now.
+    Raises InvalidRequestError if a push could not use the certificate or the key now.
     """
     if body is None:
         return settings

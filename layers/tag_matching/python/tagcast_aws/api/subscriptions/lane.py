@@ -90,7 +90,7 @@ class PendingHeadAnswer(DeliveryAnswer):
 
 
 class UrgentLaneAnswer(TypedDict):
-    """A lane of any topic that is not active.
+    """A lane that is not active, of any topic.
 
     ``host`` is the host of the subscription's endpoint. The ``state`` is ``unverified`` until the endpoint is verified;
     ``state_reason`` says why it is not verified.
@@ -105,7 +105,7 @@ class UrgentLaneAnswer(TypedDict):
 
 
 class UrgentLanesAnswer(TypedDict):
-    """One page of the lanes of all topics, the most urgent first."""
+    """One page of the lanes that are not active, of all topics, the most urgent first."""
 
     lanes: list[UrgentLaneAnswer]
     next_cursor: str | None
@@ -138,7 +138,7 @@ def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_unverifi
 
 
 def show_state(state: LaneState, *, is_unverified: bool) -> str:
-    """Return the state of a lane in the API.
+    """Return the API's word for a lane's state. A lane that is not asleep is ``unverified`` if *is_unverified*.
 
     >>> show_state(LaneState.BLOCKED, is_unverified=True), show_state(LaneState.PAUSED, is_unverified=True)
     ('unverified', 'paused')

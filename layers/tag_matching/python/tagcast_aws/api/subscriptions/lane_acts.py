@@ -108,7 +108,7 @@ class SkipLanesBody(LanesBody):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Return the fault of a skip that names no heads."""
+        """Return a fault if a request that is not a dry run names no heads; else an empty list."""
         if value.get("dry_run") is True or value.get("lanes") is not None:
             return []
         return [Fault("is required; a dry run answers lanes with their heads", "/lanes", FaultCode.REQUIRED)]

@@ -68,7 +68,7 @@ class _GrowingRetry(Body):
 class DecayRetry(_GrowingRetry):
     """Retries after 1, 2, 4, … seconds, up to `max_interval_seconds`.
 
-    All messages wait until the first one succeeds.
+    After a failure, only one message at a time is pushed until a push succeeds. All others wait.
     """
 
     strategy: Literal["EXPONENTIAL_DECAY_RETRY"]

@@ -149,7 +149,10 @@ def delete(world: World, request: Request[None]) -> Answer:
 
 
 def act_on_lane(change: LaneChange, world: World, request: Request[EmptyBody]) -> Answer:
-    """Pause or resume a subscription, or retry its head now. Raises ConflictError if the lane's state forbids this."""
+    """Pause or resume a subscription, or retry its head now, as *change* says.
+
+    Raises ConflictError if the lane's state forbids the change.
+    """
     return _lane(world, request, change_lane(world, change, request.topic, request.subscription))
 
 
@@ -176,7 +179,7 @@ def answer_backlog(world: World, request: Request[None]) -> Answer:
 
 
 def answer_urgent_lanes(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the lanes that are not active, of all topics, the earliest next check first."""
+    """Answer with a page of the lanes that are not active, of all topics. The lane to be checked next comes first."""
     found = urgent_lanes(world, *request.page())
     return Answer(200, page("lanes", [show_urgent_lane(item) for item in found.items], encode_cursor(found.cursor)))
 
@@ -198,7 +201,7 @@ def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
 def answer_with_lane(
     world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None
 ) -> Answer:
-    """Answer with one subscription, its lane and its warnings. *told* are fields of this answer only."""
+    """Answer with one subscription, its lane and its warnings. *told* has more fields, such as a generated secret."""
     [keys] = public_keys(world, [subscription])
     lane, counts = lane_view(world, subscription), queue_counts(world, subscription)
     dead_letters = subscription.settings.dead_letter_topic

@@ -50,7 +50,10 @@ class RotationBody(Body):
 
 
 def make_secret(world: World, given: str | None) -> tuple[str | None, str | None]:
-    """Return the secret to store, and the secret to show in the answer: None unless the secret was generated."""
+    """Return the secret to store (None: no secret), and the secret to show in the answer (None: show no secret).
+
+    The secret is *given*, or a new secret if *given* asks for one. Only a new secret is shown.
+    """
     if given != GENERATE:
         return given, None
     secret = generated_secret(world)

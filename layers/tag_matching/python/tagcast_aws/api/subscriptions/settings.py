@@ -222,7 +222,7 @@ def show_subscription(
     lane: LaneView | None = None,
     counts: QueueCounts | None = None,
 ) -> SubscriptionAnswer:
-    """Return the answer with a subscription and its public *keys*, without secrets. A given *lane* is added."""
+    """Return the answer with a subscription and its public *keys*, without secrets. *lane* is added unless None."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
         "topic": value.topic,
@@ -246,9 +246,10 @@ def show_subscription(
 
 
 def with_warnings(answer: SubscriptionAnswer, of: Subscription, lost: str | None) -> SubscriptionAnswer:
-    """Return *answer* with warnings about its filter. If *lost* is given, add it: a warning about its dead letters.
+    """Return *answer* with the warnings about the subscription's filter, and with *lost* unless it is None.
 
-    The list of a topic's subscriptions has no warnings, because compiling all filters may take seconds.
+    *lost* is a warning about dead letters. The list of a topic's subscriptions has no warnings, because compiling all
+    filters may take seconds.
     """
     if warnings := [*compile_filter(of.settings.filter).warnings, *([] if lost is None else [lost])]:
         answer["warnings"] = warnings
