@@ -373,8 +373,9 @@ def backtest_arguments(
 
 
 def compacting(place: Archive, first: date) -> Link:
-    """Return the job that compacts a local archive from *first* up to today, because deliveries end on later days.
+    """Return the job that compacts a local archive from the day *first* up to today.
 
-    For any other archive return an empty link: a deployment compacts every night.
+    It includes later days than asked for, because deliveries may end on them. For any other archive return an empty
+    link: a deployment compacts every night.
     """
     return ["compact", *Days.of(first.isoformat(), None).arguments()] if place.is_local else ()

@@ -86,9 +86,9 @@ class Session:
         return console()
 
     def show(self, answer: Answer, render: Renderer | str) -> None:
-        """Print an answer: unchanged with --json.
+        """Print an answer: unchanged with --json, otherwise as *render* formats it.
 
-        Otherwise print *render* itself, or the answer as *render* formats it.
+        If *render* is a text, print the text instead of the answer.
         """
         shown = self.read_answer(answer)
         if not self.as_json:

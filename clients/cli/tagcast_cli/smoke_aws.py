@@ -1,7 +1,7 @@
 """The resources of `tagcast smoke` on AWS: two queues, and a function with a minimal role and a URL.
 
-All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own
-names, which begin with `STACK-`. It accepts these names, even for a stack called tagcast.
+All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own names, which begin with
+`STACK-`. It accepts names of smoke tests, even for a stack called tagcast.
 """
 
 from __future__ import annotations
@@ -128,9 +128,8 @@ class OnAws:
     def make_queue(self, run: str) -> Endpoint:
         """Create a queue whose policy allows the stack's pushers to send.
 
-        So the stack's parameters need not name the queue.
-
-        The policy is set at the creation, because a later change may take a minute.
+        So the stack's parameters need not name the queue. The policy is set at the creation, because a later change may
+        take a minute.
         """
         name = f"{run}_queue.fifo"
         policy = _policy(self._arn("sqs", name), "sqs:SendMessage", {"AWS": self._pushers})

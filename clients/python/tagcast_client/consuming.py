@@ -61,9 +61,9 @@ class ConsumerOptions:
     """The options of a consumer. Durations are in seconds.
 
     The consumer handles at most *consume_thread_max* batches at the same time, each of at most
-    *consume_message_batch_max_size* messages, and pulls no more. While a listener works, the consumer extends the
-    visibility timeout every *prolong_seconds*, by default a third of the timeout. A failed batch becomes visible again
-    after *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
+    *consume_message_batch_max_size* messages. It pulls no messages beyond that. While a listener works, the consumer
+    extends the visibility timeout every *prolong_seconds*, by default a third of the timeout. A failed batch becomes
+    visible again after *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
     *pull_interval_seconds*. An idle consumer shuts down within a second.
 
     *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. The order is set when
@@ -119,7 +119,7 @@ class ConsumerOptions:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A listener's batch, with its current receipt handles. *delay_s* is set when the batch is nacked."""
+    """A listener's batch, with its current receipt handles. *delay_s* is the delay of a nack in seconds, else None."""
 
     topic: str
     messages: Sequence[Pulled]

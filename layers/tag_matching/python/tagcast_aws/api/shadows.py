@@ -32,7 +32,7 @@ class PromoteBody(Body):
 
 
 class ShadowCounts(TypedDict):
-    """The numbers of messages that both filters, only one or neither matched. In ``errors``, the shadow failed."""
+    """Numbers of messages that both filters, only one or neither matched. ``errors`` counts failures of the shadow."""
 
     evaluated: int
     both: int

@@ -32,7 +32,10 @@ class EventBridgeBus:
         self._put(MEMBERSHIP_CHANGED, _detail(change))
 
     def tell(self, event: Mapping[str, object]) -> None:
-        """Publish one event of a topic: its type as detail type, data and id as detail. A failure is only logged."""
+        """Publish one event of a topic. Its type becomes the detail type, its data and id the detail.
+
+        A failure is only logged.
+        """
         self._put(event["type"], {**cast("Mapping[str, object]", event["data"]), "id": event["id"]})
 
     def _put(self, detail_type: object, detail: Mapping[str, object]) -> None:

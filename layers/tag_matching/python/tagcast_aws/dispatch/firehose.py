@@ -41,7 +41,10 @@ PAUSE_S = 0.2
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Lines that share one Firehose record. *places* has the place of each line's change in the stream's batch."""
+    """Lines that share one Firehose record. *places* has one number per line.
+
+    The number is the place of the line's change in the batch from the stream.
+    """
 
     kind: RecordKind
     content: bytearray = field(default_factory=bytearray)
@@ -69,9 +72,7 @@ class FirehoseArchive:
         return any(fnmatchcase(topic, pattern) for pattern in self.bodies)
 
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
-        """Put the lines in order.
-
-        Return the place of the first line that was not accepted, or None if all were accepted.
+        """Put the lines in order. Return the place of the first line that was not accepted; None if all were.
 
         The caller puts the lines from that place on once more. Then lines that were already accepted are skipped.
         """
@@ -130,7 +131,9 @@ def _digest(line: bytes | bytearray) -> bytes:
 
 
 def pack_records(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[RecordBatch]]:
-    """Pack lines (place in the batch of the stream, kind, text) by kind, in order, into as few records as possible.
+    """Pack lines into as few records as possible, by kind and in order.
+
+    A line is a tuple: the place of its change in the batch from the stream, its kind, and its text.
 
     >>> packed = pack_records([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
     >>> [(bytes(parcel.content), parcel.places) for parcel in packed[RecordKind.LANES]]

@@ -47,7 +47,7 @@ WAITING = Patience(attempts_max=1, answer_s=25)
 
 
 def client_factory(make_client: Callable[..., Any] | None, patience: Patience = USUAL) -> Callable[[str], Any]:
-    """Return a thread-safe function that returns the client of a named service, and creates it once.
+    """Return a thread-safe function that takes the name of a service and returns its client, always the same.
 
     *make_client* has the signature of ``boto3.client``, the default, which is not thread-safe. The clients do not
     validate requests: AWS validates them anyway, and validation costs a tenth to a fifth of a call's CPU time.

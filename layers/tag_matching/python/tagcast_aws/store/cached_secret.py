@@ -31,7 +31,7 @@ class CachedSecret:
         self._read_start = NEVER_READ
 
     def text(self, age_s_max: float) -> str | None:
-        """Return the secret, or None if it does not exist. A read that is *age_s_max* seconds old is repeated."""
+        """Return the secret, or None if it does not exist. A read older than *age_s_max* seconds is repeated."""
         return self._text if self._read_start.is_recent(self._clock, age_s_max) else self.read_now()
 
     def read_now(self) -> str | None:

@@ -54,9 +54,10 @@ _NAME = re.compile(NAME)
 
 @dataclass(frozen=True)
 class Request(Generic[B]):
-    """The argument of a route: path parameters and body are validated; methods validate other parts when called.
+    """A request, the argument of a route's function. Its path parameters and its body are validated.
 
-    *rights* are the rights of the caller's token; None: IAM authorized the request.
+    The methods validate query parameters and headers when they are called. *rights* are the rights of the caller's
+    token; None: IAM authorized the request.
     """
 
     path: Mapping[str, str]

@@ -39,8 +39,8 @@ class Route:
     """One method of one path: its function, the model of its body, and its description for the API document.
 
     *answers* maps a status to the type of its JSON value. *query* and *headers* name the parameters that the route
-    reads; *required* names the mandatory query parameters. If the path has no topic, the caller needs rights for
-    all topics, except with *names_no_topic*. The default of *scope* is read for GET, otherwise manage.
+    reads; *required* names the mandatory query parameters. If the path has no topic, the caller needs rights for all
+    topics, unless *names_no_topic* is set. The default *scope* is read for GET, and manage for other methods.
     """
 
     method: str
@@ -85,7 +85,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Router:
-    """The routes of one Lambda function. A 405 lists the methods of *elsewhere*, other functions' routes, too."""
+    """The routes of one Lambda function. *elsewhere* are other functions' routes, for the header Allow of a 405."""
 
     routes: Sequence[Route]
     elsewhere: Sequence[Route] = ()

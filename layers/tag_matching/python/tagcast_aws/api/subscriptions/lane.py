@@ -42,11 +42,11 @@ class HeadAnswer(TypedDict):
 
 
 class LaneAnswer(TypedDict):
-    """The state of a lane. ``backlog`` counts up to 1,000, in lists and after actions up to 100.
+    """The state of a lane. ``backlog`` counts at most 1,000 deliveries; in lists and after actions at most 100.
 
     ``backlog_has_more`` is true if the backlog is longer. The answer about one group also has ``queued`` and
-    ``in_flight``: the approximate numbers of visible and of pulled messages.
-    ``filling`` is true while earlier messages join the backlog of a new group.
+    ``in_flight``: the approximate numbers of visible and of pulled messages. ``filling`` is true while earlier messages
+    join the backlog of a new group.
     """
 
     state: AnyLaneState

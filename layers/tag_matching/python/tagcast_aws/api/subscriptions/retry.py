@@ -189,12 +189,13 @@ def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def present_for(present: Mapping[str, Any], named: Mapping[str, Any], *, is_group: bool = False) -> dict[str, Any]:
-    """Return the settings in *present* without those that contradict a patch; *named* are its fields.
+    """Return the settings in *present* without those that contradict a patch; *named* has the patch's fields.
 
     If the patch ends retries for life, the maximum interval is left out, because constant intervals have no maximum.
-    Except for a group, ``ordered`` is left out, because it follows from the strategy. It stays if the patch sets
-    ``retry`` to null, because the default retries depend on the order. If the patch asks for order without ``retry``,
-    a present strategy without order is left out. The subscription then gets the default retries for order.
+    Unless the subscription is a group, ``ordered`` is left out, because it follows from the strategy. But ``ordered``
+    stays if the patch sets ``retry`` to null, because the default retries depend on the order. If the patch asks for
+    order without ``retry``, a present strategy without order is left out. The subscription then gets the default
+    retries for order.
 
     >>> before = {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}
     >>> present_for(before, {"ordered": True}), present_for(before, {"timeout_seconds": 5})
