@@ -44,7 +44,7 @@ class TableStore:
         self._client.put_item(TableName=self._table, Item={**_key(name), "expires_at": self._in(life_s)})
 
     def release(self, name: str, token: str) -> None:
-        """Release the claim of *name*, unless another token holds it."""
+        """Release the claim of *name*. Do nothing if another token holds the claim."""
         try:
             self._client.delete_item(
                 TableName=self._table,

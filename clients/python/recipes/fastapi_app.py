@@ -13,7 +13,7 @@ app = FastAPI()
 
 @app.options("/hook")
 def allow() -> Response:
-    """Confirm the verification request of a known deployment, which comes before the first push."""
+    """Answer a verification request, which comes before the first push. Only the deployment ORIGIN is allowed."""
     return Response(headers={"WebHook-Allowed-Origin": ORIGIN})
 
 

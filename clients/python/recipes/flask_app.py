@@ -13,7 +13,7 @@ app = Flask(__name__)
 
 @app.route("/hook", methods=["OPTIONS"])
 def allow() -> tuple[str, int, dict[str, str]]:
-    """Confirm the verification request of a known deployment, which comes before the first push."""
+    """Answer a verification request, which comes before the first push. Only the deployment ORIGIN is allowed."""
     return "", 200, {"WebHook-Allowed-Origin": ORIGIN}
 
 

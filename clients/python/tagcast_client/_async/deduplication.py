@@ -27,7 +27,7 @@ class AsyncSeenStore(Protocol):
         """Record for *life_s* seconds that *name* is done: every later claim returns DONE."""
 
     async def release(self, name: str, token: str) -> None:
-        """Release the claim of *name*, so that it is new again, unless another token holds it."""
+        """Release the claim of *name*, so that *name* is new again. Do nothing if another token holds the claim."""
 
 
 class AsyncMemoryStore:
@@ -55,7 +55,7 @@ class AsyncMemoryStore:
             self._keep(name, self._clock() + life_s, None)
 
     async def release(self, name: str, token: str) -> None:
-        """Release the claim of *name*, unless another token holds it."""
+        """Release the claim of *name*. Do nothing if another token holds the claim."""
         with self._lock:
             if self._kept.get(name, (0.0, None))[1] == token:
                 del self._kept[name]

@@ -16,7 +16,7 @@ SECRET_ID_PREFIX = "AKID"
 
 @dataclass(frozen=True, slots=True)
 class CmqKey:
-    """A key for the topics that match one of the patterns in *topics*, at most three.
+    """A key for the topics that match a pattern in *topics*. A key has at most three patterns.
 
     *signs_all* is False for programs that do not sign values that begin with an at sign. A revoked key has no
     ``secret_key`` and no topics. It stays in the list, so that its users get a precise error.

@@ -24,7 +24,7 @@ Change = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """The changes in one object, in the form of the function `archive`'s input; no changes if the object is gone."""
+    """The changes in one object, as the function `archive` gets changes; no changes if the object is gone."""
 
     key: str
     receipt: str
@@ -33,7 +33,10 @@ class KeptBatch:
 
 @dataclass(frozen=True, slots=True)
 class KeptChanges:
-    """The bucket with the kept changes, and the queue that names them. *client* creates the client of a service."""
+    """The bucket with the kept changes, and the queue that names the bucket's objects.
+
+    *client* creates the client of a service.
+    """
 
     client: Callable[[str], Any]
     bucket: str

@@ -213,7 +213,7 @@ def _in_markdown(value: Any) -> Any:
 
 
 def markdown(text: str) -> str:
-    """Return a docstring in Markdown.
+    """Return *text*, a docstring in reST, as Markdown.
 
     >>> markdown("Read as :class:`MessageBody`, ``null`` is none.")
     'Read as `MessageBody`, `null` is none.'

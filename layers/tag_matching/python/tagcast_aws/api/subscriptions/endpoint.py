@@ -176,7 +176,7 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
 
 
 def point_to_target(fault: Fault, endpoint: Endpoint) -> Fault:
-    """Return *fault*. If it points to the whole endpoint, let it point to the field with the endpoint's target."""
+    """Return *fault*. A fault of the whole endpoint gets a pointer to the field with the endpoint's target."""
     if fault.pointer != "/endpoint":
         return fault
     return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}", fault.code)

@@ -63,7 +63,7 @@ def change(
 ) -> tuple[Subscription, str | None]:
     """Update the settings that *patch* names. Raises the errors of a PUT.
 
-    Return the subscription, and its secret if the service generated one, otherwise None.
+    Return the subscription, and the secret if the service generated one; otherwise None in its place.
     """
     named = patch.named_settings()
     secret, untold = make_secret(world, named.get("secret"))

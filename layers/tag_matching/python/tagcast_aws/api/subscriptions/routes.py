@@ -157,7 +157,7 @@ def act_on_lane(change: LaneChange, world: World, request: Request[EmptyBody]) -
 
 
 def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
-    """Cancel the head of the backlog. If the request names a message, cancel only that one (:class:`SkipBody`)."""
+    """Cancel the head of the backlog. If the request names a message, cancel only that message (:class:`SkipBody`)."""
     reason, message_id = request.body.reason, request.body.message_id
     lane = change_lane(
         world, LaneChange.SKIP, request.topic, request.subscription, reason=reason, message_id=message_id
