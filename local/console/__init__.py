@@ -1,1 +1,1 @@
-"""The console: web pages made on this machine from the answers of the API."""
+"""The console: web pages, rendered on this machine from responses of the HTTP API."""

@@ -1,4 +1,4 @@
-"""Actions on lanes and topics. Each action has a preview, with a form that executes the action."""
+"""Actions on lanes and topics. Each action is previewed on a page with a form that executes the action."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from local.console.rendering import lane_path, word
 class Preview:
     """The effect of an action, in sentences. *stop* is the reason why the action is impossible; None if it is possible.
 
-    The form sends *fields* to *action*, by default the preview's own address. *command* is the equivalent command.
+    A form sends *fields* to the address *action*; an empty *action* is the address of the preview. The form's button
+    shows *verb*, and its cancel link leads to *back*. *command* is the equivalent command line; empty if there is none.
     """
 
     title: str
@@ -99,7 +100,7 @@ async def preview(request: web.Request) -> web.Response:
 
 
 async def change(request: web.Request) -> web.Response:
-    """Execute an action on a lane. A skip requires that the head is still the previewed message."""
+    """Execute an action on a lane. A skip cancels only the delivery of the previewed message."""
     desk, topic, name, act = _asked(request)
     form = await request.post()
     if act == "skip":
@@ -121,7 +122,7 @@ async def change(request: web.Request) -> web.Response:
 
 
 async def preview_topic_retry(request: web.Request) -> web.Response:
-    """Show the preview of a topic's retry."""
+    """Show the preview of retrying all blocked subscriptions of a topic."""
     desk, topic = desk_of(request), request.match_info["topic"]
     settings = await desk.api.get_topic(topic)
     sentences = (
@@ -137,7 +138,7 @@ async def preview_topic_retry(request: web.Request) -> web.Response:
 
 
 async def retry_topic(request: web.Request) -> web.Response:
-    """Retry the blocked subscriptions of a topic now."""
+    """Retry all blocked subscriptions of a topic now."""
     desk, topic = desk_of(request), request.match_info["topic"]
     await desk.api.retry_topic(topic)
     desk.forget()

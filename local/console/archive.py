@@ -52,7 +52,10 @@ def title_of(page: Path) -> str:
 
 
 def order_of(said: Mapping[str, str]) -> JobOrder:
-    """Return the job described by the fields of a form. Raises ValueError, UnreadableFilterError."""
+    """Return the job that the form fields *said* describe.
+
+    Raises ValueError for an invalid job, day or topic, and UnreadableFilterError for an invalid filter.
+    """
     job, topic = said.get("job", ""), said.get("topic", "").strip() or None
     if job not in JOBS:
         raise ValueError(f"Unknown job {job!r}. Allowed: {', '.join(JOBS)}")
@@ -65,7 +68,7 @@ def order_of(said: Mapping[str, str]) -> JobOrder:
 
 
 def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
-    """Return the preview of the job in the form fields *said*. Its *stop* says why the job cannot start."""
+    """Return the preview of the job that the fields *said* describe. Its *stop* says why the job cannot start."""
     title, back = f"Start {said.get('job', '')}", "/archive"
     try:
         order = order_of(said)
@@ -108,7 +111,7 @@ def page_of(desk: Desk, reports: list[Report]) -> str | None:
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Prepare for a job, when the archive page has been open for a moment."""
+    """Let the stack prepare for a job. The archive page requests this after it was open for a moment."""
     desk_of(request).jobs.prepare()
     return web.Response(status=204)
 
@@ -120,7 +123,7 @@ async def preview(request: web.Request) -> web.Response:
 
 
 async def start(request: web.Request) -> web.Response:
-    """Start a job, unless one is running."""
+    """Start a job and show the archive page. If another job runs or a field is invalid, show the preview again."""
     desk, form = desk_of(request), await request.post()
     told = preview_of({name: str(form.get(name, "")) for name in FIELDS}, desk)
     if told.stop is not None:
@@ -130,7 +133,7 @@ async def start(request: web.Request) -> web.Response:
 
 
 async def report(request: web.Request) -> web.StreamResponse:
-    """Serve one of the listed HTML reports. The browser gives the report no permissions."""
+    """Serve one of the listed HTML reports. The browser shows it in a sandbox, in which no script runs."""
     desk, name = desk_of(request), request.match_info["name"]
     if name not in {each.name for each in reports_in(desk.reports)}:
         raise web.HTTPNotFound

@@ -1,4 +1,4 @@
-"""Jobs over the archive, one at a time, on this machine or by Glue; and reads of single messages of the archive."""
+"""Runs jobs over the archive, one at a time, on this machine or by Glue. Also reads single archived messages."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class JobOrder:
 
     @property
     def text(self) -> str:
-        """The job in words.
+        """A description of the job.
 
         >>> JobOrder("audit", Days.of("2026-11-01", "2026-11-02")).text
         'audit of all topics, from 2026-11-01 to 2026-11-02 (exclusive)'
@@ -137,7 +137,7 @@ class JobOrder:
 
     @property
     def folder(self) -> str:
-        """The name of the report's folder, as the jobs name it. A backtest's folder name continues with a digest.
+        """The name of the folder of the job's report. For a backtest, this is only the beginning of the name.
 
         >>> JobOrder("audit", Days.of("2026-11-01", "2026-11-03"), "orders").folder
         '2026-11-01_2026-11-02_orders'
@@ -149,7 +149,7 @@ class JobOrder:
         return days if self.topic is None else f"{days}_{self.topic}"
 
     def arguments(self, place: Archive) -> list[str]:
-        """Return the arguments of the program. In an audit, a local archive counts as complete up to now."""
+        """Return the command-line arguments of the job. An audit assumes that a local archive is complete up to now."""
         if self.job == "backtest":
             asked = backtest_arguments(self.days, self.topic or "", self.candidate)
             return asked + option("--subscription", self.subscription)
@@ -161,7 +161,7 @@ class JobOrder:
 
 @dataclass(frozen=True)
 class JobResult:
-    """The result of a job: its HTML report, and a summary in one sentence."""
+    """The result of a job: the path of its HTML report (None if it wrote none), and a summary in one sentence."""
 
     page: Path | None
     sentence: str
@@ -170,7 +170,10 @@ class JobResult:
 
 @dataclass
 class LocalJobs:
-    """Runs jobs over the archive of the local stack in *folder*. *jobs* executes them; None means the stack."""
+    """Runs jobs over the archive of the local stack whose state is in *folder*.
+
+    *jobs* executes the jobs. If it is None, the stack executes them in its Spark process.
+    """
 
     folder: Path
     jobs: Jobs | None = None
@@ -180,11 +183,11 @@ class LocalJobs:
 
     @property
     def means(self) -> str:
-        """A sentence for the page: where the job runs, and how long Spark stays up after it."""
+        """A sentence for the archive page: where jobs run, and how long Spark keeps running after a job."""
         return "Spark runs the job on this machine. It stays up for five minutes, so the next job starts faster."
 
     def prepare(self) -> None:
-        """Let the stack start Spark and compact today's files, unless that was requested recently."""
+        """Let the stack start Spark and compact today's files, unless this was done in the last few minutes."""
         if self.jobs is not None or time.monotonic() - self._prepared_s < PREPARED_S:
             return
         self._prepared_s = time.monotonic()
@@ -195,7 +198,7 @@ class LocalJobs:
             self._preparing.run("compact", place, Days.of(None, None).arguments(), lambda said: None)
 
     def run(self, order: JobOrder, said: Said) -> JobResult:
-        """Compact new files, run the job, and return its result. Raises JobError."""
+        """Compact new files, run the job, and return its result. Call *said* with the progress. Raises JobError."""
         place = Archive.of_stack(self.folder)
         if self.jobs is None:
             check_spark()
@@ -207,7 +210,7 @@ class LocalJobs:
         return JobResult(page, verdict(order.job, result.code, result.summary), result.code == 0)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return a message as published from the stack's archive, or None. Raises JobError."""
+        """Return a message as published, from the stack's archive; None if it is incomplete. Raises JobError."""
         place = Archive.of_stack(self.folder)
         try:
             return archived_message(client_of(place.owner, "s3"), place.uri.removeprefix("s3://"), topic, message_id)
@@ -222,7 +225,7 @@ class LocalJobs:
 
 
 def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
-    """Return a sentence about the result of a job. *code* is its exit code.
+    """Return a sentence about the result of a job. *code* is its exit code, and *summary* is the JSON that it printed.
 
     >>> verdict("audit", 0, {"judged": 12, "violations": 0}), verdict("audit", 3, {}), verdict("report", 0, {})
     ('No violations in 12 audited deliveries.', 'No deliveries to audit.', 'Done.')
@@ -243,10 +246,10 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
 
 @dataclass
 class GlueJobs:
-    """Runs the jobs of a deployed *stack* with Glue, and downloads their HTML reports from S3.
+    """Runs the jobs of a deployed *stack* with Glue, and downloads their HTML reports from S3 to the folder *reports*.
 
-    *url* is the HTTP API that the console shows; it must be the API of *stack*. *client* creates AWS clients with the
-    console's profile.
+    *url* is the HTTP API that the console shows. If it is not the API of *stack*, jobs fail. *client* returns an AWS
+    client for a service's name.
     """
 
     stack: str
@@ -258,11 +261,11 @@ class GlueJobs:
 
     @property
     def means(self) -> str:
-        """A sentence for the page: where the job runs, and what a minute costs."""
+        """A sentence for the archive page: where jobs run, and the price of a minute."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
     def run(self, order: JobOrder, said: Said) -> JobResult:
-        """Start the job, poll until it ends, and download its HTML report. Raises JobError."""
+        """Start the job, poll until it ends, and fetch its report. Call *said* with the progress. Raises JobError."""
         from boto3.exceptions import Boto3Error
 
         try:
@@ -291,7 +294,7 @@ class GlueJobs:
         return JobResult(page, str(run.get("ErrorMessage", "The job failed. See its report.")), is_well=False)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return a message as published from the deployment's archive, or None. Raises JobError."""
+        """Return a message as published, from the deployment's archive; None if it is incomplete. Raises JobError."""
         try:
             return archived_message(self.client("s3"), self._bucket(), topic, message_id)
         except (BotoCoreError, ClientError) as fault:
@@ -330,7 +333,7 @@ Runner = LocalJobs | GlueJobs
 
 @dataclass
 class JobBoard:
-    """The last job, with its progress."""
+    """The last job of the console: *said* is its progress, *ended* its result, and *fault* its error."""
 
     runner: Runner
     order: JobOrder | None = None
@@ -364,12 +367,12 @@ class JobBoard:
         self.said = said
 
     def prepare(self) -> None:
-        """Prepare for a job while the page is open."""
+        """Let the runner prepare for a job, unless a job or a preparation is running."""
         if not self.runs and (self._preparing is None or self._preparing.done()):
             self._preparing = asyncio.create_task(asyncio.to_thread(self.runner.prepare))
 
     async def stop(self) -> None:
-        """Stop the job, and the preparation. Glue continues a job that it has started."""
+        """Stop the job and the preparation. A job that Glue runs continues there."""
         tasks = [each for each in (self._task, self._preparing) if each is not None]
         await asyncio.to_thread(self.runner.stop)
         await asyncio.gather(*tasks, return_exceptions=True)

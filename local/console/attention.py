@@ -1,4 +1,4 @@
-"""Lanes that need attention: filtered by state and cause, counted, and sorted by urgency."""
+"""Selects, counts and sorts the lanes that need attention."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LaneNeed(StrEnum):
 
 
 def need_words(name: str, lanes: int) -> str:
-    """Return the words for the need with this *name*, from a URL. An unknown name is returned unchanged."""
+    """Return the words that follow a number of lanes with the need *name*. An unknown name is returned unchanged."""
     return LaneNeed(name).words(lanes) if name in list(LaneNeed) else name
 
 
@@ -78,14 +78,17 @@ def outcome_of(lane: UrgentLane) -> str:
 
 
 def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
-    """Return the sort key of a lane: its need, the age of its backlog, its name."""
+    """Return the sort key of a lane: first the most urgent need, then the oldest head, then the name."""
     pending_since = LATEST if lane.head is None else lane.head.accepted_at
     return list(LaneNeed).index(need_of(lane)), pending_since, (lane.topic, lane.subscription)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A selection of lanes. An empty field selects all lanes. *text* is a part of a topic's or subscription's name."""
+    """A selection of lanes. An empty field does not restrict it.
+
+    *text* is a part of the topic's or subscription's name.
+    """
 
     need: str = ""
     state: str = ""
@@ -96,12 +99,12 @@ class Choice:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Choice:
-        """Parse a selection from the query of a URL."""
+        """Return the selection in the query of a URL."""
         return cls(**{each.name: query.get(each.name, "").strip() for each in fields(cls)})
 
     @property
     def asked(self) -> dict[str, str]:
-        """The non-empty fields."""
+        """The non-empty fields: values by name."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name))}
 
     def takes(self, lane: UrgentLane) -> bool:
@@ -116,7 +119,7 @@ class Choice:
         )
 
     def path(self, **changes: str) -> str:
-        """Return the URL path of this selection with *changes*.
+        """Return the URL path of the overview with this selection. *changes* replaces fields of the selection.
 
         >>> Choice(state="blocked").path(host="http://a:9"), Choice(state="blocked").path(state="")
         ('/?state=blocked&host=http%3A%2F%2Fa%3A9', '/')
@@ -127,7 +130,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cause:
-    """A group of lanes: how many lanes and topics, when its oldest head was accepted, states, and frequent outcomes."""
+    """The lanes with the same host, topic or outcome, which is *name*. *lanes* and *topics* are numbers.
+
+    *since* is when the oldest head was accepted. *states* and *outcomes* pair a value with its number of lanes, the
+    most frequent value first.
+    """
 
     name: str
     lanes: int
@@ -139,7 +146,7 @@ class Cause:
 
 
 def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list[Cause]:
-    """Return the lanes grouped by the result of *by*, the largest group first."""
+    """Group lanes by the result of *by*. The largest group is first."""
     groups: dict[str, list[UrgentLane]] = {}
     for lane in lanes:
         groups.setdefault(by(lane), []).append(lane)
@@ -159,7 +166,7 @@ def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list
 
 
 def by_need(lanes: Iterable[UrgentLane]) -> dict[LaneNeed, Counter[str]]:
-    """Return, for each need, the number of its lanes by state."""
+    """Count lanes by need, and within each need by state."""
     counts: dict[LaneNeed, Counter[str]] = {need: Counter() for need in LaneNeed}
     for lane in lanes:
         counts[need_of(lane)][lane.state] += 1
@@ -167,7 +174,7 @@ def by_need(lanes: Iterable[UrgentLane]) -> dict[LaneNeed, Counter[str]]:
 
 
 class BacklogCounts:
-    """The backlogs of lanes, counted up to :data:`COUNTED_MAX` and cached."""
+    """Counts the backlogs of lanes, each up to :data:`COUNTED_MAX`, and caches the results."""
 
     def __init__(self, api: AsyncClient) -> None:
         self._api = api
@@ -175,7 +182,10 @@ class BacklogCounts:
         self._task: asyncio.Task[None] | None = None
 
     async def of(self, lanes: Sequence[UrgentLane]) -> Mapping[Name, str]:
-        """Return the backlogs that are counted within ``PATIENCE_S``, e.g. ``100+``. Later calls return the others."""
+        """Return the backlogs of *lanes* by name, as text, e.g. ``100+``. A lane without a result is missing.
+
+        The call waits at most ``PATIENCE_S`` seconds. Counting continues, so a later call has more results.
+        """
         names = [(lane.topic, lane.subscription) for lane in lanes]
         now = time.monotonic()
         self._known = {name: each for name, each in self._known.items() if now - each[0] < COUNTED_FRESH_S}
@@ -187,7 +197,7 @@ class BacklogCounts:
         return {name: self._known[name][1] for name in names if name in self._known}
 
     def forget(self) -> None:
-        """Forget all counts and cancel a running count, because this console has changed lanes."""
+        """Drop all counts, and cancel the count in progress. Call this after a change of lanes."""
         self._known = {}
         if self._task is not None:
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""One action on many lanes: preview first, then lane by lane, with visible progress."""
+"""Executes one action on many lanes. The action is previewed first; then a page shows its progress, lane by lane."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ OF_FOUND = (
 
 @dataclass
 class Bulk:
-    """One action on many lanes, with its progress. A skip cancels the head that *heads* has for each lane.
+    """One action on many lanes, with its progress: *done* has the changed lanes, *left* the others with reasons.
 
-    If a search found *messages*, a skip cancels the deliveries of these messages instead.
+    *heads* maps each lane to the head that a skip cancels. If *messages* is not empty, a skip cancels the deliveries of
+    these messages instead.
     """
 
     act: str
@@ -68,11 +69,11 @@ class Bulk:
 
     @property
     def undo(self) -> str | None:
-        """The reverse action, once this action has ended. None if it has no reverse, or has changed no lane."""
+        """The name of the reverse action. None while this action runs, if it changed no lane, or has no reverse."""
         return UNDO.get(self.act) if self.done and not self.runs else None
 
     async def carry_out(self, desk: Desk) -> None:
-        """Change all lanes, a few at a time, unless stopped. Record failures; at the end expire the pages' caches."""
+        """Change the lanes, a few at a time, until all are done or the action is stopped. Then expire the caches."""
 
         async def done(lane: Name) -> None:
             if self.is_stopped:
@@ -146,7 +147,7 @@ class Bulks:
         self._kept: dict[str, Bulk] = {}
 
     def begin(self, desk: Desk, bulk: Bulk) -> str:
-        """Start a bulk action and return its id. The oldest finished actions are dropped."""
+        """Start *bulk* and return its id. The oldest finished actions are dropped."""
         over = [name for name, each in self._kept.items() if not each.runs]
         for name in over[: max(0, len(self._kept) + 1 - KEPT_MAX)]:
             del self._kept[name]
@@ -166,7 +167,7 @@ class Bulks:
         return {name: each for name, each in self._kept.items() if each.runs}
 
     async def stop(self) -> None:
-        """Stop all bulk actions, each after its current lanes."""
+        """Stop all bulk actions. Wait until each has finished the lanes in progress."""
         for bulk in self._kept.values():
             bulk.is_stopped = True
         await asyncio.gather(*(each.task for each in self._kept.values() if each.task is not None))
@@ -176,12 +177,12 @@ BULKS = web.AppKey("bulks", Bulks)
 
 
 def lanes_json(lanes: Iterable[Name]) -> str:
-    """Return lanes as a form field, which is JSON."""
+    """Return the names of lanes as JSON, for a form field."""
     return json.dumps([list(each) for each in lanes], separators=(",", ":"))
 
 
 def lanes_of(text: str) -> list[Name]:
-    """Return the lanes in a form field, at most :data:`LANES_MAX`. Raises HTTPBadRequest."""
+    """Return the names of lanes in the JSON of a form field, at most :data:`LANES_MAX`. Raises HTTPBadRequest."""
     try:
         found = json.loads(text)
         return [(str(topic), str(name)) for topic, name in found][:LANES_MAX]
@@ -192,7 +193,7 @@ def lanes_of(text: str) -> list[Name]:
 
 
 def fits(act: str, lane: UrgentLane) -> bool:
-    """Return whether an action applies to a lane in its state. A skip needs a head.
+    """Return whether *act* applies to a lane in its present state. A skip also needs a head.
 
     >>> lane = UrgentLane("orders", "crm", "suspended", None)
     >>> fits("retry", lane), fits("resume", lane), fits("skip", lane)
@@ -202,7 +203,7 @@ def fits(act: str, lane: UrgentLane) -> bool:
 
 
 async def preview(request: web.Request) -> web.Response:
-    """Show the preview of an action on the lanes selected on the overview."""
+    """Show the preview of an action on the lanes that the overview's selection includes."""
     desk, act, choice = desk_of(request), request.match_info["act"], Choice.of(request.query)
     reading = await desk.lanes.look()
     chosen = sorted(filter(choice.takes, reading.items), key=place)
@@ -222,7 +223,7 @@ async def preview(request: web.Request) -> web.Response:
 
 
 def command_of(act: str, choice: Choice) -> str:
-    """Return the command with the same selection, or "" if it has no option for a part of the selection.
+    """Return the command line with the same selection. It is empty if no option expresses a part of the selection.
 
     >>> command_of("skip", Choice(topic="orders", state="blocked")), command_of("retry", Choice(need="person"))
     ("tagcast lanes skip --state blocked --topic orders --reason '…'", '')
@@ -297,7 +298,7 @@ async def show_progress(request: web.Request) -> web.Response:
 
 
 async def stop(request: web.Request) -> web.Response:
-    """Stop an action after its current lanes."""
+    """Stop an action. The lanes in progress are still changed."""
     request.app[BULKS].get(request.match_info["name"]).is_stopped = True
     raise web.HTTPSeeOther(f"/bulk/{request.match_info['name']}")
 

@@ -28,7 +28,7 @@ Then the page shows the available result.
 
 @dataclass(frozen=True)
 class ListPage(Generic[T]):
-    """One page of a complete list, with the number of pages and of items."""
+    """One page of a list. *number* is the number of this page, and *total* is the number of items on all *pages*."""
 
     items: Sequence[T]
     number: int
@@ -37,7 +37,9 @@ class ListPage(Generic[T]):
 
 
 def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
-    """Return the page with the number *asked*, or the nearest page. A page has at most *size* items.
+    """Return page number *asked* of *items*, each page with at most *size* items.
+
+    If there is no such page, return the nearest; if *asked* is no number, the first.
 
     >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
     ('cd', 3, 1)
@@ -49,9 +51,10 @@ def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
 
 @dataclass(frozen=True)
 class ListReading(Generic[T]):
-    """A list read at *read_at*. While *is_whole* is False, the list is incomplete and more of it is being read.
+    """The items of a list, as read at *read_at*. If *is_whole* is False, more items are still being read.
 
-    *is_outdated*: this console changed something after the read. *fault*: the error of a failed reload.
+    *is_outdated* says whether this console changed something after the read. *fault* is the error of a failed reload;
+    empty if there was none.
     """
 
     items: tuple[T, ...]
@@ -62,7 +65,7 @@ class ListReading(Generic[T]):
 
 
 class CachedList(Generic[T]):
-    """A cached list of the API. After *fresh_s* seconds it is reloaded, while pages show the old list."""
+    """A list of the API, cached for *fresh_s* seconds. After that it is reloaded, while pages show the old items."""
 
     def __init__(self, listed: AsyncPages[T], fresh_s: float = FRESH_S) -> None:
         self._listed = listed
@@ -74,7 +77,7 @@ class CachedList(Generic[T]):
         self._fault: TagcastError | None = None
 
     async def look(self) -> ListReading[T]:
-        """Return the last complete list. During the first read, return its part so far.
+        """Return the last complete list. During the first read, return the items read up to now.
 
         Raises TagcastError if the first read failed.
         """
@@ -93,9 +96,9 @@ class CachedList(Generic[T]):
         return replace(self._last, is_outdated=self._is_outdated())
 
     async def look_if_possible(self) -> tuple[T, ...]:
-        """Return the items of `look`, or no items after an error of the API: for parts that a page can do without.
+        """Return the items of `look`; no items if the API refuses or fails. Pages use it for parts that they can omit.
 
-        A token or a policy for some topics may read these topics, but not the lists of all topics and lanes.
+        A caller with rights for some topics only is refused the lists of all topics and lanes.
         """
         try:
             return (await self.look()).items
@@ -112,7 +115,7 @@ class CachedList(Generic[T]):
         return self._read_s < self._changed_s
 
     def forget(self) -> None:
-        """Make the next `look` wait for a new read, after a change from this console."""
+        """Mark the list as outdated, after a change from this console. The next `look` reads the list again."""
         self._changed_s = time.monotonic()
 
     async def stop(self) -> None:
@@ -146,7 +149,7 @@ class CachedList(Generic[T]):
 
 
 async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: int = SIDE_BY_SIDE_MAX) -> list[T]:
-    """Return the result of *ask* for each item of *about*, in order. At most *most* calls run at the same time.
+    """Return the results of *ask* for each item of *about*, in order. At most *most* calls run at the same time.
 
     A coroutine is created only when it can start, because Python warns about coroutines that are never awaited.
     """
@@ -160,7 +163,7 @@ async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: i
 
 
 async def unless_gone(question: Awaitable[T]) -> T | None:
-    """Return the answer to a request, or None if the API does not find the resource."""
+    """Await *question*, a request to the API, and return its result. Return None if the resource does not exist."""
     try:
         return await question
     except NotFoundError:

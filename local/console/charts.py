@@ -20,7 +20,7 @@ HEIGHT = 46
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: position and width in percent, height and top in pixels, and its value."""
+    """One bar: left edge *x* and *width* in percent, top *y* and *height* in pixels, and its value as text."""
 
     x: float
     width: float
@@ -31,7 +31,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """Bars over a span of time. *most* is the highest value, and *last* is the newest value."""
+    """A bar chart over a span of time. *most* and *last* are the texts of the highest and of the newest value."""
 
     title: str
     bars: tuple[Bar, ...]
@@ -40,7 +40,9 @@ class Chart:
 
 
 def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) -> list[list[Minute]]:
-    """Return the last *count* minutes, in one list for each bar of *each* minutes. The last bar ends with *now*.
+    """Return *minutes* in one list for each bar of a chart. Minutes older than *count* minutes are left out.
+
+    A bar has *each* minutes. The last bar ends with *now*.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> made = parts_of([Minute(noon), Minute(noon - timedelta(minutes=3))], noon, 4, 2)
@@ -57,7 +59,7 @@ def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) ->
 
 
 def chart(title: str, values: Sequence[float | None], shown: Callable[[float], str]) -> Chart:
-    """Return the chart of values. A value of None is unknown. *shown* formats a value.
+    """Return a chart with a bar for each value; unknown values (None) and 0 have none. *shown* formats a value.
 
     >>> made = chart("x", [None, 2.0, 4.0], "{:.0f}".format)
     >>> [(bar.x, bar.height) for bar in made.bars], made.most, made.last
@@ -74,7 +76,10 @@ def chart(title: str, values: Sequence[float | None], shown: Callable[[float], s
 
 
 def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[Chart]:
-    """Return the charts of *minutes*; published messages and the backlog have a chart only if they have values."""
+    """Return the charts of *minutes* over the span *span_name*, a key of :data:`SPANS`.
+
+    The charts of published messages and of the backlog are left out if they have no values.
+    """
     count, each = SPANS[span_name]
     parts = parts_of(minutes, now, count, each)
 

@@ -1,4 +1,4 @@
-"""Makes the command line that is equivalent to a form, from the body that the form sends."""
+"""Converts the request body of a form to the equivalent command line."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": 
 
 @dataclass(frozen=True)
 class Command:
-    """The equivalent command. *line* is empty if no option expresses any part of the body.
+    """The command line that is equivalent to a form. *line* is empty if there are changes, but none has an option.
 
-    *hints* are the parts without an option, each with its JSON pointer and the reason.
+    *hints* names each part of the form that has no option, by JSON pointer, with the reason.
     """
 
     line: str = ""
@@ -36,9 +36,9 @@ class Command:
 
 
 def command_of(words: Sequence[str], body: Json, settings: Sequence[Setting]) -> Command:
-    """Return the command that begins with *words* and has the options for *body*.
+    """Return the command line that begins with *words* and has the options for *body*.
 
-    The body is either a new resource or a merge patch. The command's hints name the parts without an option.
+    *body* is a new resource or a merge patch. The result's *hints* name the parts of *body* without an option.
 
     >>> from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
     >>> command_of(["topic", "create", "orders"], {"retention_seconds": 600, "ordering": "key"}, TOPIC_SETTINGS).line
@@ -85,7 +85,7 @@ def _endpoint_options(endpoint: Mapping[str, str]) -> list[str]:
 
 
 def filter_options(filter: AnyFilter | None) -> list[str]:
-    """Return the options of a filter. If short options cannot express or show the filter, the option is JSON.
+    """Return the command-line options of a filter: short options, or ``--filter`` with JSON if these do not suffice.
 
     >>> filter_options({"kind": "tags", "tags": ["a", "b"], "match": "all"})
     ['--tag', 'a', '--tag', 'b', '--all-tags']

@@ -1,4 +1,4 @@
-"""The cost of topics at the rate of the last minute, from the tail's counts and list prices."""
+"""Estimates the monthly cost of topics from their present rates and AWS's list prices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPICS_SHOWN = 25
 
 @dataclass(frozen=True)
 class Cost:
-    """A topic's cost per month at the current rate. *rates* is None if less than five seconds were counted."""
+    """A topic's cost in US dollars per month at its present *rates*. If *rates* is None, the cost is unknown."""
 
     topic: str
     rates: Rates | None
@@ -26,7 +26,7 @@ class Cost:
 
 
 def cost_of(topic: str, rates: Rates | None) -> Cost:
-    """Return a topic's cost; each failed attempt counts as a retry of the workflow.
+    """Return a topic's cost at *rates*. Each failed attempt is counted as one retry by the workflow.
 
     >>> round(cost_of("t", Rates(60.0, 10.0, 30.0, 0.0)).messages_usd)
     96

@@ -29,9 +29,9 @@ MINUTES = "minutes.sqlite"
 class Desk:
     """The objects that all pages of one console share. *reports* is the folder of HTML reports.
 
-    *jobs* runs the jobs. *time_scale* is an option of the stack. *key* is a part of the printed address; without it
-    (None) the console admits all local users. *fresh_s* is the lifetime of cached lists in seconds. *metrics* is the
-    source of charts; by default the console samples topics.
+    *jobs* runs the archive's jobs. The stack makes waits *time_scale* times shorter. *key* is a part of the address
+    that the console prints. If *key* is None, the console admits all local users. Lists are cached for *fresh_s*
+    seconds. *metrics* is the source of the charts; if it is None, the console samples the topics.
     """
 
     api: AsyncClient
@@ -65,7 +65,7 @@ class Desk:
         await asyncio.gather(self.lanes.stop(), self.topics.stop(), self.backlogs.stop(), self.charted.stop())
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
-        """Return a response with the rendered *template*, in which *values* are variables."""
+        """Return a response with the rendered *template*. *values* are its variables."""
         text = self.templates.get_template(template).render(
             token=self.token, api_url=self.api.url, template=template, read_at=datetime.now(UTC), **values
         )
@@ -76,10 +76,10 @@ DESK = web.AppKey("desk", Desk)
 
 
 def desk_of(request: web.Request) -> Desk:
-    """Return what all requests of the console share: its API client, caches, templates and jobs."""
+    """Return the objects that all pages of the console share."""
     return request.app[DESK]
 
 
 async def form_fields(request: web.Request) -> dict[str, str]:
-    """Return the fields of a form. Browsers send line ends as CR and LF; the CR is removed."""
+    """Return the fields of the submitted form. The line ends are LF; browsers send CR and LF."""
     return {name: str(value).replace("\r\n", "\n") for name, value in (await request.post()).items()}

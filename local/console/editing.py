@@ -1,4 +1,4 @@
-"""Pages that create and update topics and subscriptions. The API validates the settings. Creating replaces nothing."""
+"""Pages that create and update topics and subscriptions. A form for a new resource never changes an existing one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SEND = "yes"
 
 @dataclass(frozen=True)
 class Form:
-    """One form with the fields *said*. *read* makes a request body from them, and *send* sends the body.
+    """One form with the fields *said*. *read* converts them to a request body, and *send* sends this body to the API.
 
-    *words* are the first words of the equivalent command.
+    The equivalent command line begins with *words*. *settings* are the possible settings of the resource.
     """
 
     template: str
@@ -41,7 +41,7 @@ class Form:
 
 
 async def topic(request: web.Request) -> web.Response:
-    """Show the form of a new topic. When it is submitted, create the topic if its name is new."""
+    """Show the form for a new topic. If the form was submitted, create the topic, or show why this is refused."""
     desk, said = desk_of(request), await _said(request)
     name = said.get("name", "").strip()
 
@@ -59,7 +59,7 @@ async def topic(request: web.Request) -> web.Response:
 
 
 async def topic_edit(request: web.Request) -> web.Response:
-    """Show a topic's settings. A submitted form updates the changed settings."""
+    """Show the form with a topic's settings. If the form was submitted, update the settings that differ."""
     desk, name, said = desk_of(request), request.match_info["topic"], await _said(request)
     present = await desk.api.get_topic(name)
     before = forms.texts_of(TOPIC_SETTINGS, present)
@@ -78,7 +78,7 @@ async def topic_edit(request: web.Request) -> web.Response:
 
 
 async def subscription(request: web.Request) -> web.Response:
-    """Show the form of a new subscription. When it is submitted, create the subscription if its name is new."""
+    """Show the form for a new subscription. If the form was submitted, create it, or show why this is refused."""
     desk, topic, said = desk_of(request), request.match_info["topic"], await _said(request)
     name = said.get("name", "").strip()
 
@@ -92,9 +92,9 @@ async def subscription(request: web.Request) -> web.Response:
 
 
 async def subscription_edit(request: web.Request) -> web.Response:
-    """Show a subscription's settings. A submitted form updates the changed settings.
+    """Show the form with a subscription's settings. If the form was submitted, update the settings that differ.
 
-    An empty field of the secret or of the headers changes nothing.
+    The form never shows the secret and the headers. If these fields stay empty, they do not change.
     """
     desk, said = desk_of(request), await _said(request)
     topic, name = request.match_info["topic"], request.match_info["subscription"]

@@ -32,12 +32,12 @@ _FIELDS = {kind: {"kind", name} for kind, name in (_TEXT | _LIST).items()} | {
 
 
 class UnreadableFilterError(Exception):
-    """The text is not a JSON object."""
+    """The text of the form is not a JSON object, which filters of this kind need."""
 
 
 @dataclass(frozen=True)
 class FilterForm:
-    """The contents of the fields of a filter's form."""
+    """The fields of a filter's form. :data:`KINDS` says what *text* means for each *kind*."""
 
     kind: str = "everything"
     text: str = ""
@@ -46,12 +46,12 @@ class FilterForm:
 
     @classmethod
     def of(cls, said: Mapping[str, str]) -> FilterForm:
-        """Parse the fields of a form. An empty field gets its default."""
+        """Return the filter fields among the fields of a submitted form. An empty field gets its default."""
         return cls(**{each.name: said[each.name] for each in fields(cls) if said.get(each.name)})
 
 
 def words(text: str) -> tuple[str, ...]:
-    r"""Return the nonempty parts between commas and line ends.
+    r"""Split a text at commas and line ends. Empty parts are left out.
 
     >>> words("a, b\n\nc d ")
     ('a', 'b', 'c d')
@@ -60,7 +60,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def form_of(described: Mapping[str, Any] | None) -> FilterForm:
-    r"""Return the form fields of a filter.
+    r"""Return the form fields for a filter of the API; None is the filter that matches all messages.
 
     >>> form_of({"kind": "tags", "tags": ["a", "b"]})
     FilterForm(kind='tags', text='a\nb', dialect='strict', scope='body')
@@ -83,14 +83,14 @@ def form_of(described: Mapping[str, Any] | None) -> FilterForm:
 
 
 def filter_of(form: FilterForm) -> AnyFilter | None:
-    """Return the filter in the form fields, valid or not; None matches everything.
+    """Return the filter that the form fields describe; None matches all messages. The API checks whether it is valid.
+
+    Raises UnreadableFilterError.
 
     >>> filter_of(FilterForm("sql92", "price > 100"))
     {'kind': 'sql92', 'expression': 'price > 100', 'dialect': 'strict'}
     >>> filter_of(FilterForm()) is None
     True
-
-    Raises UnreadableFilterError.
     """
     return Filter.from_json(_described(form))
 

@@ -1,4 +1,4 @@
-"""The filter workbench: edit a filter, test it on recent messages, then start it as a shadow, or save it."""
+"""The filter workbench: edit a filter and test it on recent messages. Then save it, or start it as a shadow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECENT_SHOWN, RECENT_READ = 6, 100
 
 @dataclass(frozen=True)
 class Verdict:
-    """The filter's verdict on one message, with an explanation; *message* is None for the form's message."""
+    """The result of a filter for *message*, with an explanation. None stands for the message in the form."""
 
     message: Message | None
     verdict: str
@@ -40,7 +40,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Bench:
-    """The workbench form: the subscription, the filter, and a message."""
+    """The fields of the workbench: the topic, the subscription and its version, the filter's *form*.
+
+    *said* has all fields, also those of the test message.
+    """
 
     topic: str
     subscription: str
@@ -50,13 +53,13 @@ class Bench:
 
     @classmethod
     def of(cls, said: Mapping[str, str]) -> Bench:
-        """Parse the fields of the form."""
+        """Return the workbench with the fields of a form or of a URL's query."""
         topic, subscription = (said.get(name, "").strip() for name in ("topic", "subscription"))
         return cls(topic, subscription, said.get("version", ""), FilterForm.of(said), said)
 
 
 async def workbench(request: web.Request) -> web.Response:
-    """Show the workbench with verdicts, for the filter of the subscription and the message that the query names."""
+    """Show the workbench. The query may name a subscription, whose filter is loaded, and a test message."""
     desk, query = desk_of(request), dict(request.query)
     bench = Bench.of(query)
     if bench.topic and (message_id := query.get("message", "").strip()):
@@ -80,7 +83,7 @@ def _fields(message: Message) -> dict[str, str]:
 
 
 async def show_verdicts(request: web.Request) -> web.Response:
-    """Show the submitted form with the filter's verdicts."""
+    """Show the workbench again with the results of the submitted filter."""
     return await _page(desk_of(request), await _bench(request))
 
 
@@ -110,10 +113,10 @@ async def _page(desk: Desk, bench: Bench, refusal: str = "") -> web.Response:
 
 @dataclass(frozen=True)
 class FilterChange:
-    """The results of two filters on a number of messages, *messages*.
+    """The effect of a new filter on recent messages; *messages* is their number.
 
-    *both* is the number of messages that both filters match. Only the new filter matches the messages in *more*, and
-    only the active filter matches those in *fewer*.
+    *both* is the number of messages that match both filters. Only the new filter matches the messages in *more*. Only
+    the active filter matches the messages in *fewer*.
     """
 
     messages: int
@@ -134,7 +137,7 @@ async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> FilterChan
 def compare_filters(
     active: AnyFilter | None, candidate: AnyFilter | None, messages: list[Message]
 ) -> FilterChange | None:
-    """Return the difference of two filters on *messages*, or None if one of them is a function."""
+    """Return how *candidate* differs from the *active* filter on *messages*; None if a filter is a function."""
     if any(each is not None and each.get("kind") == "function" for each in (active, candidate)):
         return None
     before, after = compile_filter(active), compile_filter(candidate)
@@ -201,7 +204,7 @@ async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, s
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """Start the filter as a shadow. A shadow delivers nothing, so the action has no preview."""
+    """Start the filter as a shadow. This has no preview, because a shadow delivers nothing."""
     desk, bench = desk_of(request), await _bench(request)
     try:
         await desk.api.set_shadow(bench.topic, bench.subscription, filter_of(bench.form))
@@ -211,7 +214,10 @@ async def shadow(request: web.Request) -> web.Response:
 
 
 async def save(request: web.Request) -> web.Response:
-    """Show a preview. If the user has confirmed it, update the filter, unless the subscription's version changed."""
+    """Show the preview of an update. If the user has confirmed the preview, update the subscription's filter.
+
+    If the subscription changed since the workbench loaded it, nothing is updated.
+    """
     desk, bench = desk_of(request), await _bench(request)
     try:
         candidate = filter_of(bench.form)

@@ -1,4 +1,4 @@
-"""Converts the forms of topics and subscriptions to the body, or the merge patch, of a request to the API."""
+"""Converts submitted forms of topics and subscriptions to request bodies: a new resource, or a merge patch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROTOCOLS = {"url": "HTTP or HTTPS: URL", "sqs": "SQS: queue URL or ARN", "lambd
 
 @dataclass(frozen=True)
 class UnreadableFieldError(ValueError):
-    """A field has an invalid value; *pointer* is the field's JSON pointer, as in the API."""
+    """A field of a form has an invalid value. *pointer* names the setting as the API does, by JSON pointer."""
 
     pointer: str
     detail: str
@@ -42,7 +42,10 @@ class UnreadableFieldError(ValueError):
 
 
 def faults_of(refused: TagcastError | UnreadableFieldError) -> list[tuple[str, str]]:
-    """Return the faults as pairs of JSON pointer and detail. A fault of the whole form has an empty pointer."""
+    """Return the faults of a refused form, as pairs of JSON pointer and detail.
+
+    The pointer is empty if no field is named.
+    """
     match refused:
         case UnreadableFieldError():
             return [(refused.pointer, refused.detail)]
@@ -57,7 +60,7 @@ def faults_of(refused: TagcastError | UnreadableFieldError) -> list[tuple[str, s
 
 
 def read_field(said: Said, name: str, read: Callable[[str], Any], pointer: str = "") -> Any:
-    """Return the value of a field; None if it is empty. Raises UnreadableFieldError if *read* raises ValueError."""
+    """Return field *name*, parsed by *read*; None if empty. A ValueError of *read* becomes UnreadableFieldError."""
     text = said.get(name, "").strip()
     try:
         return read(text) if text else None
@@ -66,7 +69,7 @@ def read_field(said: Said, name: str, read: Callable[[str], Any], pointer: str =
 
 
 def named_lines(text: str, sign: str) -> dict[str, str]:
-    r"""Return names and values from lines such as ``price=12`` with the *sign* ``=``. Raises ValueError.
+    r"""Return the values by name from lines NAME *sign* VALUE, such as ``price=12``. Raises ValueError.
 
     >>> named_lines("price=12\r\nnote=a=b\n\n", "=")
     {'price': '12', 'note': 'a=b'}
@@ -87,7 +90,7 @@ def named_lines(text: str, sign: str) -> dict[str, str]:
 
 
 def whole_number(text: str) -> int:
-    """Return a number of at most nine digits. Raises ValueError."""
+    """Return the whole number in *text*, which has at most nine digits. Raises ValueError."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise ValueError(f"{text[:32]!r} is not a whole number, e.g. 10")
     return int(text)
@@ -128,7 +131,7 @@ def _offered(settings: Sequence[Setting]) -> tuple[Setting, ...]:
 
 
 def sections(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
-    """Return the settings with their own form field, grouped by the form's heading."""
+    """Return the settings that have a form field of their own, by the heading above the field."""
     found: dict[str, list[Setting]] = {}
     for each in _offered(settings):
         found.setdefault(str(each.extra.get("section", "")), []).append(each)
@@ -136,7 +139,7 @@ def sections(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
 
 
 def texts_of(settings: Sequence[Setting], of: object) -> dict[str, str]:
-    """Return the settings of a topic or a subscription as texts for the form."""
+    """Return the texts that fill the form fields of *settings*. *of* is the topic or the subscription."""
     return {each.name: _text(getattr(of, each.name, None)) for each in _offered(settings)}
 
 
@@ -147,13 +150,14 @@ def _text(value: object) -> str:
 
 
 def uncheck_all(settings: Sequence[Setting]) -> dict[str, str]:
-    """Return the fields of all checkboxes as unchecked. A browser does not send unchecked ones."""
+    """Return an empty value for the field of each checkbox. Browsers send no field for an unchecked one."""
     return {each.name: "" for each in settings if each.type == "boolean"}
 
 
 def values_of(settings: Sequence[Setting], said: Said) -> Json:
-    """Return the values of the settings that are fields in *said*; None for an empty field. Raises
-    UnreadableFieldError.
+    """Return the values of the settings with a field in *said*, by name. The value of an empty field is None.
+
+    Raises UnreadableFieldError.
 
     >>> values_of(TOPIC_SETTINGS, {"retention_seconds": "12h", "ordering": "key", "events_topic": ""})
     {'retention_seconds': 43200, 'ordering': 'key', 'events_topic': None}
@@ -166,7 +170,7 @@ def _reader(setting: Setting) -> Callable[[str], object]:
 
 
 def topic_changes(before: Said, said: Said) -> Json:
-    """Return the merge patch from *before*, the old fields, to *said*, the new ones. Raises UnreadableFieldError."""
+    """Return the merge patch that changes a topic from the fields *before* to *said*. Raises UnreadableFieldError."""
     return _differing(values_of(TOPIC_SETTINGS, before), values_of(TOPIC_SETTINGS, said))
 
 
@@ -189,9 +193,9 @@ def subscription_said(of: Subscription) -> dict[str, str]:
 
 
 def new_subscription(said: Said) -> Json:
-    """Return the settings of a new subscription from the form. Raises UnreadableFieldError.
+    """Return the request body of a new subscription from the fields *said*. Raises UnreadableFieldError.
 
-    Fields without a meaning for this endpoint are left out.
+    Settings that do not apply to this kind of endpoint are left out.
 
     >>> new_subscription({"protocol": "url", "target": "http://a/", "kind": "tags", "text": "b"})
     {'endpoint': {'protocol': 'http', 'url': 'http://a/'}, 'filter': {'kind': 'tags', 'tags': ['b']}}
@@ -204,10 +208,11 @@ def new_subscription(said: Said) -> Json:
 
 
 def subscription_changes(before: Said, said: Said) -> Json:
-    """Return the merge patch from *before*, the old fields, to *said*, the submitted ones. Raises UnreadableFieldError.
+    """Return the merge patch that changes a subscription from the fields *before* to *said*.
 
-    If the strategy changes, the patch has all submitted retry settings, also the unchanged ones. The client then drops
-    the old retry settings.
+    Raises UnreadableFieldError.
+
+    If the strategy changes, the patch has all submitted retry settings, because they replace the old ones.
 
     >>> before = {"protocol": "url", "target": "https://a.test/", "strategy": "INDEPENDENT_RETRY", "max_retries": "5"}
     >>> subscription_changes(before, {**before, "max_retries": ""})

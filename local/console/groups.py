@@ -1,4 +1,4 @@
-"""Groups of consumers that pull: their members and their backlogs."""
+"""The page of consumer groups: their members and their backlogs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPICS_SHOWN, SUBSCRIPTIONS_READ = 25, 100
 
 @dataclass(frozen=True)
 class GroupView:
-    """A group with its live members and its current *lane*."""
+    """A consumer group as shown on the page: its live members and its *lane*."""
 
     topic: str
     name: str
@@ -28,7 +28,7 @@ class GroupView:
 
     @property
     def heard_at(self) -> datetime | None:
-        """The time of the last heartbeat; None without members."""
+        """The time of the last heartbeat of any member; None without members."""
         return max((each.seen_at for each in self.members), default=None)
 
     @property
@@ -38,7 +38,7 @@ class GroupView:
 
 
 async def groups_of(desk: Desk, topic: str) -> list[Subscription]:
-    """Return the groups among a topic's first subscriptions."""
+    """Return the consumer groups of a topic. Only its first :data:`SUBSCRIPTIONS_READ` subscriptions are read."""
     found = await unless_gone(desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_READ).page())
     return [each for each in found.items if each.endpoint["protocol"] == "pull"] if found else []
 
@@ -55,7 +55,7 @@ async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
 
 
 async def groups(request: web.Request) -> web.Response:
-    """Show the groups of one page of topics, groups without members first."""
+    """Show the groups of one page of topics. Groups without members come first."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
     parts = await together(partial(groups_of, desk), [topic.name for topic in topics.items])

@@ -1,4 +1,4 @@
-"""Protects every page: authenticates requests, and restricts pages in the browser."""
+"""Protects every page: refuses foreign requests, and limits what a page may do in the browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def guard_request(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse requests from other sites, and send a restrictive content security policy."""
+    """Refuse a request from another site or without the key. Else answer it, with a strict content security policy."""
     try:
         response = await _refusal(request) or await _answer(request, handler)
     except web.HTTPException as elsewhere:

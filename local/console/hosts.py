@@ -19,7 +19,7 @@ def by_need(host: Host) -> tuple[bool, str]:
 
 
 async def hosts(request: web.Request) -> web.Response:
-    """Show a page of hosts."""
+    """Show one page of hosts that did not respond recently."""
     desk = desk_of(request)
     found = await desk.api.list_hosts(limit=HOSTS_SHOWN).page(request.query.get("hosts"))
     return desk.page(

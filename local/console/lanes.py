@@ -30,7 +30,10 @@ TICKS_MAX = 5
 
 @dataclass(frozen=True)
 class NextAttempts:
-    """The next attempts if each fails. *spent*: the retries end before the expiry. *more*: the list is incomplete."""
+    """The times of the next attempts, if each attempt fails.
+
+    *spent* says whether the retries end before the message expires, and *more* whether attempts follow those listed.
+    """
 
     attempts: tuple[datetime, ...]
     spent: bool
@@ -38,7 +41,7 @@ class NextAttempts:
 
 
 def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
-    """Return the retry policy that *retry* describes in the API's form."""
+    """Return the retry policy with the settings *retry*, as the API returns them."""
     return RetryPolicy(
         Strategy(retry["strategy"]),
         RETRIES_FOR_LIFE if retry["max_retries"] == LIFE else int(retry["max_retries"]),
@@ -50,7 +53,7 @@ def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
 def plan_attempts(
     policy: RetryPolicy, attempts: int, first: datetime, expires_at: datetime, time_scale: float = 1.0
 ) -> NextAttempts:
-    """Return the attempts from *first* on, if each attempt fails immediately. *attempts* were made before.
+    """Return the attempts from *first* on, if each fails immediately. *attempts* is the number of earlier attempts.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -71,7 +74,7 @@ def plan_attempts(
 
 @dataclass(frozen=True)
 class Tick:
-    """A tick of a timeline: its position and time of day (UTC)."""
+    """A tick of a timeline: its position in percent, and the time of day (UTC) as its label."""
 
     at: float
     label: str
@@ -79,13 +82,13 @@ class Tick:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A linear timeline from *begins* to *ends*; `at` returns the position of an instant in percent."""
+    """A linear timeline from *begins* to *ends*, for a page."""
 
     begins: datetime
     ends: datetime
 
     def at(self, instant: datetime) -> float:
-        """Return the position of an instant in percent, clamped to the timeline.
+        """Return the position of *instant* in percent. Before the timeline it is 0, after the timeline 100.
 
         >>> from datetime import UTC
         >>> noon, hour = datetime(2026, 5, 1, 12, tzinfo=UTC), timedelta(hours=1)
@@ -139,7 +142,7 @@ ASLEEP = ("resume", "skip")
 
 
 async def lane(request: web.Request) -> web.Response:
-    """Show a lane."""
+    """Show the page of a lane."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     cursor = request.query.get("backlog")
     subscription, backlog = await asyncio.gather(
@@ -167,7 +170,7 @@ async def lane(request: web.Request) -> web.Response:
 
 
 def instant_of(said: str) -> datetime:
-    """Return the instant in a page's query, given in seconds since 1970; by default now.
+    """Return the instant *said*, in seconds since 1970. If *said* is no such number, return now.
 
     >>> instant_of("1790000000").year
     2026
@@ -180,7 +183,7 @@ def _now() -> datetime:
 
 
 def history_in(why: Mapping[str, Any]) -> list[Attempt]:
-    """Return the attempts in the explanation *why*, oldest first."""
+    """Return the attempts of a delivery, oldest first. *why* is the API's explanation of this delivery."""
     return [decode(Attempt, each) for each in (why.get("delivery") or {}).get("history", ())]
 
 
@@ -196,7 +199,7 @@ def acts_of(subscription: Subscription) -> tuple[str, ...]:
 
 
 def command_of(act: str, topic: str, name: str, message_id: str = "") -> str:
-    """Return the command equivalent to an action; a skip names the message.
+    """Return the command line equivalent to an action on a lane. For a skip, *message_id* is the message to skip.
 
     >>> command_of("pause", "orders", "billing", "7"), command_of("skip", "orders", "billing", "7")
     ('tagcast pause orders billing', "tagcast skip orders billing --message 7 --reason '…'")
@@ -205,7 +208,7 @@ def command_of(act: str, topic: str, name: str, message_id: str = "") -> str:
 
 
 def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: list[Attempt]) -> dict[str, Any]:
-    """Return the head's timeline: acceptance, stored attempts, planned attempts, and expiry."""
+    """Return the template variables of the head's timeline: acceptance, earlier and planned attempts, and expiry."""
     now = _now()
     accepted_at = datetime.fromtimestamp(accepted_at_of(head.message_id) / 1000, UTC)
     line = Timeline(accepted_at, head.expires_at)
@@ -225,7 +228,7 @@ def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: li
 
 
 def lane_page(topic: str, name: str, done: str) -> str:
-    """Return the address of a lane's page with a note about a finished action."""
+    """Return the address of a lane's page that reports the finished action *done*."""
     return f"{lane_path(topic, name)}?done={done}&at={_now().timestamp():.0f}"
 
 

@@ -26,9 +26,10 @@ NOT_FOR_IT = "not for it"
 
 @dataclass(frozen=True)
 class Fate:
-    """The delivery of a message to one subscription; without an *entry* the message did not match.
+    """A message's delivery to one subscription. If the subscription's filter did not match, *entry* is None.
 
-    *after_s* is the time from acceptance to the last attempt. *lane* is the lane's state if the delivery waits.
+    *after_s* is the time from acceptance to the last attempt; None without an attempt. *lane* is the state of a lane
+    that is not active; empty for an active lane.
     """
 
     name: str
@@ -38,20 +39,20 @@ class Fate:
 
     @property
     def state(self) -> str:
-        """The delivery's own state, or `NOT_FOR_IT` without an entry. Counts use this state, not the displayed one."""
+        """The state of the delivery, or `NOT_FOR_IT` without an entry. Deliveries are counted by this state."""
         return NOT_FOR_IT if self.entry is None else self.entry.state
 
     @property
     def word(self) -> str:
-        """The displayed state. For a waiting delivery this is the lane's state."""
+        """The state that the page shows. For a delivery in a backlog this is the state of the lane."""
         return self.lane if self.lane and self.state == "blocked" else self.state
 
 
 def fates(message: Message, names: list[str], lanes: Mapping[str, str] | None = None) -> list[Fate]:
-    """Return the deliveries to all matched subscriptions, failures first, then the *names* that did not match.
+    """Return the deliveries of *message*, failures first, then the subscriptions in *names* that have no delivery.
 
-    *names* are subscriptions. *lanes* maps subscriptions to the states of lanes that are not active. If only a part of
-    a wide message's state map was read, no subscription counts as unmatched.
+    *lanes* maps subscriptions to the states of lanes that are not active. If only a part of a wide message's state map
+    was read, the result has no subscriptions without a delivery.
     """
     states = lanes or {}
     found = [
@@ -71,7 +72,7 @@ def _after_s(message: Message, entry: Entry) -> float | None:
 
 
 async def message(request: web.Request) -> web.Response:
-    """Show a message or its receipt; with ``?why=NAME`` also the explanation for that subscription."""
+    """Show a message or its receipt. With ``?why=NAME`` in the query, explain its delivery to this subscription."""
     desk, topic, message_id = desk_of(request), request.match_info["topic"], request.match_info["message_id"]
     query = request.query
     name, state, cursor = (query.get(field, "").strip() for field in ("why", "state", "behind"))
@@ -123,7 +124,7 @@ async def _message(desk: Desk, topic: str, message_id: str, state: str, cursor: 
 
 
 def answer_of(why: Mapping[str, Any]) -> str:
-    """Return why a subscription did or did not receive a message. A waiting delivery's lane gives the reason.
+    """Return the reason in *why*, the API's explanation of a delivery, with the lane's state if the delivery waits.
 
     >>> answer_of({"reason": "its filter matched; the delivery is blocked (http 500)",
     ...     "delivery": {"state": "blocked", "lane": "lost_contact"}})
@@ -142,7 +143,7 @@ async def _names(desk: Desk, topic: str) -> list[str]:
 
 
 def body_text(message: Message) -> str | None:
-    """Return the body as text, binary bodies in hexadecimal; None after its deletion."""
+    """Return the body as text; in hexadecimal, shortened, if it is binary; None if it is deleted."""
     if message.body is None:
         return None
     try:

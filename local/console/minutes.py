@@ -1,4 +1,4 @@
-"""Metrics of topics and subscriptions by minute, stored for a day in a file beside the stack's state."""
+"""Stores metrics of topics and subscriptions by minute, for a day, in a file beside the stack's state."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ CREATE TABLE IF NOT EXISTS looks (api TEXT, topic TEXT, at INTEGER, PRIMARY KEY 
 
 
 class ChartError(Exception):
-    """Minutes cannot be read or stored; the text is the reason."""
+    """Metrics cannot be read or stored. The message is the reason."""
 
 
 @dataclass
 class Minute:
-    """One minute of a topic or a subscription. A value of None is unknown.
+    """The metrics of a topic or a subscription in the minute that begins at *at*. A value of None is unknown.
 
-    Latencies are from acceptance to delivery, in milliseconds. A topic's backlog is its number of retained messages.
+    *latencies* are the times from acceptance to delivery, in milliseconds. A topic's *backlog* is its number of
+    retained messages.
     """
 
     at: datetime
@@ -52,7 +53,7 @@ class Minute:
 
 
 class MinuteFile:
-    """The minutes of one API's topics, in a file that the first write creates. The methods raise ChartError."""
+    """The stored minutes of one API's topics. The first write creates the file. The methods raise ChartError."""
 
     def __init__(self, path: Path, api: str) -> None:
         self._path, self._api = path, api
@@ -87,7 +88,7 @@ class MinuteFile:
             return rows.execute(statement, values).fetchall()
 
     def keep(self, topic: str, subscription: str, minutes: Iterable[Minute]) -> None:
-        """Store minutes of a subscription, or of the topic itself. Stored minutes of the same time are replaced."""
+        """Store minutes of a subscription, or of the topic if *subscription* is empty. They replace stored values."""
         who = (self._api, topic, subscription)
         told = [
             (*who, _second(m.at), m.published, m.delivered, m.failed, m.slow_ms, m.backlog) for m in minutes
@@ -96,7 +97,7 @@ class MinuteFile:
             rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", told)
 
     def minutes(self, topic: str, subscription: str, since: datetime) -> list[Minute]:
-        """Return the stored minutes after an instant, oldest first."""
+        """Return the minutes that begin after *since*, oldest first; the topic's own if *subscription* is empty."""
         found = self._run(
             "SELECT at, published, delivered, failed, p95_ms, backlog FROM minutes "
             "WHERE api = ? AND topic = ? AND subscription = ? AND at > ? ORDER BY at",
@@ -116,11 +117,11 @@ class MinuteFile:
         return None if at is None else datetime.fromtimestamp(at, UTC)
 
     def looked(self, topic: str, at: datetime) -> None:
-        """Record that a page showed a topic at an instant."""
+        """Record that a page showed a topic at the instant *at*."""
         self._run("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
 
     def looked_at(self, since: datetime, most: int) -> list[str]:
-        """Return the topics shown after *since*, the latest first; *most* limits their number."""
+        """Return at most *most* topics that pages showed after *since*, the most recently shown first."""
         found = self._run(
             "SELECT topic FROM looks WHERE api = ? AND at > ? ORDER BY at DESC, topic LIMIT ?",
             (self._api, _second(since), most),
@@ -128,16 +129,16 @@ class MinuteFile:
         return [topic for (topic,) in found]
 
     def forget(self, topic: str) -> None:
-        """Delete the minutes of a deleted topic."""
+        """Delete all stored data of a deleted topic."""
         for table in ("minutes", "looks"):
             self._run(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
 
     def forget_before(self, topic: str, at: datetime) -> None:
-        """Delete the minutes before an instant, which belong to an earlier topic of this name."""
+        """Delete a topic's minutes before *at*. They belong to an earlier, deleted topic of the same name."""
         self._run("DELETE FROM minutes WHERE api = ? AND topic = ? AND at < ?", (self._api, topic, _second(at)))
 
     def shrink(self, now: datetime, rows_max: int = ROWS_MAX) -> None:
-        """Delete minutes older than a day. If more than *rows_max* minutes remain, delete the oldest of them."""
+        """Delete minutes older than a day. If more than *rows_max* remain, also delete the oldest ones."""
         self._run("DELETE FROM minutes WHERE at < ?", (_second(now - KEPT),))
         self._run("DELETE FROM looks WHERE at < ?", (_second(now - KEPT),))
         [(count,)] = self._run("SELECT count(*) FROM minutes")

@@ -27,7 +27,7 @@ LANES_SHOWN = 25
 
 
 async def overview(request: web.Request) -> web.Response:
-    """Show the lanes that need attention, with the current selection."""
+    """Show the lanes that need attention, limited to the selection in the query."""
     desk, choice = desk_of(request), Choice.of(request.query)
     lanes, topics = await asyncio.gather(desk.lanes.look(), desk.topics.look())
     chosen = sorted(filter(choice.takes, lanes.items), key=place)

@@ -1,4 +1,4 @@
-"""Templates and formatting: everything is escaped, and control characters are made visible."""
+"""Renders templates and formats values. HTML is escaped, and control characters are made visible."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def environment() -> Environment:
 
 
 def format_value(value: Any) -> Any:
-    r"""Return the printed form of a value; control characters in texts become Python escapes.
+    r"""Return *value* as a page prints it: None as a dash, control characters in texts as Python escapes.
 
     >>> format_value("a\x1b[2J\u202e"), format_value(None), format_value(7)
     ('a\\x1b[2J\\u202e', '—', 7)
@@ -86,7 +86,7 @@ def format_value(value: Any) -> Any:
 
 
 def moment(instant: datetime | None, now: datetime | None = None) -> Markup:
-    """Return an instant relative to now, with the absolute time as a tooltip.
+    """Return an instant relative to *now*, with the exact time as a tooltip; a dash for None.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> print(moment(datetime(2026, 5, 1, 11, 59, tzinfo=UTC), noon))
@@ -106,7 +106,7 @@ def expires_soon(instant: datetime | None) -> bool:
 
 
 def next_attempt(state: str, instant: datetime | None) -> Markup:
-    """Return the next attempt of the head of a lane in *state*, relative to now.
+    """Return when the head of a lane in *state* is attempted next. *instant* is the planned time, or None.
 
     >>> print(next_attempt("blocked", None), next_attempt("paused", None))
     in progress —
@@ -116,7 +116,7 @@ def next_attempt(state: str, instant: datetime | None) -> Markup:
 
 
 def slug(text: str) -> str:
-    """Return a text as a part of an element id, stable across reloads.
+    """Return a text as a part of an element's id in HTML. Letters and digits stay; all other characters become hyphens.
 
     >>> slug("http://a:9/x y"), slug("http 500")
     ('http---a-9-x-y', 'http-500')
@@ -125,7 +125,7 @@ def slug(text: str) -> str:
 
 
 def word(state: str) -> str:
-    """Return the displayed word of a state.
+    """Return the words that pages show for a state.
 
     >>> word("lost_contact"), word("unverified"), word("not for it")
     ('lost contact', 'unverified', 'no delivery')
@@ -134,7 +134,7 @@ def word(state: str) -> str:
 
 
 def short(message_id: str) -> Markup:
-    """Return a message id with its last digits highlighted, because neighbouring ids differ in them.
+    """Return a message id in HTML with its last six digits emphasized, because neighbouring ids differ in these digits.
 
     >>> print(short("07530139137769876372"))
     <span class="id"><span class="far">07530139137769</span>876372</span>
@@ -143,7 +143,7 @@ def short(message_id: str) -> Markup:
 
 
 def size(count: int | None) -> str:
-    """Return a number of bytes in readable form.
+    """Return a number of bytes as text, with a unit; a dash for None.
 
     >>> size(None), size(0), size(900), size(70_000)
     ('—', '0 B', '900 B', '68.4 KiB')
@@ -154,7 +154,7 @@ def size(count: int | None) -> str:
 
 
 def rate(per_s: float) -> str:
-    """Return a rate per second in readable form.
+    """Return a rate per second as text, rounded.
 
     >>> rate(0.0), rate(0.034), rate(2.345), rate(1234.5)
     ('0', '0.03', '2.3', '1,234')
@@ -165,7 +165,7 @@ def rate(per_s: float) -> str:
 
 
 def usd(amount: float) -> str:
-    """Return an amount of US dollars as text.
+    """Return an amount of US dollars as text, rounded.
 
     >>> usd(0.0), usd(0.004), usd(3.5), usd(12_345.6)
     ('0.00 USD', 'below 0.01 USD', '3.50 USD', '12,346 USD')
@@ -176,7 +176,7 @@ def usd(amount: float) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """Return a duration in seconds in readable form.
+    """Return a duration as text, with units; a dash for None.
 
     >>> span(None), span(0.0421), span(75)
     ('—', '42 ms', '1 min 15 s')
@@ -187,7 +187,7 @@ def span(seconds: float | None) -> str:
 
 
 def pairs_text(pairs: Mapping[str, object]) -> str:
-    """Return names and values on one line.
+    """Return names and values on one line; a dash if there are none.
 
     >>> pairs_text({"a": 1, "b": "x y"}), pairs_text({})
     ('a=1  b=x y', '—')

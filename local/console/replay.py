@@ -1,4 +1,4 @@
-"""Replays one message to one subscription, with the stored body, or otherwise with the archived body."""
+"""Replays one message to one subscription. If the body is no longer stored, it is read from the archive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from local.console.rendering import message_path, word
 
 
 async def preview(request: web.Request) -> web.Response:
-    """Show the preview of a replay, or why the message cannot be replayed."""
+    """Show the preview of a replay. If the message cannot be replayed, the preview says why."""
     desk, topic, message_id, name = _asked(request)
     found, subscription = await asyncio.gather(
         desk.api.get_message(topic, message_id), desk.api.get_subscription(topic, name)
@@ -80,7 +80,7 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
 
 
 async def send(request: web.Request) -> web.Response:
-    """Replay the message, and redirect to the new message. If the same form is sent again, nothing is replayed."""
+    """Replay the message, and redirect to the new message. Submitting the same form again replays nothing."""
     desk, topic, message_id, _ = _asked(request)
     said = await form_fields(request)
     name, once = said.get("to", ""), read_field(said, "once", idempotency)

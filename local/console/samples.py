@@ -1,4 +1,4 @@
-"""A topic's metrics by minute: sampled locally from its live events, or read from CloudWatch for a deployment."""
+"""Metrics of topics by minute: for a local stack sampled from live events, for a deployment read from CloudWatch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Watched:
     present: dict[tuple[str, datetime], Minute] = field(default_factory=dict)
 
     def minute(self, name: str, at: datetime) -> Minute:
-        """Return the minute of an instant: from memory, from the file, or a new one."""
+        """Return the minute that contains the instant *at*, from memory or the file. A missing minute is created."""
         start = at.replace(second=0, microsecond=0)
         if (name, start) not in self.present:
             kept = self.file.minutes(self.topic, name, start - timedelta(seconds=1))
@@ -43,20 +43,23 @@ class _Watched:
         return self.present[name, start]
 
     def begin_at(self, created_at: datetime) -> None:
-        """Drop the minutes before the creation of the topic: they belong to a deleted topic of its name."""
+        """Drop the minutes before the topic's creation. They belong to a deleted topic of the same name."""
         start = created_at.replace(second=0, microsecond=0)
         self.present = {key: minute for key, minute in self.present.items() if minute.at >= start}
         self.file.forget_before(self.topic, start)
 
     def keep(self, now: datetime) -> None:
-        """Write the current minutes, and drop finished minutes from *present*."""
+        """Write the minutes in *present* to the file, then drop those that can no longer change."""
         for (name, _), minute in self.present.items():
             self.file.keep(self.topic, name, [minute])
         self.present = {key: minute for key, minute in self.present.items() if now - minute.at < 2 * MINUTE}
 
 
 class Samples:
-    """Samples the topics that were shown last within a day, and stores the samples in *file*."""
+    """Samples the live events of topics that pages showed within a day, and stores their metrics in *file*.
+
+    At most :data:`TOPICS_MAX` topics are sampled, the most recently shown.
+    """
 
     def __init__(
         self, api: AsyncClient, file: MinuteFile, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -69,7 +72,7 @@ class Samples:
 
     @property
     def means(self) -> str:
-        """A sentence for the page: which topics are sampled, and how long samples are kept."""
+        """A sentence for the charts page: which topics are sampled, and how long samples are stored."""
         return (
             "Sampled every minute while a console runs here, and kept for a day. "
             f"Only the {TOPICS_MAX} topics that you opened last are sampled, from the first time you open them."
@@ -82,7 +85,7 @@ class Samples:
         return None
 
     async def start(self) -> None:
-        """Resume sampling the topics that were shown within a day, if the file is readable."""
+        """Resume sampling of the topics that pages showed within a day. If the file is not readable, sample none."""
         with suppress(ChartError):
             if self._file.exists:
                 for topic in self._file.looked_at(self._now() - KEPT, TOPICS_MAX):
@@ -91,9 +94,9 @@ class Samples:
             self._task = asyncio.create_task(self._go_on())
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Return the samples of the last *count* minutes, oldest first, and sample the topic from now on.
+        """Return the samples of the last *count* minutes, oldest first. From now on the topic is sampled.
 
-        Minutes without a sample are missing. Raises ChartError.
+        An empty *subscription* means the topic itself. Minutes without a sample are missing. Raises ChartError.
         """
         self._file.looked(topic, self._now())
         if topic not in self._topics:
@@ -106,7 +109,7 @@ class Samples:
         return self._file.minutes(topic, subscription, self._now() - count * MINUTE)
 
     async def sample(self, topic: str) -> None:
-        """Read a topic's events since the last sample, and store the minutes."""
+        """Count the topic's events since the last sample, and store the changed minutes."""
         watched = self._topics.get(topic)
         if watched is None:  # A page found meanwhile that the topic does not exist.
             return
@@ -172,27 +175,30 @@ def _count(watched: _Watched, event: TailEvent) -> None:
 
 @dataclass
 class CloudWatchMinutes:
-    """Metrics per minute from CloudWatch, of the topics in ``MetricTopics``. *client* creates AWS clients."""
+    """Reads metrics by minute from CloudWatch. Only topics in the parameter ``MetricTopics`` have metrics.
+
+    *client* returns an AWS client for a service's name.
+    """
 
     stack: str
     client: Callable[[str], Any]
 
     @property
     def means(self) -> str:
-        """A sentence for the page: which topics have metrics."""
+        """A sentence for the charts page: which topics have metrics."""
         return f"From CloudWatch. Only topics in MetricTopics of the stack {self.stack} have metrics."
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return None, because no metric has this time."""
+        """Return None, because CloudWatch has no metric with this time."""
 
     async def start(self) -> None:
-        """Do nothing: there is no background sampling."""
+        """Do nothing, because CloudWatch needs no sampling."""
 
     async def stop(self) -> None:
-        """Do nothing: there is no background sampling."""
+        """Do nothing, because there is no sampling to stop."""
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Query CloudWatch for the last *count* minutes of a subscription, or of a topic (empty subscription).
+        """Return the metrics of the last *count* minutes, oldest first. An empty *subscription* means the topic itself.
 
         Raises ChartError.
         """

@@ -1,6 +1,6 @@
-"""Search: a message by id, retained messages, or the messages of the last day, newest first.
+"""Finds a message by id, or lists messages that match criteria. Found deliveries can be retried or skipped.
 
-Retained messages are found by tag, property, state and time. The results can be retried or skipped.
+The criteria apply to retained messages, or to all messages of the last day.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MESSAGES_READ, PAGE, NAMES_MAX, HISTORY_SHOWN = 500, 100, 1_000, 50
 
 @dataclass(frozen=True)
 class MessageCriteria:
-    """The criteria for retained messages. An empty field matches all messages."""
+    """The criteria of a search for retained messages. An empty field does not restrict the search."""
 
     tag: str = ""
     routing_key: str = ""
@@ -40,7 +40,7 @@ class MessageCriteria:
     since: datetime | None = None
 
     def takes(self, message: Message) -> bool:
-        """Return whether a message matches."""
+        """Return whether a message meets all criteria."""
         return (
             (not self.tag or self.tag in message.tags)
             and (not self.routing_key or self.routing_key == message.routing_key)
@@ -57,14 +57,14 @@ class MessageCriteria:
 
 
 def parse_criteria(query: Mapping[str, str]) -> MessageCriteria:
-    """Parse the fields of the form. Raises UnreadableFieldError."""
+    """Return the criteria in the fields of the search form. Raises UnreadableFieldError."""
     texts = {name: query.get(name, "").strip() for name in ("tag", "routing_key", "subscription", "state")}
     properties, since = read_field(query, "property", pairs_of), read_field(query, "within", since_of)
     return MessageCriteria(**texts, properties=properties, since=since)
 
 
 def since_of(within: str) -> datetime:
-    """Return now minus *within*, a duration such as 15m. Raises ValueError."""
+    """Return now minus the duration *within*, such as 15m. Raises ValueError."""
     try:
         return datetime.now(UTC) - timedelta(seconds=seconds_of(within))
     except OverflowError:
@@ -72,7 +72,7 @@ def since_of(within: str) -> datetime:
 
 
 async def search(request: web.Request) -> web.Response:
-    """Redirect to the message with the given id, or list a topic's matching retained messages."""
+    """Redirect to the message with the id in the query. Without an id, list the retained messages that match."""
     desk, query = desk_of(request), request.query
     topic, message_id = query.get("topic", "").strip(), query.get("id", "").strip()
     faults: list[str] = []
@@ -101,7 +101,7 @@ async def search(request: web.Request) -> web.Response:
 
 
 async def topic_names(desk: Desk) -> list[str]:
-    """Return topic names as suggestions for a field."""
+    """Return the names of topics that a form field suggests."""
     return [each.name for each in (await desk.topics.look_if_possible())[:NAMES_MAX]]
 
 
@@ -138,7 +138,7 @@ async def _found(desk: Desk, topic: str, wanted: MessageCriteria) -> tuple[list[
 
 
 async def act_preview(request: web.Request) -> web.Response:
-    """Show the lanes that a retry or a skip of the results changes."""
+    """Show the preview of a retry or a skip: the lanes with found messages in their backlogs."""
     desk, query, act = desk_of(request), request.query, request.match_info["act"]
     topic = query.get("topic", "").strip()
     messages, _, _ = await _found(desk, topic, parse_criteria(query))
@@ -149,7 +149,10 @@ async def act_preview(request: web.Request) -> web.Response:
 
 
 def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
-    """Return the lanes with *messages* in their backlog, at most :data:`LANES_MAX`. *subscription* selects by name."""
+    """Return the lanes that have some of *messages* in their backlog, at most :data:`LANES_MAX`.
+
+    If *subscription* is not empty, return only lanes of subscriptions with this name.
+    """
     pending = (
         (each.topic, n) for each in messages for n, entry in each.subscribers.items() if entry.state == "blocked"
     )
@@ -157,7 +160,7 @@ def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
 
 
 async def history(request: web.Request) -> web.Response:
-    """Show a page of the topic's messages of the last day that match the query."""
+    """Show one page of a topic's messages of the last day, limited to those that match the query."""
     desk, name = desk_of(request), request.match_info["topic"]
     said = {field: text.strip() for field, text in request.query.items() if text.strip()}
     found, fault = History((), None, None), ""

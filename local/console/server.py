@@ -1,4 +1,4 @@
-"""The console's HTTP server on a local port, and the program of `tagcast console`."""
+"""The console's HTTP server on a local port. `tagcast console` runs it, too."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ROOMS = (
 
 
 def application(desk: Desk) -> web.Application:
-    """Return the application with all pages."""
+    """Return the web application with all pages of the console."""
     app = web.Application(middlewares=[guard_request], client_max_size=FORM_BYTES_MAX)
     app[DESK] = desk
     app[BULKS] = Bulks()
@@ -65,7 +65,7 @@ def application(desk: Desk) -> web.Application:
 
 
 class ConsoleServer:
-    """A console on 127.0.0.1; call `start`, then `stop`."""
+    """Serves a console on 127.0.0.1. Call `start` first, and `stop` at the end. `url` leads to the first page."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -74,7 +74,7 @@ class ConsoleServer:
         self.url = ""
 
     async def start(self, port: int) -> None:
-        """Listen; 0 selects a free port. Raises PortInUseError."""
+        """Listen on *port*; 0 selects a free port. Raises PortInUseError."""
         await self._desk.charted.start()
         await self._runner.setup()
         try:
@@ -102,10 +102,11 @@ def desk_for(
     jobs: Runner | None = None,
     metrics: Charted | None = None,
 ) -> Desk:
-    """Return a console's desk. A console that uses credentials admits only requests with the console's key.
+    """Return the desk of a console that shows the API at *url*.
 
-    The credentials are *auth*, or else the token in TAGCAST_TOKEN. By default *jobs* are run by the stack on the folder
-    *data*, and *metrics* are sampled.
+    Requests to the API are authorized by *auth*, or else by the token in TAGCAST_TOKEN. In both cases the console
+    admits only requests with its key. Without *jobs*, the stack with the state folder *data* runs the jobs. Without
+    *metrics*, the console samples the topics.
     """
     token = os.environ.get("TAGCAST_TOKEN")
     auth = auth or (BearerToken(token) if token else None)
@@ -115,9 +116,9 @@ def desk_for(
 
 
 async def serve(session: Session, port: int, data: Path, stack: str) -> int:
-    """Serve a console of the session's API until a signal comes; return the exit code.
+    """Serve a console for the API of *session* until SIGINT or SIGTERM. Return the exit code.
 
-    The jobs and the metrics of the deployed *stack* use the permissions of the session's profile.
+    If the API is on AWS, jobs and metrics are those of the deployed *stack*. They use the session's AWS profile.
     """
     url, stopped = session.api.url, asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,4 @@
-"""The page of a shadow: its differences from the active filter, samples, and the actions to promote or end it."""
+"""The page of a shadow: how it differs from the active filter, with samples. It can be promoted or deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAYS = {"only_active": "only the active filter matches", "only_shadow": "only th
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """Show a shadow's comparison with the active filter, or that there is no shadow."""
+    """Show how a subscription's shadow compares with its active filter. The page also says if there is no shadow."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     subscription = await desk.api.get_subscription(topic, name)
     found = await unless_gone(desk.api.get_shadow(topic, name))
@@ -25,7 +25,7 @@ async def shadow(request: web.Request) -> web.Response:
 
 
 def promotion(topic: str, name: str, found: Shadow) -> Preview:
-    """Return the preview of promoting a shadow."""
+    """Return the preview of making the shadow *found* the active filter."""
     counts = found.counts
     return Preview(
         f"Promote the shadow of {name}",
@@ -43,14 +43,14 @@ def promotion(topic: str, name: str, found: Shadow) -> Preview:
 
 
 async def preview(request: web.Request) -> web.Response:
-    """Show the preview of promoting."""
+    """Show the preview of making the shadow the active filter."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     found = await desk.api.get_shadow(topic, name)
     return desk.page("confirm.html", preview=promotion(topic, name, found))
 
 
 async def promote(request: web.Request) -> web.Response:
-    """Make the previewed shadow the active filter."""
+    """Make the shadow the active filter, if it still has the previewed version."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     version = read_field(await form_fields(request), "shadow_version", whole_number) or 0
     await desk.api.promote_shadow(topic, name, shadow_version=version)
@@ -58,7 +58,7 @@ async def promote(request: web.Request) -> web.Response:
 
 
 async def end(request: web.Request) -> web.Response:
-    """Delete the shadow; the active filter stays."""
+    """Delete the shadow. The active filter does not change."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     await desk.api.delete_shadow(topic, name)
     raise web.HTTPSeeOther(lane_page(topic, name, "ended"))

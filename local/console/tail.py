@@ -22,7 +22,7 @@ COUNTED_S_MIN = 5.0
 
 @dataclass(frozen=True)
 class Rates:
-    """Events per second, over the last *seconds*."""
+    """The numbers of events per second, averaged over the last *seconds* seconds."""
 
     seconds: float
     published: float
@@ -31,7 +31,7 @@ class Rates:
 
 
 def rates_of(counts: Counts) -> Rates | None:
-    """Return the rates of counts, or None for a period below :data:`COUNTED_S_MIN`.
+    """Return *counts* per second; None if they cover less than :data:`COUNTED_S_MIN` seconds.
 
     >>> from datetime import UTC, datetime
     >>> at = datetime(2026, 5, 1, tzinfo=UTC)
@@ -47,12 +47,12 @@ def rates_of(counts: Counts) -> Rates | None:
 
 
 def wish_of(query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the event filters in the page's form as arguments of ``AsyncClient.tail``."""
+    """Return the arguments of ``AsyncClient.tail`` that select events, from the query of the page."""
     return {name: query.get(name, "").strip() or None for name in ("kind", "subscription", "state")}
 
 
 async def tail(request: web.Request) -> web.Response:
-    """Show a topic's last events. With a cursor in *after*, wait for later events."""
+    """Show a topic's last events. If the query has a cursor *after*, first wait a few seconds for a later event."""
     desk, query = desk_of(request), request.query
     topic, after = query.get("topic", "").strip(), query.get("after")
     told: Tail | None = None
@@ -82,7 +82,7 @@ async def tail(request: web.Request) -> web.Response:
 
 
 async def rates(request: web.Request) -> web.Response:
-    """Show a topic's rates: a fragment that the page reloads."""
+    """Show a topic's rates, as a part of a page that the page reloads."""
     desk, topic = desk_of(request), request.match_info["topic"]
     told = await desk.api.tail(topic, max_events=0)
     return desk.page("rates.html", rates=rates_of(told.counts), published_at=desk.charted.published_at(topic))

@@ -1,4 +1,4 @@
-"""The list of topics with a search, and the page of one topic: publish, subscriptions, backlog."""
+"""The list of topics, with a search. Also the page of one topic, on which a message can be published."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pairs_of = partial(named_lines, sign="=")
 
 
 async def topics(request: web.Request) -> web.Response:
-    """Show the topics whose name contains the query's text, those with the most lanes that are not active first."""
+    """Show the topics whose name contains the text in the query. Topics with the most non-active lanes come first."""
     desk, query = desk_of(request), request.query
     text, owing = query.get("text", "").strip(), query.get("owing") == "yes"
     reading, lanes = await asyncio.gather(desk.topics.look(), desk.lanes.look())
@@ -57,7 +57,7 @@ async def topics(request: web.Request) -> web.Response:
 
 
 async def retained_count(request: web.Request) -> web.Response:
-    """Show a topic's number of retained messages: a table cell, loaded when it becomes visible."""
+    """Show the number of a topic's retained messages, as a table cell. Pages load it when the cell becomes visible."""
     desk, name = desk_of(request), request.match_info["topic"]
     topic, oldest = await asyncio.gather(
         desk.api.get_topic(name),
@@ -67,7 +67,7 @@ async def retained_count(request: web.Request) -> web.Response:
 
 
 async def topic(request: web.Request) -> web.Response:
-    """Show a topic."""
+    """Show the page of a topic."""
     return await _page(request, {}, ())
 
 
@@ -93,7 +93,10 @@ async def _page(request: web.Request, said: Mapping[str, str], faults: Sequence[
 
 
 async def publish(request: web.Request) -> web.Response:
-    """Publish the form's message once, and redirect to it. A refused form is shown again with its fields."""
+    """Publish the submitted message, and redirect to it. Submitting the same form again publishes nothing.
+
+    A refused form is shown again with its fields and faults.
+    """
     desk, name, said = desk_of(request), request.match_info["topic"], await form_fields(request)
     try:
         message = new_message(said)
@@ -109,7 +112,7 @@ async def publish(request: web.Request) -> web.Response:
 
 
 def new_message(said: Mapping[str, str]) -> NewMessage:
-    """Return the message that the fields of a form describe. Raises UnreadableFieldError.
+    """Return the message in the fields of a submitted form. Raises UnreadableFieldError.
 
     >>> new_message({"body": "x", "tags": "a, b", "properties": "price=12"}).as_json()
     {'body': 'x', 'tags': ['a', 'b'], 'properties': {'price': '12'}}

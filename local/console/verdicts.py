@@ -1,4 +1,4 @@
-"""A filter's verdict on a message as lines for a page."""
+"""Converts the explanation of a filter's result to lines of a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDS: Mapping[object, str] = {True: "true", False: "false", None: "unknown", "s
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One node of a verdict tree. *depth* is its indentation. *value* is the displayed result."""
+    """One line of an explanation: a part of the filter. *depth* is its indentation, and *value* its result in words."""
 
     depth: int
     text: str
@@ -22,7 +22,9 @@ class VerdictLine:
 
 
 def lines(tree: Mapping[str, Any]) -> list[VerdictLine]:
-    """Return the first nodes of a tree from the root down. Filters nest too deep for recursion in Python.
+    """Return the first :data:`LINES_SHOWN` nodes of *tree*, each parent before its children.
+
+    The loop replaces recursion, because filters nest too deep for Python.
 
     >>> [(line.depth, line.value) for line in lines({"text": "a AND b", "value": None, "note": "", "children": [
     ...     {"text": "a", "value": True, "note": "", "children": []}]})]
