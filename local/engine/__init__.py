@@ -1,1 +1,1 @@
-"""The engine that emulates AWS locally, and its guards: identities, permissions, limits."""
+"""The engine, which emulates AWS on this machine, with its checks of identities, permissions and limits."""

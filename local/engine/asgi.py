@@ -1,4 +1,4 @@
-"""ASGI types and helpers for the engine's applications."""
+"""Types and functions for ASGI, the interface between the engine's server and its applications."""
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """Return the body of a request, or None if the client disconnected early."""
+    """Return the whole body of a request; None if the client disconnected before the end of the body."""
     parts = []
     while True:
         message = await receive()
@@ -24,7 +24,7 @@ async def read_body(receive: Receive) -> bytes | None:
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """Return the headers of a request by lower-case name."""
+    """Return the headers of a request. The names are in lower case."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
@@ -36,14 +36,14 @@ async def answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], bo
 
 @dataclass
 class ResponseCollector:
-    """Collects the ASGI messages of one response."""
+    """Collects the parts of one response, which an ASGI application sends as messages."""
 
     status: int = 500
     headers: Iterable[tuple[bytes, bytes]] = ()
     body: bytes = b""
 
     async def send(self, message: Message) -> None:
-        """Add an ASGI message of the response."""
+        """Add the part of the response that *message* has."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], message["headers"]
         else:
@@ -51,7 +51,7 @@ class ResponseCollector:
 
 
 def receive_body(body: bytes, then: Receive) -> Receive:
-    """Return an ASGI `receive`. Its first call returns the whole *body*; later calls await *then*."""
+    """Return an ASGI `receive` whose first call returns the whole *body*. Later calls await *then*."""
     told = False
 
     async def say() -> Message:
@@ -65,5 +65,5 @@ def receive_body(body: bytes, then: Receive) -> Receive:
 
 
 async def disconnect() -> Message:
-    """Return the ASGI message for a disconnected client."""
+    """Return the ASGI message that says that the client has disconnected."""
     return {"type": "http.disconnect"}

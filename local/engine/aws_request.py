@@ -1,4 +1,4 @@
-"""Parses an HTTP request to an AWS API into a call, and formats errors for the AWS SDKs."""
+"""Parses HTTP requests to AWS APIs, and formats error responses for the AWS SDKs."""
 
 import json
 import re
@@ -28,7 +28,7 @@ _KEYS = re.compile(r"<Key>([^<]*)</Key>")
 
 @dataclass(frozen=True)
 class Call:
-    """One call: the service and the operation as boto3 names them, and the parameters that a permission check needs."""
+    """A call, with boto3's names of service and operation, and the parameters that a permission check needs."""
 
     service: str
     operation: str
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error response, which an AWS SDK raises as an error."""
+    """An error response. An AWS SDK that receives it raises an error."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -46,7 +46,9 @@ class Refusal:
 
 @lru_cache(SIGNERS_KNOWN)
 def signer_of(authorization: str) -> tuple[str, str]:
-    """Return the access key and the service in an Authorization header or a presigned query; without them, empty texts.
+    """Return the access key and the service that a signature names; two empty texts without a signature.
+
+    *authorization* is the header Authorization, or the query of a presigned URL.
 
     >>> signer_of("AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host")
     ('KEY', 'sqs')
@@ -58,7 +60,7 @@ def signer_of(authorization: str) -> tuple[str, str]:
 
 
 def call_of(service: str, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Call:
-    """Return the call of a request. *path* is percent-encoded; for S3 it begins with the bucket.
+    """Return the call in an HTTP request. *path* is percent-encoded; for S3 it begins with the bucket.
 
     >>> call_of("sqs", "POST", "/", "", {"x-amz-target": "AmazonSQS.SendMessage"}, b'{"QueueUrl": "q"}')
     Call(service='sqs', operation='SendMessage', parameters={'QueueUrl': 'q'})
@@ -78,7 +80,7 @@ def call_of(service: str, method: str, path: str, query: str, headers: Mapping[s
 
 
 def refusal(service: str, code: str, message: str, status: int = 400) -> Refusal:
-    """Return the response with which *service* reports the error *code*.
+    """Return the error response of *service* with the error *code*, in the format of this service.
 
     >>> refusal("dynamodb", "AccessDeniedException", "no").status
     400

@@ -1,4 +1,4 @@
-"""The callers of the engine: each function with its role, and other principals with roles."""
+"""Lists who calls the engine: the functions, the jobs, and AWS services, each with its role."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _MANAGED = {
 
 
 def roles_of(resolver: Resolver) -> dict[str, Role]:
-    """Return every role of the template by logical id, with all of its policies."""
+    """Return the roles in the template by logical id, each with the grants of all its policies."""
     return {lid: Role(lid, tuple(_grants(resolver, role))) for lid, role in resolver.template.of_type(ROLE)}
 
 
@@ -46,7 +46,7 @@ def _grants(resolver: Resolver, role: Mapping[str, Any]) -> list[Grant]:
 
 
 def role_of(template: Template, logical_id: str) -> str:
-    """Return the logical id of the role that a function, a workflow, a delivery stream or a job has."""
+    """Return the logical id of the role of a resource: a function, a workflow, a delivery stream or a job."""
     resource = template.resources[logical_id]
     properties = resource["Properties"]
     if resource["Type"] == DELIVERY_STREAM:
@@ -65,7 +65,7 @@ PERMISSION = "AWS::Lambda::Permission"
 
 @dataclass(frozen=True)
 class Callers:
-    """The credentials of the functions and the jobs, and the role of each caller.
+    """The credentials of the functions and of the jobs, and the role of each caller.
 
     The keys of `functions` are logical ids. The keys of `roles` are access keys, or names of services that assume a
     role.
@@ -99,13 +99,13 @@ def callers_of(template: Template, resolver: Resolver) -> Callers:
 
 @dataclass(frozen=True)
 class InvocationRights:
-    """Decides which services may invoke a function, by its resource policy (`AWS::Lambda::Permission`)."""
+    """Decides which AWS services may invoke a function, by the function's permissions (`AWS::Lambda::Permission`)."""
 
     template: Template
     resolver: Resolver
 
     def allow(self, service: str, function: str, source_arn: str) -> bool:
-        """Return whether *service* may invoke *function*, a logical id, for the route or rule *source_arn*."""
+        """Return whether *service* may invoke *function*, a logical id, for *source_arn*, a route's or rule's ARN."""
         target = self.resolver.value({"Fn::GetAtt": [function, "Arn"]})
         statements = [
             {
@@ -128,5 +128,5 @@ class InvocationRights:
         return self.allow(API, function, arn)
 
     def allow_rule(self, rule: str, function: str) -> bool:
-        """Return whether the rule *rule* may invoke the function *function*. Both are logical ids."""
+        """Return whether EventBridge may invoke *function* for *rule*. Both are logical ids."""
         return self.allow(EVENTS, function, self.resolver.value({"Fn::GetAtt": [rule, "Arn"]}))

@@ -1,6 +1,6 @@
-"""Files with checksums. They tell a damaged file from one whose last write was interrupted by a kill.
+"""Writes and reads files with checksums. The checksums tell damage from a write that a kill has interrupted.
 
-Each reader of a stream stores its position in such a file. The engine reads the positions before it drops a record.
+Each reader of a stream stores its position in such a file. The engine keeps a record until all readers have read it.
 """
 
 import re
@@ -20,7 +20,9 @@ class DamageError(Exception):
 
 
 def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
-    """Return *text* as a line with a checksum, and the checksum. Pass the checksum as *before* for the next line.
+    """Return *text* as a line with a checksum, and the checksum as a number.
+
+    *before* is the checksum of the previous line, which the new checksum continues; 0 for the first line.
 
     >>> frame_line(b"{}")
     (b'a3a6bf43 2 {}\\n', 2745614147)
@@ -30,14 +32,14 @@ def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
 
 
 def frame_parts(text: bytes, checksum: int) -> tuple[bytes, bytes, bytes]:
-    """Return a line in parts (checksum and length, *text*, line end), so that a large *text* is not copied."""
+    """Return a line as three parts: checksum and length, *text*, and line end. So a large *text* is not copied."""
     return b"%08x %d " % (checksum, len(text)), text, b"\n"
 
 
 def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
-    """Return the text and the checksum of a line, or None if the line was changed.
+    """Return the text and the checksum of a line. Return None if the line was changed, or if *before* is wrong.
 
-    The result is also None if *before* is not the checksum of the previous line.
+    *before* must be the checksum of the previous line; 0 for the first line.
 
     >>> unframe_line(frame_line(b"{}")[0]), unframe_line(frame_line(b"{}")[0], 1), unframe_line(b"a3a6bf43 2 []\\n")
     ((b'{}', 2745614147), None, None)
@@ -52,7 +54,7 @@ def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
 
 
 def replace_file(path: Path, *parts: bytes) -> None:
-    """Write *parts* to a temporary file in the same folder, then rename it to *path*, so no reader sees half a file."""
+    """Replace the file at *path* by *parts*. A reader sees either the whole old file or the whole new one."""
     draft = path.with_name(f"{path.name}.draft")
     with draft.open("wb") as file:
         file.writelines(parts)
@@ -60,7 +62,7 @@ def replace_file(path: Path, *parts: bytes) -> None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Return whether *line* is only the beginning of a line, because a kill interrupted its write.
+    """Return whether *line* is an incomplete line, as a kill leaves it when it interrupts a write.
 
     >>> line = frame_line(b'{"a": 1}')[0]
     >>> all(is_torn(line[:length]) for length in range(len(line))), is_torn(line), is_torn(bytes(8)), is_torn(b"{}")
@@ -73,7 +75,7 @@ def is_torn(line: bytes) -> bool:
 
 
 def read_position(path: Path) -> str:
-    """Return the sequence number of the last record that a reader has read; empty if none. Raises DamageError."""
+    """Return the number of the last record that a reader has read; empty if it has read none. Raises DamageError."""
     written = path.read_bytes()
     found = unframe_line(written) if written else (b"", 0)
     if found is None:

@@ -1,4 +1,4 @@
-"""Access keys of the engine's callers, new at every start."""
+"""Credentials of the engine's callers. Each start of the stack creates new ones."""
 
 import base64
 import secrets
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Credentials:
-    """An access key, which identifies the caller, and its secret key."""
+    """An access key, which identifies a caller, and its secret access key."""
 
     access_key: str
     secret: str
 
     @property
     def environment(self) -> dict[str, str]:
-        """These credentials as environment variables of the AWS SDKs."""
+        """The credentials as environment variables for AWS SDKs."""
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret}
 
 
 def mint() -> Credentials:
-    """Return new credentials, which cannot be guessed.
+    """Create random credentials, which cannot be guessed.
 
     >>> len(mint().access_key), mint() == mint()
     (20, False)

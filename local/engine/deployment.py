@@ -1,4 +1,4 @@
-"""Deploys the translated template on the engine, and returns its outputs."""
+"""Deploys the translated template on the engine, as CloudFormation does on AWS."""
 
 import hashlib
 import io
@@ -25,7 +25,7 @@ NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "CREAT
 
 @dataclass(frozen=True)
 class Deployment:
-    """The deployed stack: its outputs by name, and its functions by logical id."""
+    """The deployed stack: *outputs* has the outputs by name, and *functions* the functions by logical id."""
 
     outputs: Mapping[str, str]
     functions: Mapping[str, FunctionSpec]
@@ -42,10 +42,10 @@ def deploy(
     record: Path,
     functions_root: Path | None,
 ) -> Deployment:
-    """Create the stack, or update it if the template or the parameters changed since the last deployment.
+    """Create the stack, or update it if the template or the parameters have changed. Raises EngineError.
 
-    The file *record* has the digest of the last deployment. Tests set *functions_root* to use their own handlers
-    instead of the template's folder `functions/`. Raises EngineError if the stack is not deployed.
+    The file *record* has a digest of the last deployment. Tests set *functions_root*, a folder with handlers that
+    replace those in `functions/`.
     """
     body = json.dumps(template.for_the_engine(), sort_keys=True)
     digest = hashlib.sha256(f"{body}{sorted(parameters.items())}".encode()).hexdigest()
@@ -126,7 +126,7 @@ def _upload(template: Template, engine: Engine, body: str) -> None:
 
 
 def empty_archive() -> bytes:
-    """Return a zip file, a placeholder for the code of a function."""
+    """Return a zip file that stands for the code of a function. The Lambda host runs the working tree instead."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as written:
         written.writestr(zipfile.ZipInfo("app.py"), "# The local stack runs the working tree.\n")

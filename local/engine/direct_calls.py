@@ -1,7 +1,7 @@
-"""Routes the service's frequent calls directly to the engine's services, without the engine's slow router.
+"""Passes frequent calls directly to the engine's services, because the engine's router is slow.
 
-The engine's router checks hosts, paths, presigned queries, browsers and hundreds of services. A call to tables,
-streams, queues and Firehose names its service in `x-amz-target`.
+The router checks hosts, paths, presigned queries, browsers and hundreds of services. Calls for tables, streams, queues
+and Firehose name their service in `x-amz-target`, so they need no router.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ Service = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[
 class DirectCalls:
     """An ASGI application in front of the engine. The keys of *services* are prefixes of `x-amz-target`.
 
-    *enter* sets the engine's context of a request: account and region, from the request's headers.
+    *enter* gets the headers of a request, and sets the account and the region in the engine.
     """
 
     engine: Application
@@ -50,7 +50,7 @@ CALLERS_KNOWN = 256
 
 
 def enter(headers: Mapping[str, str]) -> None:
-    """Set the account and the region of the current task in the engine, from the *headers* of its request."""
+    """Set the account and the region of the present request in the engine. *headers* are those of this request."""
     from ministack.core import responses
 
     access_key, region = _signed_by(headers.get("authorization", ""))

@@ -34,13 +34,14 @@ _PORTS = iter(random.SystemRandom().sample(range(20_000, 32_768), 10_000))
 
 
 class EngineError(RuntimeError):
-    """The engine did not start, or did not deploy the stack. The message is the reason, or names the engine's log."""
+    """The engine did not start, or did not deploy the stack. The message has the reason, or names the log to read."""
 
 
 def free_port(wanted: int = 0) -> int:
-    """Return a free TCP port of 127.0.0.1. Raises OSError if `wanted` is taken.
+    """Return a free TCP port of 127.0.0.1, or `wanted` if it is not 0. Raises OSError if `wanted` is in use.
 
-    No outgoing connection takes the port before it is used, because systems give connections ports above 32,767.
+    A port that is chosen here is below 32,768. Operating systems use higher ports for outgoing connections, so none of
+    these connections takes the port before it is used.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -63,11 +64,11 @@ def _is_readable(pipe: int) -> bool:
 
 @dataclass
 class Engine:
-    """One engine; its state is in `folder` and outlives the process.
+    """One engine. Its state is in `folder`, and remains there when its process ends.
 
-    The credentials `owner` may do everything. `host` is a host name that is allowed beside localhost. The engine
-    appends its permission decisions to `uses` (default: `uses.jsonl` in `folder`), as JSON lines. It stores no decision
-    twice.
+    Calls with the credentials `owner` may do everything. `host` is a host name that requests may use beside localhost.
+    The engine appends each new permission decision to the file `uses` as a JSON line (default: `uses.jsonl` in
+    `folder`).
     """
 
     folder: Path
@@ -83,16 +84,16 @@ class Engine:
 
     @property
     def url(self) -> str:
-        """The endpoint of every AWS service."""
+        """The endpoint URL, which is the same for every AWS service."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def frames(self) -> str:
-        """The address (host:port) for calls in the frames of :mod:`local.functions.frames`."""
+        """The address (host:port) that accepts calls in frames, see :mod:`local.functions.frames`."""
         return f"127.0.0.1:{self._frames_port}"
 
     def client(self, service: Any, **config: Any) -> Any:
-        """Return a boto3 client for one of the engine's AWS services. Its credentials, `owner`, allow everything."""
+        """Return a boto3 client for an AWS service of the engine. The client may do everything, as `owner`."""
         return boto3.client(
             service,
             region_name=REGION,
@@ -103,7 +104,7 @@ class Engine:
         )
 
     def calls(self, credentials: Credentials) -> EngineCalls:
-        """Return a client for calls with *credentials*. It is faster than the boto3 client that `client` returns."""
+        """Return an object that makes calls with *credentials*. It is faster than a boto3 client."""
         return EngineCalls(self.frames, credentials, REGION)
 
     def start(self) -> None:
@@ -132,23 +133,23 @@ class Engine:
 
     @property
     def positions(self) -> Path:
-        """The folder in which stream readers store their positions: files named READER.TABLE."""
+        """The folder in which readers of streams store their positions, in files named READER.TABLE."""
         return self.folder / "positions"
 
     def show(self, queue_arn: str) -> None:
-        """Make the received messages of a queue visible again, because the process that received them is dead."""
+        """Make all received messages of a queue visible again. Call this after the process that received them died."""
         self._tell(SHOW_PATH, queue_arn)
 
     def expire(self, table: str, attribute: str) -> None:
-        """Delete the rows of a table whose instant in *attribute* has passed.
+        """Delete the rows of a table that have expired. The row's *attribute* has the time of its expiry.
 
-        The engine's own expiry writes no stream record. AWS may delete a row two days after this instant, so no code
-        may rely on a prompt deletion.
+        This replaces the engine's own expiry, which writes no stream record. On AWS a row may stay for two more days,
+        so no code may rely on a prompt deletion.
         """
         self._tell(EXPIRE_PATH, {"table": table, "attribute": attribute})
 
     def permit(self, roles: Mapping[str, Role]) -> None:
-        """Replace the active roles. The keys of *roles* are access keys, or the services that assume a role."""
+        """Replace all roles. The keys of *roles* are access keys, or names of services that assume a role."""
         self._tell(ROLES_PATH, {caller: asdict(role) for caller, role in roles.items()})
 
     def stop(self) -> None:
@@ -172,14 +173,14 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs and has reported no error."""
+        """Whether the process runs and has reported no fatal error."""
         if self._process is None or self._sentence:  # A reported error leaves the pipe when it is read.
             return False
         return not _is_readable(self._error_pipe) and self._process.poll() is None
 
     @property
     def why_ended(self) -> str:
-        """The reason why the process ended unexpectedly; empty while it runs, and after `stop`."""
+        """The reason why the process has ended by itself; empty while it runs, and after `stop`."""
         if self._process is None or self.alive:
             return ""
         self._sentence = self._sentence or read_last_error(self._error_pipe)

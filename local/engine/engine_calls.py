@@ -1,6 +1,6 @@
-"""Calls from the stack's event sources to the engine: plain JSON, in the frames of the workers' SDK.
+"""Calls from the local event sources to the engine, as plain JSON in frames.
 
-The sources pass the JSON on, so they need no SDK, which would convert it into objects.
+The sources pass the JSON on without parsing it into an SDK's objects, so they need no SDK.
 """
 
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ TARGETS = {"dynamodbstreams": "DynamoDBStreams_20120810", "sqs": "AmazonSQS"}
 
 
 class EngineCallError(OSError):
-    """The engine refused a call; the message is its response."""
+    """The engine refused a call. The message has the operation and the engine's response."""
 
 
 @dataclass
 class EngineCalls:
-    """Makes the calls of one caller to the engine, which accepts frames at *address* (host:port)."""
+    """Makes calls to the engine for one caller. The engine accepts frames at *address* (host:port)."""
 
     address: str
     credentials: Credentials
@@ -32,7 +32,10 @@ class EngineCalls:
         self._frames = FrameCalls(self.address)
 
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Make a call of a service in TARGETS. Raises EngineCallError if refused, and OSError without a response."""
+        """Call an *operation* of a *service* in :data:`TARGETS`, and return the response.
+
+        Raises EngineCallError if the engine refuses the call, and OSError if it does not respond.
+        """
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)
         done, answer = self._frames.call(head, encode(request), ANSWER_S)

@@ -45,9 +45,9 @@ Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def host_executor(address: str, otherwise: Executor) -> Executor:
-    """Return an executor, which invokes functions at the Lambda host with *address* (host:port/key).
+    """Return an executor that invokes functions at the Lambda host with *address* (host:port/key).
 
-    If the host does not know a function, the executor calls *otherwise*.
+    For a function that the host does not know, the executor calls *otherwise*.
     """
     host, _, key = address.partition("/")
 
@@ -88,7 +88,7 @@ def _why_denied(permissions: Permissions, caller: str, service: str, operation: 
 
 
 def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
-    """Wrap *call*, which invokes a function for a workflow: a call that the workflows' role denies raises *error*."""
+    """Wrap *call*, with which a workflow invokes a function. Raise *error* if the workflow's role denies it."""
 
     def invoke(function: str, event: Any) -> Any:
         fault = _why_denied(permissions, STATES, "lambda", "Invoke", FunctionName=function)
@@ -101,7 +101,7 @@ def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callab
 
 @dataclass
 class Running:
-    """The number of running executions. It is limited, because each execution is a thread of this process."""
+    """Counts the running executions of workflows. Their number is limited, because each has a thread here."""
 
     most: int = EXECUTIONS_MAX
     _count: int = 0
@@ -113,7 +113,7 @@ class Running:
         return self._count >= self.most
 
     def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
-        """Wrap *run*, the body of an execution's thread, to count the execution while it runs."""
+        """Wrap *run*, which runs one execution, to count the execution as long as it runs."""
 
         def counted_run(execution: str) -> None:
             with self._lock:
@@ -128,7 +128,7 @@ class Running:
 
 
 def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
-    """Wrap *add*, which adds an event to an execution's history: a full history raises *error* and ends it."""
+    """Wrap *add*, which adds an event to a history. If the history is full, raise *error* to end the execution."""
 
     def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
         if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
@@ -139,7 +139,7 @@ def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception
 
 
 def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
-    """Wrap *put*, with which Firehose writes an object: if Firehose's role denies this, the object is only logged."""
+    """Wrap *put*, with which Firehose writes an object. If its role denies this, log the refusal and write nothing."""
 
     def deliver(bucket: str, key: str, body: bytes) -> None:
         fault = _why_denied(permissions, FIREHOSE, "s3", "PutObject", Bucket=bucket, Key=key)
@@ -152,7 +152,7 @@ def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], No
 
 
 def forget_records(deliver: Callable[..., None]) -> Callable[..., None]:
-    """Wrap Firehose's delivery to drop the delivered records, which the engine would otherwise store for ever."""
+    """Wrap *deliver*, which writes Firehose's records to S3, to drop the records. The engine never drops them."""
 
     def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
         deliver(stream, destination, records)
@@ -189,9 +189,9 @@ def _application(
 
 
 def main() -> None:
-    """Run the engine until SIGTERM, with settings from environment variables (see `local.engine.engine`).
+    """Run the engine until SIGTERM. Its settings are environment variables, which `local.engine.engine` sets.
 
-    After damage or a failed write, the process reports the error. It does not save its state, which is incomplete.
+    If a file is damaged or cannot be written, report this and end. The incomplete state is not saved.
     """
     last_error.keep_from_children()
     folder = Path(os.environ["STATE_DIR"])
@@ -208,7 +208,7 @@ def main() -> None:
 
 
 def run(folder: Path) -> None:
-    """Run the engine until SIGTERM or SIGINT. Its state is in *folder*, and in folders beside it."""
+    """Run the engine until SIGTERM or SIGINT. The engine's state is in *folder* and in folders beside it."""
     from ministack import app
     from ministack.core import responses
     from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions

@@ -1,4 +1,4 @@
-"""Tunes the garbage collector of long-lived processes of the stack."""
+"""Makes garbage collections cheap in the long-lived processes of the stack."""
 
 import gc
 
@@ -6,6 +6,6 @@ THRESHOLDS = 20_000, 20, 50
 
 
 def look_seldom() -> None:
-    """Make collections of garbage rare, and exclude all current objects. Requests leave few reference cycles."""
+    """Collect garbage rarely, and never examine the objects that exist now. Requests leave few reference cycles."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

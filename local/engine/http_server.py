@@ -1,6 +1,7 @@
-"""Serves the engine's application over HTTP (by aiohttp's server, whose parser is compiled) and over frames.
+"""Serves the engine's application over HTTP and over frames.
 
-The engine's own server is pure Python and takes longer per request than most calls.
+The HTTP server is aiohttp's, whose parser is compiled. The engine's own server is pure Python; it takes longer for a
+request than most calls do.
 """
 
 import asyncio
@@ -32,12 +33,12 @@ JSON = b"application/x-amz-json-1.0"
 
 
 async def listen_to_frames(application: Application, host: str, port: int) -> asyncio.Server:
-    """Serve calls in frames. Clients with another protocol are disconnected."""
+    """Start a server for calls in frames. It disconnects clients that use another protocol."""
     return await asyncio.get_running_loop().create_server(lambda: FrameProtocol(application), host, port)
 
 
 class FrameProtocol(asyncio.Protocol):
-    """One connection, whose calls are answered in order."""
+    """One connection of a client that sends calls in frames. The calls are executed one after another."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -46,7 +47,7 @@ class FrameProtocol(asyncio.Protocol):
         self._serving: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport."""
+        """Store the transport of the new connection."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
@@ -56,7 +57,7 @@ class FrameProtocol(asyncio.Protocol):
             self._serving.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Serve the next call if it has arrived completely."""
+        """Store the data. If no call is running and the next call is complete, start it."""
         self._unread += data
         if self._serving is None:
             self._serve_next()
@@ -95,7 +96,7 @@ class FrameProtocol(asyncio.Protocol):
 
 
 def scope_of(head: bytes) -> Scope:
-    """Return the ASGI scope of a call. The two lines of *head* are the headers `authorization` and `x-amz-target`.
+    """Return the ASGI scope of a call in a frame. *head* has two lines: the headers `authorization` and `x-amz-target`.
 
     >>> scope_of(b"AWS4-HMAC-SHA256 ...\\nAmazonSQS.SendMessage")["headers"][1]
     (b'x-amz-target', b'AmazonSQS.SendMessage')
@@ -130,10 +131,10 @@ LINE_MAX = 64 * 1024
 async def serve(
     application: Application, kept: PersistentState, host: str, port: int, frames_port: int, known_as: str = ""
 ) -> None:
-    """Start the application, restore its state from *kept*, and serve requests until SIGTERM or SIGINT.
+    """Start the application, restore the engine's state *kept*, and serve requests until SIGTERM or SIGINT.
 
-    *port* accepts HTTP, and *frames_port* the frames of :mod:`local.functions.frames`. *known_as* is a host name that
-    is allowed beside localhost.
+    *port* accepts HTTP, and *frames_port* accepts the frames of :mod:`local.functions.frames`. *known_as* is a host
+    name that requests may use beside localhost.
     """
     life = await _started(application)
     kept.restore()
@@ -157,7 +158,7 @@ async def serve(
 
 
 def guard_browsers(application: Application, port: int, host: str = "") -> Application:
-    """Wrap the application to refuse requests from web pages, and for host names other than localhost and *host*."""
+    """Wrap the application to refuse requests from web pages. It accepts only the host names localhost and *host*."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
@@ -172,7 +173,7 @@ def guard_browsers(application: Application, port: int, host: str = "") -> Appli
 
 
 def asgi_server(application: Application) -> web.Server:
-    """Return a server of the application without a body limit, because the engine itself refuses large bodies."""
+    """Return an HTTP server of the application. It accepts any size of body; the engine itself refuses large ones."""
     unchanged = {"keepalive_timeout": KEEP_ALIVE_S, "max_line_size": LINE_MAX, "auto_decompress": False}
     return plain_server(partial(_answer, application), 0, **unchanged)
 

@@ -1,8 +1,8 @@
-"""Stores the engine's changes before each response: they survive a kill of every process, not a power failure.
+"""Stores the engine's changes before each response. They survive a kill of all processes, but not a power failure.
 
-Each change is appended to a file and flushed to the system before the response. When the file is longer than both the
-state and 32 MiB, the engine writes its whole state and begins a new file. Each line has a checksum over itself and all
-earlier lines, so changed or missing lines are detected.
+Each change is appended to a file and passed to the operating system before the response. When the file is longer than
+both the state and 32 MiB, the engine writes its whole state and begins a new file. Each line has a checksum over itself
+and all earlier lines, so changed or missing lines are detected.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ Change = list[Any]
 
 
 class Journal:
-    """The changes after the last written state, in a folder. Call `read` once, and consume its result, before `add`."""
+    """The changes since the state was written. Call `read` once and take all its changes; then call `add`."""
 
     def __init__(self, folder: Path, grown_bytes: int = GROWN_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,10 +50,10 @@ class Journal:
         self._file: FileIO | None = None
 
     def read(self) -> tuple[Any, Iterator[Change]]:
-        """Return the last written state (None without one), and an iterator of all later changes in order. Raises
-        DamageError.
+        """Return the last written state (None if there is none), and an iterator over all later changes in order.
 
-        An incomplete last line, left by a killed process, is skipped: its request got no response.
+        The call and the iterator raise DamageError. An incomplete last line, which a kill left, is skipped, because its
+        request got no response.
         """
         state, first = self._read_state()
         numbers = sorted(int(path.stem) for path in self._folder.glob("*.log"))
@@ -61,11 +61,11 @@ class Journal:
         return state, self._read_changes(first, kept, max((first, *numbers)) + 1)
 
     def add(self, *change: Any) -> None:
-        """Add a change to the next write."""
+        """Add a change. The next `write` writes it."""
         self._unwritten.append(list(change))
 
     def write(self) -> None:
-        """Write the added changes; then the caller may answer. If the write fails, the process ends."""
+        """Write the added changes. Then the caller may send its response. If the write fails, the process ends."""
         if not self._unwritten:
             return
         changes, self._unwritten = self._unwritten, []
@@ -80,7 +80,7 @@ class Journal:
             self._end(fault)
 
     async def renew(self, state: Callable[[], Any]) -> None:
-        """Begin a new file, and write the whole state as it is at this moment. Later changes go to the new file."""
+        """Begin a new file for later changes, and write the whole state as *state* returns it now."""
         self.write()
         self._begin(self._number + 1)
         number, bytes_before = self._number, self._bytes
@@ -90,7 +90,7 @@ class Journal:
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
     async def renew_when_grown(self, state: Callable[[], Any]) -> None:
-        """Renew the journal whenever it is longer than both the state and :data:`GROWN_BYTES`, until cancelled."""
+        """Until cancelled, call `renew` whenever the journal is longer than the state and than :data:`GROWN_BYTES`."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self._bytes > max(self._grown_bytes, self._state_bytes):

@@ -1,4 +1,4 @@
-"""The engine's last error, sent through a pipe, because the log may be on the disk that is full."""
+"""Sends the engine's last error through a pipe, because a full disk may prevent an entry in the log."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 
 def end_process(sentence: str) -> NoReturn:
-    """End this process at once, and report an error to the process that started it."""
+    """Report *sentence* as an error to the parent process, and end this process at once."""
     told = f"{sentence}\n".encode()[:ERROR_BYTES_MAX]
     for end_of_pipe in (int(os.environ.get(PIPE, -1)), 2):
         with contextlib.suppress(OSError):
@@ -23,20 +23,20 @@ def end_process(sentence: str) -> NoReturn:
 
 
 def keep_from_children() -> None:
-    """Make the pipe private to this process, so that the pipe closes when the process ends."""
+    """Prevent child processes from inheriting the pipe. So the pipe closes when this process ends."""
     if PIPE in os.environ:
         os.set_inheritable(int(os.environ[PIPE]), False)
 
 
 def read_last_error(pipe: int) -> str:
-    """Return the error that an ended process wrote to *pipe*; an empty text if it wrote none."""
+    """Return the error that the ended engine wrote to *pipe*; an empty text if it wrote none."""
     with contextlib.suppress(OSError):
         return os.read(pipe, ERROR_BYTES_MAX).decode(errors="replace").strip()
     return ""
 
 
 def why_not_written(fault: OSError, folder: Path) -> str | None:
-    """Return the cause of a failed write to *folder*, with the remedy; None if *fault* has another cause.
+    """Return why *folder* or a file in it cannot be written, and what to do. Return None if *fault* has another cause.
 
     >>> why_not_written(OSError(errno.EROFS, ""), Path("/"))
     'the disk at / is read-only, and / lies on it: choose another folder with --data'
@@ -67,7 +67,7 @@ def why_not_written(fault: OSError, folder: Path) -> str | None:
 
 
 def disk_of(folder: Path) -> Path:
-    """Return the mount point of a folder, which may not exist yet.
+    """Return the mount point of the disk on which *folder* is, or would be created.
 
     >>> disk_of(Path("/nowhere/at/all"))
     PosixPath('/')

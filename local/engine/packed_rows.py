@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 class PackedRows(dict[Any, Any]):
-    """The rows of one partition. Some rows are packed, but readers see all rows unpacked.
+    """The rows of one partition, by sort key. Rows can be packed, that is, stored as JSON; readers get them unpacked.
 
     >>> row = {"n": {"N": "1"}}
     >>> rows = PackedRows(a=row, b=row)
@@ -31,7 +31,7 @@ class PackedRows(dict[Any, Any]):
     __slots__ = ()
 
     def pack(self, key: Any, row: Row) -> None:
-        """Pack *row*, unless *key* has another row now, or the row is long."""
+        """Pack *row*. Do nothing if the row of *key* is no longer *row*, or if the JSON is long."""
         if dict.get(self, key) is row and len(text := encode(row)) <= ROW_BYTES_MAX:
             # A copy: orjson's result keeps the kilobytes of its write buffer.
             super().__setitem__(key, bytes(memoryview(text)))
@@ -45,15 +45,15 @@ class PackedRows(dict[Any, Any]):
         return _row(super().__getitem__(key))
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return the row of a key, or *default*."""
+        """Return the row of *key*; *default* if there is none."""
         return _row(super().get(key, default))
 
     def pop(self, key: Any, *default: Any) -> Any:
-        """Remove and return the row of a key."""
+        """Remove the row of *key*, and return it. Without such a row, return *default*, or raise KeyError."""
         return _row(super().pop(key, *default))
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """Return the row of a key. A missing row is first set to *default*."""
+        """Return the row of *key*. If there is none, store *default* as the row first."""
         return _row(super().setdefault(key, default))
 
     def values(self) -> list[Any]:  # type: ignore[override]
@@ -65,7 +65,7 @@ class PackedRows(dict[Any, Any]):
         return [(key, _row(each)) for key, each in super().items()]
 
     def copy(self) -> dict[Any, Any]:
-        """Return a dictionary of the same rows."""
+        """Return the rows unpacked, in a new dictionary."""
         return dict(self.items())
 
     def __eq__(self, other: object) -> bool:
@@ -79,24 +79,24 @@ def _row(found: Any) -> Any:
 
 
 class Packing:
-    """Packs rows that have not changed for *cold_s* seconds."""
+    """Packs rows that were not written for *cold_s* seconds."""
 
     def __init__(self, cold_s: float = COLD_S) -> None:
         self._cold_s = cold_s
         self._written: deque[tuple[float, dict[str, Any], Any, Any, Row]] = deque()
 
     def add(self, now_s: float, table: dict[str, Any], pk: Any, sk: Any, row: Row) -> None:
-        """Record that a row was written at *now_s*, in monotonic seconds."""
+        """Record that *row* was written at *now_s*, in seconds of the monotonic clock."""
         self._written.append((now_s, table, pk, sk, row))
 
     def add_all(self, now_s: float, table: dict[str, Any]) -> None:
-        """Record all rows of a table as written."""
+        """Record that all rows of a table were written at *now_s*."""
         for pk, rows in table["items"].items():
             for sk, row in rows.items():
                 self.add(now_s, table, pk, sk, row)
 
     def pack(self, now_s: float) -> None:
-        """Pack the rows that have become cold, at most :data:`AT_ONCE` per call."""
+        """Pack rows whose last write is old enough, at most :data:`AT_ONCE` per call."""
         for _, table, pk, sk, row in self._cold(now_s):
             partitions = table["items"]
             rows = partitions.get(pk)
@@ -114,7 +114,7 @@ class Packing:
 
 
 def rows_with(partitions: dict[Any, dict[Any, Any]], attribute: str) -> Iterator[Row]:
-    """Yield all rows with an attribute. Packed rows without the attribute are not parsed.
+    """Yield the rows that have an attribute. Packed rows without the attribute are not parsed, which saves time.
 
     >>> row = {"n": {"N": "1"}}
     >>> rows = PackedRows(a=row, b={"m": row})
@@ -132,7 +132,7 @@ def rows_with(partitions: dict[Any, dict[Any, Any]], attribute: str) -> Iterator
 
 
 def as_json(partitions: dict[Any, dict[Any, Any]]) -> dict[Any, Any]:
-    """Return the partitions of a table for JSON output; packed rows stay packed.
+    """Return the partitions of a table in a form that `encode` accepts. The JSON of packed rows is used as it is.
 
     >>> row = {"n": {"N": "1"}}
     >>> rows = PackedRows(a=row, b=row)

@@ -1,9 +1,9 @@
 """Enforces AWS's permissions and size limits in front of the engine.
 
-A caller is identified by its access key, which cannot be guessed; signatures are not checked. Each function (its
-workers and its event sources), the jobs, and the account's owner (a person at the terminal, or the stack itself) have a
-key of their own. Unknown callers are refused. Every decision is stored once in a file, to compare used with granted
-permissions.
+An access key, which cannot be guessed, identifies the caller; signatures are not checked. Each function has its own
+key, for its workers and its event sources. The jobs have a key, and so has the owner: the stack itself, or a person at
+the terminal. Other callers are refused. A file stores each new decision, to compare the used permissions with the
+granted ones.
 """
 
 import base64
@@ -46,7 +46,10 @@ DECISIONS_KEPT = 20_000
 
 @dataclass
 class Permissions:
-    """The roles by access key, or by the service that assumes them, and the decisions so far."""
+    """Decides what callers may do. The keys of *roles* are access keys, or names of services that assume a role.
+
+    The file *uses* stores the decisions.
+    """
 
     account: Account
     uses: Path
@@ -64,14 +67,14 @@ class Permissions:
             self._kept = {_mark(json.loads(line)) for line in complete.splitlines()}
 
     def put(self, roles: Mapping[str, Any]) -> None:
-        """Replace the active roles. *roles* maps each caller to the fields of its `Role`, as parsed JSON."""
+        """Replace all roles. *roles* maps each caller to the fields of its `Role`, as parsed JSON."""
         self._decided.clear()
         self.roles = {
             key: Role(given["name"], tuple(Grant(**each) for each in given["grants"])) for key, given in roles.items()
         }
 
     def allowed(self, role: Role, need: Need) -> bool:
-        """Return whether the role allows the need. Each new decision is stored."""
+        """Return whether *role* allows *need*, an action on a resource. Store the decision if it is new."""
         place = (role.name, need)
         if place not in self._decided:
             if len(self._decided) >= DECISIONS_KEPT:
@@ -82,12 +85,12 @@ class Permissions:
         return self._decided[place]
 
     def first_denied(self, role: Role, call: Call) -> Need | None:
-        """Return the first need of the call that the role denies; None if it denies none."""
+        """Return the first action and resource that *call* needs and *role* denies; None if it denies none."""
         needs = needs_of(self.account, call.service, call.operation, call.parameters)
         return next((need for need in needs if not self.allowed(role, need)), None)
 
     def principal(self, role: Role) -> str:
-        """Return the name of a caller with this role, as in AWS's errors."""
+        """Return the ARN that AWS's errors show for a caller with this role."""
         return f"arn:{self.account.partition}:sts::{self.account.number}:assumed-role/{role.name}/local"
 
     def _keep(self, role: Role, need: Need, grant: Grant | None) -> None:
@@ -114,10 +117,10 @@ def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass
 class PermissionGuard:
-    """An ASGI application in front of the engine's application. *owner* is the access key with all permissions.
+    """An ASGI application in front of the engine's application. The access key *owner* has all permissions.
 
-    `full` returns whether no further execution may start. *own_paths* maps paths of the engine itself, for the owner
-    only, to functions of the request's JSON.
+    *full* returns whether no further execution may start. *own_paths* maps paths to functions that get the request's
+    JSON; only the owner may call these paths.
     """
 
     engine: Application
@@ -216,9 +219,9 @@ async def _answer(send: Send, refusal: Refusal) -> None:
 
 
 def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | None:
-    """Return the error response to a call that is larger than AWS allows; None if its size is allowed.
+    """Return the error response if a call is larger than AWS allows; else None.
 
-    *is_async* is True for an asynchronous Invoke, whose event has a limit of its own.
+    *is_async* says whether Invoke is asynchronous, because AWS then has another limit.
 
     >>> too_large(Call("stepfunctions", "StartExecution", {"input": "x" * 262_145}), 0).status
     400
@@ -241,7 +244,7 @@ def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | 
 
 
 def cut(answer: bytes, requested: Mapping[str, Any]) -> bytes:
-    """Return a BatchGetItem response cut to AWS's maximum size. The keys of removed items become unprocessed keys.
+    """Shorten the response to a BatchGetItem call to the size that AWS allows. Removed items become unprocessed keys.
 
     *requested* is the request's `RequestItems`.
 

@@ -1,7 +1,6 @@
-"""Makes the engine end if it cannot write an S3 object, and Firehose answer only after its objects are written.
+"""Ends the engine if an S3 object cannot be written. Lets Firehose answer only after its objects are written.
 
-By default the engine logs a failed write and answers as if the write had succeeded. Its Firehose answers before it
-writes.
+The unchanged engine logs a failed write and answers as if it had succeeded. Its Firehose answers before it writes.
 """
 
 import os
@@ -23,7 +22,7 @@ def install(objects: ModuleType) -> None:
 
 
 def or_end(write: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a function that writes to a path, its first argument. If the write fails, the process ends."""
+    """Wrap *write*, a function whose first argument is a path. If it fails to write, the process ends."""
 
     def written(path: str, *content: Any, **how: Any) -> None:
         try:
@@ -35,7 +34,7 @@ def or_end(write: Callable[..., None]) -> Callable[..., None]:
 
 
 def put_object(objects: ModuleType) -> Callable[[str, str, bytes], None]:
-    """Return a function with which Firehose puts an object. The function returns after the object is written."""
+    """Return a function that puts an object for Firehose. It returns after the object is written."""
 
     def put(bucket: str, key: str, body: bytes) -> None:
         headers = {**HEADERS, "content-length": str(len(body))}

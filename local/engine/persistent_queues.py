@@ -1,4 +1,4 @@
-"""Records changes of the engine's queues in the journal, and replays them at the start."""
+"""Records changes of the engine's queues in the journal. At the start it replays the recorded changes."""
 
 import json
 import time
@@ -21,7 +21,7 @@ Action = Callable[[dict[str, Any], str], Any]
 
 
 class PersistentQueues:
-    """Records changes of the engine's SQS queues in the journal, by ARN. *queues* is the engine's module for SQS."""
+    """Records changes of SQS queues in the journal, by the queue's ARN. *queues* is the engine's module for SQS."""
 
     def __init__(self, queues: ModuleType, journal: Journal) -> None:
         self._queues = queues
@@ -29,7 +29,7 @@ class PersistentQueues:
         self._again: dict[str, _Again] | None = None
 
     def install(self) -> None:
-        """Wrap the functions that write messages. Call `install` before other modules replace the engine's handlers."""
+        """Wrap the engine's functions that change messages. Call this before other modules wrap the same functions."""
         queues, handlers = self._queues, self._queues._HANDLERS
         send, collect, sweep = queues._act_send_message, queues._collect_msgs, queues._dlq_sweep
 
@@ -63,7 +63,7 @@ class PersistentQueues:
             handlers[name] = self._keeping(handlers[name], lambda queue, request: self._keep_whole(queue))
 
     def show(self, arn: str) -> None:
-        """Make the received messages of a queue visible again, because the process that received them is dead."""
+        """Make all received messages of a queue visible again. Call this after the process that received them died."""
         queue = self._queues._queue_by_arn(arn)
         for message in queue["messages"] if queue else ():
             if message["receive_count"]:
@@ -72,23 +72,23 @@ class PersistentQueues:
             self._keep_whole(queue)
 
     def structure(self) -> dict[str, Any]:
-        """Return the queues without their messages, in the form in which the engine stores its state."""
+        """Return the queues without their messages, in the form of the engine's own stored state."""
         bare = self._queues.AccountRegionScopedDict()
         for place, queue in self._queues._queues.all_items():
             bare.set_scoped(*place, {**queue, "messages": [], "dedup_cache": {}})
         return {"queues": bare, "queue_name_to_url": self._queues._queue_name_to_url}
 
     def state(self) -> dict[str, Any]:
-        """Return the fields :data:`KEPT` of every queue, by ARN."""
+        """Return the messages of every queue by ARN, with the other fields in :data:`KEPT`."""
         return {_arn(queue): {name: queue[name] for name in KEPT} for queue in self._queues._queues.all_values()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the messages of *state*. Queues that were deleted since then stay deleted."""
+        """Put the messages in *state* into the queues. Messages of queues that no longer exist are dropped."""
         for queue in self._queues._queues.all_values():
             queue |= state.get(_arn(queue), {})
 
     def make_again(self, kind: str, arn: str, change: Any) -> None:
-        """Replay a change of the journal. Changes of deleted queues are ignored. Call `end` after the last change."""
+        """Replay one change of the journal; ignore a change of a deleted queue. Call `end` after the last change."""
         if self._again is None:
             self._again = {_arn(queue): _Again(queue) for queue in self._queues._queues.all_values()}
         if (again := self._again.get(arn)) is not None:

@@ -1,6 +1,6 @@
-"""Stores the state of the engine's services in files, one for each service.
+"""Stores the state of each of the engine's services in a file.
 
-The files of tables and queues have no rows and no messages, because the journal has them.
+The files of tables and queues contain no rows and no messages, because these are in the journal.
 """
 
 import json
@@ -25,7 +25,7 @@ States = Mapping[str, Callable[[], Any]]
 
 @dataclass
 class PersistentServices:
-    """Stores the states of services in a folder. *written* returns the JSON for a service's name and its state."""
+    """Stores the states of services as files in a folder. *written* converts a service's name and state to JSON."""
 
     states: Callable[[], States]
     folder: Path
@@ -34,7 +34,7 @@ class PersistentServices:
     _listed: list[str] = field(default_factory=list)
 
     def read(self) -> Iterator[tuple[str, Path, str]]:
-        """Yield the stored state of each service: its name, its file and the JSON. Raises DamageError."""
+        """Yield the name, the file and the JSON of each stored service. Raises DamageError."""
         index = self.folder / INDEX
         found = sorted(path.stem for path in self.folder.glob("*.json"))
         if index.exists():
@@ -54,7 +54,7 @@ class PersistentServices:
             yield name, path, text.decode()
 
     def keep(self, names: Collection[str] | None = None) -> None:
-        """Write the changed states of the services with these *names*. None means all services."""
+        """Write the states that have changed, of the services in *names*. None means all services."""
         for name, state_of in self.states().items():
             if names is None or name in names:
                 self._keep(name, state_of)
@@ -79,7 +79,7 @@ class PersistentServices:
 
 
 def as_persisted(version: int, state: Any, default: Callable[[Any], Any]) -> str:
-    """Return the state in the form that the engine loads, with a checksum in front, which the engine ignores.
+    """Return a state as JSON in the engine's format. It begins with a checksum, which the engine ignores.
 
     >>> as_persisted(2, {"a": 1}, str)
     '{"crc32": "10cf5c67", "__ministack_format__": 2, "payload": {"a": 1}}'
@@ -89,7 +89,7 @@ def as_persisted(version: int, state: Any, default: Callable[[Any], Any]) -> str
 
 
 def is_whole(text: bytes) -> bool:
-    """Return whether a file of a service is undamaged.
+    """Return whether the content of a service's file is undamaged.
 
     >>> text = as_persisted(2, {"a": 1}, str).encode()
     >>> is_whole(text), is_whole(text[:-1]), is_whole(text.replace(b"1}", b"2}")), is_whole(b"")

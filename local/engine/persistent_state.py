@@ -39,7 +39,7 @@ OF_ONE = {
 
 
 class PersistentState:
-    """The persistent state: rows and messages in the journal, all other state in a file for each service."""
+    """The engine's persistent state: rows and messages in the journal, all other state in one file per service."""
 
     def __init__(self, folder: Path, positions: Path) -> None:
         from ministack.services import dynamodb, sqs
@@ -52,7 +52,7 @@ class PersistentState:
         self.queues.install()
 
     def load_services(self) -> None:
-        """Load the state of all services from their files. Raises DamageError for a missing, damaged or newer file."""
+        """Load the files of all services. Raises DamageError if one is missing, damaged or from a newer engine."""
         from ministack import app
         from ministack.core import persistence
 
@@ -64,7 +64,7 @@ class PersistentState:
                 app._get_module(app._state_map[name]).load_persisted_state(found["payload"])
 
     def restore(self) -> None:
-        """Restore rows and messages from the journal. Call `load_services` before."""
+        """Restore rows and messages from the journal. Call `load_services` first."""
         gc.disable()  # Everything created here stays.
         state, changes = self.journal.read()
         if state is not None:
@@ -77,7 +77,7 @@ class PersistentState:
         gc.enable()
 
     async def keep_short(self) -> None:
-        """Until cancelled, rewrite the journal whenever it has grown, and pack unchanged rows of the tables."""
+        """Save disk and memory until cancelled: begin a new journal whenever it has grown, and pack unchanged rows."""
         look_seldom()
         await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
 
@@ -87,11 +87,11 @@ class PersistentState:
             self.tables.keep_small()
 
     def state(self) -> dict[str, Any]:
-        """Return the state of tables and queues, which the journal stores as a whole."""
+        """Return the state of all tables and queues. A new journal begins with this state."""
         return {"tables": self.tables.state(), "queues": self.queues.state()}
 
     def end(self) -> None:
-        """Save the state after everything has stopped."""
+        """Write all state. Call this after the server has stopped."""
         self.journal.write()
         self.services.keep()
 
@@ -109,7 +109,7 @@ class PersistentState:
 
 
 def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of Step Functions without its executions, which do not survive the engine's process.
+    """Return the state of Step Functions without executions, because they end with the engine's process.
 
     >>> without_executions({"state_machines": 1, "executions": 2, "map_runs": 3})
     {'state_machines': 1}
@@ -118,7 +118,7 @@ def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed_by(scope: Scope) -> Collection[str] | None:
-    """Return the services that a request may change, or None if it may change any service.
+    """Return the services whose files a request may change: empty if it changes none, None if it may change any.
 
     >>> def of(target, method="POST", path="/"):
     ...     return changed_by({"method": method, "path": path, "headers": [(b"x-amz-target", target)]})
@@ -141,7 +141,7 @@ def changed_by(scope: Scope) -> Collection[str] | None:
 
 
 def write_before_answer(application: Application, services: PersistentServices, journal: Journal) -> Application:
-    """Wrap the application: each response waits until the changes of its request are stored."""
+    """Wrap the application to store the changes of each request before the response is sent."""
 
     async def writing(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -1,6 +1,6 @@
-"""Records changes of the engine's tables and streams in the journal, and replays them at the start.
+"""Records changes of the engine's tables and streams in the journal. At the start it replays the recorded changes.
 
-A stream record is kept until all readers have read it. Each reader stores its position in a file of its own.
+A stream record is stored until all readers have read it. Each reader stores its position in a file of its own.
 """
 
 import time
@@ -23,7 +23,7 @@ BESIDE_TABLES = (
 class PersistentTables:
     """Records changes of tables and streams in the journal. *tables* is the engine's module for DynamoDB.
 
-    *positions* is the folder of the readers' files READER.TABLE.
+    *positions* is the folder with the position files of stream readers, READER.TABLE.
     """
 
     def __init__(self, tables: ModuleType, journal: Journal, positions: Path) -> None:
@@ -36,7 +36,7 @@ class PersistentTables:
         self._packing = Packing()
 
     def install(self) -> None:
-        """Wrap the functions that write items and streams."""
+        """Wrap the engine's functions that change items and streams."""
         tables, journal = self._tables, self._journal
         emit, replaced = tables._emit_stream_event, tables._items_replaced
 
@@ -67,7 +67,7 @@ class PersistentTables:
         tables._emit_stream_event = emit_record  # type: ignore[attr-defined]
 
     def structure(self) -> dict[str, Any]:
-        """Return the tables without their items, in the form in which the engine stores its state."""
+        """Return the tables without their items, in the form of the engine's own stored state."""
         tables = self._tables
         bare = tables.AccountRegionScopedDict()
         for place, table in tables._tables.all_items():
@@ -76,7 +76,7 @@ class PersistentTables:
         return {"tables": bare, **{name: getattr(tables, f"_{name}") for name in BESIDE_TABLES}}
 
     def state(self) -> dict[str, Any]:
-        """Return the items and the unread stream records of all tables, by table id."""
+        """Return the items and the unread stream records of each table, by table id."""
         self.trim()
         return {
             table["TableId"]: {
@@ -88,10 +88,7 @@ class PersistentTables:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the items and stream records in *state*.
-
-        Tables that were deleted after *state* was saved stay deleted.
-        """
+        """Put the items and stream records in *state* into the tables. The state of deleted tables is dropped."""
         for place, table in self._tables._tables.all_items():
             if (found := state.get(table["TableId"])) is not None:
                 table["items"] = defaultdict(dict, found["items"])
@@ -100,7 +97,7 @@ class PersistentTables:
                 self._tables._stream_trimmed.set_scoped(*place, found["trimmed"])
 
     def make_again(self, kind: str, table_id: str, *change: Any) -> None:
-        """Replay a change of the journal. Changes of deleted tables are ignored. Call `end` after the last change."""
+        """Replay one change of the journal; ignore a change of a deleted table. Call `end` after the last change."""
         if self._known is None:
             self._known = {table["TableId"]: table for table in self._tables._tables.all_values()}
         table = self._known.get(table_id)
@@ -119,7 +116,7 @@ class PersistentTables:
                 self._tables._update_counts(table)
 
     def end(self) -> None:
-        """Finish the replay: drop read records, and let unchanged rows be packed later. Raises DamageError."""
+        """Finish the replay: drop stream records that were read, and watch all rows for packing. Raises DamageError."""
         self._known = None
         self.trim()
         for table in self._tables._tables.all_values():
@@ -133,12 +130,15 @@ class PersistentTables:
         self._tables._stream_records.setdefault(table["TableName"], []).append(record)
 
     def keep_small(self) -> None:
-        """Save memory: drop records that all readers have read, and pack unchanged rows."""
+        """Save memory: drop stream records that all readers have read, and pack unchanged rows."""
         self.trim()
         self._packing.pack(time.monotonic())
 
     def expire(self, table: str, attribute: str, now_s: float) -> None:
-        """Delete the rows whose *attribute* is at most *now_s*. The stream shows them as deletions by a caller."""
+        """Delete the rows whose *attribute*, the time of expiry in seconds since 1970, is not after *now_s*.
+
+        The stream has a record of each deletion, as if a caller had deleted the row.
+        """
         found = self._tables._tables[table]
         over = [row for row in rows_with(found["items"], attribute) if 0 <= float(row[attribute]["N"]) <= now_s]
         for row in over:
@@ -146,7 +146,7 @@ class PersistentTables:
             self._tables._delete_item({"TableName": table, "Key": key})
 
     def trim(self) -> None:
-        """Drop the records of each stream that all known readers have read."""
+        """Drop the stream records that all readers have read. The readers are those with a position file."""
         streams, trimmed = self._tables._stream_records, self._tables._stream_trimmed
         for place, records in streams.all_items():
             # Places are compared, because numbers begin with the time and decrease when the clock is set back.

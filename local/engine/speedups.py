@@ -1,8 +1,8 @@
-"""Speeds up the engine: orjson, and in tables fewer copies, cached parsing, and queries that read only their page.
+"""Makes the engine faster by orjson. Tables also copy less, cache parsed texts, and read only the page of a query.
 
-The unchanged engine spends half of a call's time on JSON. It copies an item for each read, by the general `deepcopy`.
-It parses numbers and expressions several times per call, although the service has few expressions. For each query it
-sorts the whole partition, and evaluates the condition row by row.
+The unchanged engine spends half of a call's time on JSON. It copies each item that it reads by the slow `deepcopy`. It
+parses numbers and expressions several times per call, although the service has few expressions. For each query it sorts
+the whole partition, and evaluates the condition row by row.
 """
 
 import copy
@@ -26,7 +26,7 @@ ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
 
 def install_tables(tables: ModuleType) -> None:
-    """Make the engine's table service cache parsed texts, and copy JSON quickly."""
+    """Make *tables*, the engine's module for DynamoDB, cache parsed texts, copy quickly, and narrow queries."""
     for name in OF_A_TEXT:
         setattr(tables, name, of_a_text(getattr(tables, name)))
     tables._condition_syntax_error = lru_cache(REMEMBERED)(tables._condition_syntax_error)  # type: ignore[attr-defined]
@@ -36,7 +36,7 @@ def install_tables(tables: ModuleType) -> None:
 
 
 class Narrowing:
-    """Speeds up queries with the key condition :data:`RANGE`: the engine gets only rows that the page may contain."""
+    """Makes queries with the key condition :data:`RANGE` faster. The engine sees only rows that can be in the page."""
 
     def __init__(self, tables: ModuleType) -> None:
         self._tables = tables
@@ -49,7 +49,7 @@ class Narrowing:
         self._tables._evaluate_condition = self.evaluate  # type: ignore[attr-defined]
 
     def query(self, request: dict[str, Any]) -> Any:
-        """Answer a query. The engine answers one query after the other, so no other query sees the narrowed rows."""
+        """Answer a query. The engine answers one query at a time, so no other query sees the narrowed rows."""
         table = self._tables._tables.get(request.get("TableName"))
         if table is None or request.get("KeyConditionExpression") != RANGE or not request.get("ScanIndexForward", True):
             return self._query(request)
@@ -68,7 +68,7 @@ class Narrowing:
             table["items"], self._is_narrow = everything, False
 
     def evaluate(self, condition: str, *arguments: Any, **options: Any) -> Any:
-        """Evaluate a condition. A narrowed query's key condition is True, because only matching rows are left."""
+        """Evaluate a condition. A narrowed query's key condition is True, because all remaining rows match it."""
         if self._is_narrow and options.get("slot") == "KeyConditionExpression":
             return True
         return self._evaluate(condition, *arguments, **options)
@@ -77,7 +77,7 @@ class Narrowing:
 def of_a_text(
     function: Callable[[Any], Any], given: Callable[[Any], Any] = lambda found: found
 ) -> Callable[[Any], Any]:
-    """Cache a function's results by its text argument. *given* copies a result that callers may change.
+    """Wrap *function* to cache its results for text arguments. *given* copies a cached result that callers may change.
 
     >>> twice = of_a_text(lambda text: [text, text], list)
     >>> twice("a").pop(), twice("a"), twice(None)
@@ -93,7 +93,7 @@ def of_a_text(
 
 
 def deep_copy(value: Any) -> Any:
-    """Return a deep copy. JSON is copied fast; other values are copied by Python's `deepcopy`.
+    """Return a deep copy. Values of JSON are copied by fast code, others by Python's `deepcopy`.
 
     >>> item = {"a": {"L": [{"S": "x"}]}}
     >>> copied = deep_copy(item)
@@ -117,7 +117,7 @@ FORM_ONLY = frozenset(("ensure_ascii", "separators"))
 
 
 def dumps(value: Any, *, default: Callable[[Any], Any] | None = None, **how: Any) -> str:
-    """Return a value as JSON, without spaces unless there are options other than :data:`FORM_ONLY`.
+    """Return a value as JSON, as `json.dumps` does. The JSON has no spaces if all options are in :data:`FORM_ONLY`.
 
     >>> dumps({"a": [1, "é"]}, ensure_ascii=False), dumps({"b": 1, "a": 2}, sort_keys=True)
     ('{"a":[1,"é"]}', '{"a": 2, "b": 1}')
@@ -128,11 +128,11 @@ def dumps(value: Any, *, default: Callable[[Any], Any] | None = None, **how: Any
 
 
 def loads(text: bytes | bytearray | str, **how: Any) -> Any:
-    """Return the value of a JSON text."""
+    """Return the value of a JSON text, as `json.loads` does."""
     return json.loads(text, **how) if how else decode(text)
 
 
 def install_json(*modules: ModuleType) -> None:
-    """Replace the functions of `json` in *modules*, which belong to the engine."""
+    """Replace `json` by fast functions in *modules*, which are modules of the engine."""
     for module in modules:
         module.json = SimpleNamespace(**{**vars(json), "dumps": dumps, "loads": loads})  # type: ignore[attr-defined]

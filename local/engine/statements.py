@@ -1,6 +1,7 @@
-"""Executes the service's PartiQL updates as the equivalent UpdateItem, so that the table's stream has them.
+"""Executes the service's PartiQL updates as UpdateItem requests, so that streams record the changes.
 
-The engine would bypass its streams, and parse each statement again. Other statements are passed to the engine.
+The unchanged engine writes no stream records for PartiQL, and parses each statement again. It still executes all other
+statements.
 """
 
 import json
@@ -23,7 +24,10 @@ _CHANGE = re.compile(r'(SET|REMOVE) "(\w+)"')
 
 @dataclass(frozen=True)
 class UpdateStatement:
-    """An update: the attributes to set, remove and compare. Its parameters are values of `sets`, then of `where`."""
+    """A parsed update: the attributes that it sets, removes, and compares in its condition.
+
+    The statement's parameters are the values of *sets*, then those of *where*.
+    """
 
     table: str
     sets: tuple[str, ...]
@@ -31,9 +35,9 @@ class UpdateStatement:
     where: tuple[str, ...]
 
     def update_item(self, keys: Collection[str], parameters: Sequence[Any]) -> dict[str, Any]:
-        """Return the equivalent UpdateItem request; *keys* are the table's key attributes. Raises ValueError.
+        """Return the equivalent UpdateItem request. *keys* are the table's key attributes. Raises ValueError.
 
-        The request does not create a missing row, because its condition fails.
+        The request fails for a missing row, so it creates none.
 
         >>> update = read('UPDATE "t" SET "a"=? REMOVE "b" WHERE "pk"=? AND "v"=?').update_item(["pk"], [1, "k", 2])
         >>> update["Key"], update["UpdateExpression"], update["ConditionExpression"]
@@ -68,7 +72,7 @@ class UpdateStatement:
 
 @lru_cache(1024)
 def read(statement: str) -> UpdateStatement | None:
-    """Parse an update as tagcast writes it: quoted names, values as parameters. Return None for other statements.
+    """Parse an update with quoted names and with parameters as values, as tagcast writes it. None for other statements.
 
     >>> read('SELECT * FROM "t"') is None
     True
@@ -87,7 +91,7 @@ Operation = Callable[[dict[str, Any]], Answer]
 
 
 def install(tables: ModuleType) -> None:
-    """Make the engine's table service execute batches of PartiQL updates as UpdateItem."""
+    """Make *tables*, the engine's module for DynamoDB, execute batches of PartiQL updates as UpdateItem requests."""
     otherwise: Operation = tables._batch_execute_statement
 
     def execute(request: dict[str, Any]) -> Answer:

@@ -1,1 +1,1 @@
-"""AWS's rules: its limits, and the decisions of policies."""
+"""AWS's rules: its limits and prices, and how its policies decide."""

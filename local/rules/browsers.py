@@ -1,4 +1,4 @@
-"""Decides which requests a local server accepts. It refuses requests from other sites' pages in a browser."""
+"""Decides which requests a local server accepts. It refuses requests that web pages of other sites send."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -11,9 +11,9 @@ HTTP_PORT = 80
 
 
 def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
-    """Return whether the header Host names this machine, or is the *configured* name.
+    """Return whether the value *host* of the header Host names this server: a local name with *port*, or *configured*.
 
-    Any other name that resolves to this machine is refused.
+    Other names are refused, even if they resolve to this machine.
 
     >>> is_own_host("127.0.0.1:8090", 8090), is_own_host("localhost:8090", 8090), is_own_host("[::1]:8090", 8090)
     (True, True, True)
@@ -32,9 +32,9 @@ def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
 
 
 def is_foreign(origin: str | None, port: int) -> bool:
-    """Return whether the header Origin names another site. Without this header (None) it does not.
+    """Return whether the header Origin names another site; False if the header is missing (None).
 
-    A page of another host name is foreign, even if the name resolves to this machine.
+    A page under another host name is foreign, even if the name resolves to this machine.
 
     >>> is_foreign(None, 8080), is_foreign("http://127.0.0.1:8080", 8080), is_foreign("http://localhost:8080", 8080)
     (False, False, False)
@@ -56,9 +56,9 @@ def is_foreign(origin: str | None, port: int) -> bool:
 
 
 def why_refused(headers: Mapping[str, str], port: int, configured: str = "") -> str:
-    """Return why a request with these lower-case headers is refused; empty if it is accepted.
+    """Return why a request is refused; empty if it is accepted. The names of *headers* are in lower case.
 
-    The request of an image or a form has no Origin header, but has `Sec-Fetch-Site`.
+    For an image or a form, browsers may send no Origin header. They do send `Sec-Fetch-Site`.
 
     >>> why_refused({"host": "localhost:80", "sec-fetch-site": "none"}, 80)
     ''

@@ -1,4 +1,4 @@
-"""The cost of messages at AWS, from the design and list prices: an estimate, never a bill."""
+"""Estimates the cost of messages on AWS, from the number of operations per message and from list prices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRANSITIONS_OF_A_RETRY = 3
 
 
 def usd_of_a_million_messages() -> dict[str, float]:
-    """Return the cost of a million messages, by item.
+    """Return the cost of a million small messages to at most three subscribers, by item, in US dollars.
 
     >>> round(sum(usd_of_a_million_messages().values()), 2)
     3.68
@@ -35,10 +35,10 @@ def usd_of_a_million_messages() -> dict[str, float]:
 
 
 def usd_of_search() -> float:
-    """Return the worst-case cost of the search for lost work, per million messages.
+    """Return the worst-case cost of the search for lost work, in US dollars per million messages.
 
-    A row stays for a day of retention, three more days, and DynamoDB's delay of deletion. 4 KB of a scan cost half a
-    unit. At higher message rates a pass takes longer than its interval, so there are fewer passes over a row.
+    A row stays for a day of retention, three more days, and the time until DynamoDB deletes it. Reading 4 KB by a scan
+    costs half a unit. At higher message rates a pass over the table takes longer, so a row is read less often.
 
     >>> round(usd_of_search(), 2)
     0.38
@@ -48,7 +48,7 @@ def usd_of_search() -> float:
 
 
 def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, float]:
-    """Return two monthly costs at these rates per second: of the messages, and of the retries.
+    """Return two monthly costs in US dollars at the given rates: of the messages, and of the retries.
 
     >>> [round(usd, 2) for usd in usd_a_month(10.0, 0.1)]
     [95.51, 19.44]
@@ -60,7 +60,7 @@ def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, flo
 
 @dataclass
 class SmokeTest:
-    """The usage of a smoke test: its own requests and the service's work for them."""
+    """The usage of a smoke test: its requests, and the work that they cause."""
 
     requests: int = 0
     messages: int = 0
@@ -74,7 +74,7 @@ INVOCATION_S, INVOCATION_GB = 1.0, 1.769
 
 
 def usd_of_smoke_test(used: SmokeTest) -> float:
-    """Return an upper bound of the cost of a smoke test, without AWS's free tier.
+    """Return an upper bound for the cost of a smoke test in US dollars. AWS's free tier is not subtracted.
 
     >>> round(usd_of_smoke_test(SmokeTest(requests=60, messages=4, pushes=20, queue_requests=300)), 4)
     0.0042

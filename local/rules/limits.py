@@ -1,6 +1,6 @@
-"""AWS's limits that the engine enforces, and AWS's prices; each figure with its source.
+"""AWS's limits that the engine enforces, and AWS's prices. Each number has its source.
 
-Pages are on https://docs.aws.amazon.com unless they begin with another host. Sizes are in bytes, durations in seconds.
+A source without a host is a page on https://docs.aws.amazon.com. Sizes are in bytes, durations in seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The permissions that an AWS call needs: actions, and ARNs of resources."""
+"""Lists the permissions that an AWS call needs. Each is an action on a resource."""
 
 import base64
 import json
@@ -44,14 +44,14 @@ _OF_OBJECTS = {
 
 @dataclass(frozen=True)
 class Account:
-    """The account and region of the calls."""
+    """The AWS account and the region to which calls go."""
 
     number: str
     region: str
     partition: str = "aws"
 
     def arn(self, service: str, resource: str) -> str:
-        """Return the ARN of a resource.
+        """Return the ARN of a resource of *service* in this account and region.
 
         >>> Account("1", "eu-west-1").arn("sqs", "q")
         'arn:aws:sqs:eu-west-1:1:q'
@@ -60,7 +60,7 @@ class Account:
 
 
 def needs_of(account: Account, service: str, operation: str, parameters: Mapping[str, Any]) -> list[Need]:
-    """Return the needs (actions on resources) of an operation of boto3 with these parameters, each once.
+    """Return the permissions that a call needs, without repetitions. *service* and *operation* are boto3's names.
 
     A batch needs the permissions of its items. A transaction needs the permissions of its requests.
 

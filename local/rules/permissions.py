@@ -1,6 +1,6 @@
-"""IAM's decisions: whether the policies of a role, or of a resource, allow an action on a resource.
+"""Decides as IAM does whether policies allow an action on a resource. The policies belong to a role or to a resource.
 
-The module supports the template's elements only: `Action`, `Resource`, `Principal` and a few operators of `Condition`.
+Only the elements in the template are supported: `Action`, `Resource`, `Principal` and a few operators of `Condition`.
 Any other element is an error when the policy is read, so nothing is allowed by mistake.
 """
 
@@ -15,12 +15,12 @@ _UNDERSTOOD = {"Sid", "Effect", "Action", "Resource", "Principal", "Condition"}
 
 
 class PolicyError(ValueError):
-    """A policy has an unsupported element."""
+    """A policy has an element that is not supported here."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """One action on one resource."""
+    """A permission that a call needs: an action on a resource."""
 
     action: str
     resource: str
@@ -28,7 +28,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Grant:
-    """The effect of a statement on one pattern of actions and one pattern of resources: to allow or to deny."""
+    """A part of a policy statement: it allows, or denies, the actions and resources that match two patterns."""
 
     action: str
     resource: str
@@ -36,7 +36,7 @@ class Grant:
     condition: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def covers(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> bool:
-        """Return whether the grant is about the need (an action on a resource) in this context.
+        """Return whether the patterns and the condition match *need*. If so, the grant allows it, or denies it.
 
         >>> Grant("s3:Get*", "arn:aws:s3:::b/*").covers(Need("s3:GetObject", "arn:aws:s3:::b/k"))
         True
@@ -52,18 +52,18 @@ class Grant:
 
 @dataclass(frozen=True)
 class Role:
-    """A role with all grants of its policies."""
+    """A role with the grants of all its policies."""
 
     name: str
     grants: tuple[Grant, ...]
 
     def allows(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> bool:
-        """Return whether the role allows the need."""
+        """Return whether the role allows *need*, an action on a resource."""
         return decide(self.grants, need, context) is not None
 
 
 def decide(grants: Iterable[Grant], need: Need, context: Mapping[str, str] = NO_CONTEXT) -> Grant | None:
-    """Return the grant that allows the need, or None. An explicit deny wins, and the default is deny.
+    """Return the grant that allows *need*; None if no grant allows it, or if any grant denies it.
 
     >>> both = [Grant("a:B", "*"), Grant("a:B", "secret", allows=False)]
     >>> decide(both, Need("a:B", "x")), decide(both, Need("a:B", "secret"))
@@ -79,7 +79,7 @@ def decide(grants: Iterable[Grant], need: Need, context: Mapping[str, str] = NO_
 
 
 def grants_of(document: Mapping[str, Any]) -> list[Grant]:
-    """Return every grant of a policy document, whose references are resolved. Raises PolicyError.
+    """Return the grants of a policy document in which all references are resolved. Raises PolicyError.
 
     >>> grants_of({"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": ["a", "b"]}})[1].resource
     'b'
@@ -101,7 +101,7 @@ def grants_of(document: Mapping[str, Any]) -> list[Grant]:
 
 
 def like(text: str, pattern: str) -> bool:
-    """Return whether a text matches an IAM pattern: `*` is any text and `?` any character.
+    """Return whether a text matches an IAM pattern: `*` matches any text, and `?` any one character.
 
     >>> like("arn:aws:sqs:r:1:q", "arn:aws:sqs:*:q"), like("ab", "a"), like("a.c", "a?c")
     (True, False, True)
