@@ -1,1 +1,1 @@
-"""The local stack and its console; never deployed, and in no package."""
+"""The local stack and its console. They are for development: no deployment and no package contains them."""

@@ -130,13 +130,13 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
 
 
 def fail(sentence: str) -> int:
-    """Print the error; return the exit code."""
+    """Print *sentence* as an error. Return the exit code for a failure."""
     print(f"tagcast: {sentence}", file=sys.stderr, flush=True)
     return 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the arguments and run. Files created here are private to the user."""
+    """Run the stack, and return the exit code. Files that this process creates are private to the user."""
     os.umask(OTHERS)
     bypass_proxies()
     return asyncio.run(run(*parse(arguments)))

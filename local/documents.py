@@ -1,4 +1,4 @@
-"""Documents generated from the code: `python -m local.documents` writes them, a test compares them."""
+"""Generates parts of documents from the code. `python -m local.documents` writes them, and a test compares them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def documents() -> dict[str, str]:
-    """Return the texts of all documents with generated parts, by path."""
+    """Return the whole text of each document that has generated parts, by path. The parts are generated anew."""
     columns = {f"{name} columns": rows for name, rows in _columns()}
     made = {
         "docs/archive.md": {**columns, "questions": _questions(), "violations": _violations()},

@@ -1,1 +1,1 @@
-"""A demo on a stack of its own: `make demo`."""
+"""A demo on a temporary stack: `make demo`."""

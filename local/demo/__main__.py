@@ -1,7 +1,7 @@
-"""Scenario 1, failing subscribers, in under a minute: `python -m local.demo`.
+"""Plays scenario 1 (subscribers that fail) in under a minute: `python -m local.demo`.
 
-Part (a): one subscriber fails from its 101st message on, blocks alone, is retried, and recovers in order. Part (b): two
-subscribers lose contact; their messages are retained, and no other subscriber is delayed.
+In part (a), one subscriber fails from its 101st message on. Only its lane is blocked; after retries it recovers in
+order. In part (b), two subscribers lose contact. Their messages are retained, and no other subscriber is delayed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HEAD_RETRY_S = 2
 
 @dataclass(frozen=True)
 class PromiseCheck:
-    """One promise of scenario 1, and its result."""
+    """One promise of scenario 1, with the expected value and the value that was found."""
 
     promise: str
     expected: object
@@ -49,13 +49,17 @@ class PromiseCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether the promise was kept."""
+        """Whether the found value is the expected one."""
         return self.expected == self.found
 
 
 @dataclass
 class Play:
-    """The demo: receivers, requests to the API and checks."""
+    """One run of the demo, with the results of its checks.
+
+    *interval_s* is subscriber A's retry interval, which the stack shortens by its time scale. *suffix* is added to the
+    names of topics.
+    """
 
     api: Client
     out: Console
@@ -70,7 +74,7 @@ class Play:
         self.out.print(moment + Text(text, style=style), soft_wrap=True)
 
     def check(self, promise: str, expected: object, found: Callable[[], object], timeout_s: float = 20.0) -> None:
-        """Wait until *found* returns *expected*, at most *timeout_s* seconds. Record the last result, and print it."""
+        """Wait at most *timeout_s* seconds until *found* returns *expected*. Store and print the last result."""
         wait_for(lambda: found() == expected, timeout_s)
         self.checks.append(PromiseCheck(promise, expected, found()))
         last = self.checks[-1]
@@ -78,7 +82,7 @@ class Play:
         self.say(f"{mark} {promise}: {last.found}" + ("" if last.holds else f", not {expected}"), style)
 
     def failing(self, name: str, fails: Callable[[Push], bool], *, aloud_max: int = 1_000) -> Receiver:
-        """Return a receiver that fails a push if *fails* returns True, and prints its first *aloud_max* failures."""
+        """Return a receiver that fails a push if *fails* returns True. It prints its first *aloud_max* failures."""
         told = 0
 
         def report(push: Push, reply: Reply) -> None:
@@ -90,7 +94,7 @@ class Play:
         return Receiver(lambda push: Reply(500 if fails(push) else 200), report)
 
     def publish(self, topic: str, bodies: list[str]) -> list[str]:
-        """Publish in batches; return the message ids in the order of *bodies*."""
+        """Publish a message for each body, in batches. Return the message ids in the order of *bodies*."""
         results = self.api.publish_batch(topic, map(NewMessage, bodies))
         return [result.message_id for result in results if isinstance(result, Accepted)]
 
@@ -101,7 +105,7 @@ class Play:
         return lane
 
     def remove(self, topic: str) -> None:
-        """Delete the topic with its three subscriptions."""
+        """Delete the topic and its subscriptions A, B and C."""
         for name in "ABC":
             self.api.delete_subscription(topic, name)
         self.api.delete_topic(topic)
@@ -210,7 +214,7 @@ def _seconds_until(head: Head | None) -> float:
 
 
 def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> bool:
-    """Play both parts against the stack at *url*. Return whether every check holds."""
+    """Play both parts against the stack at *url*. Return whether every promise was kept."""
     interval_s = max(1, round(HEAD_RETRY_S * time_scale))
     play = Play(client_for(url), out, interval_s, suffix)
     with ExitStack() as listening:

@@ -22,7 +22,7 @@ STOP_TIMEOUT_S = 10.0
 
 
 class StackError(Exception):
-    """The stack did not start; `log` is the end of its output."""
+    """The stack did not start. `reason` says why, and `log` is the end of the stack's output."""
 
     def __init__(self, reason: str, log: str) -> None:
         super().__init__(reason)
@@ -31,12 +31,12 @@ class StackError(Exception):
 
 
 def client_for(url: str) -> Client:
-    """Return a client without retries."""
+    """Return a client for the API at *url* that repeats no request."""
     return Client(url, retries=Retries(seconds=0), user_agent="tagcast-demo")
 
 
 def is_healthy(api: Client) -> bool:
-    """Return whether the service answers."""
+    """Return whether the API responds and reports that it is healthy."""
     try:
         return api.health().status == "ok"
     except (ProblemError, UnreachableError):
@@ -44,7 +44,7 @@ def is_healthy(api: Client) -> bool:
 
 
 def wait_for(holds: Callable[[], bool], timeout_s: float, every_s: float = 0.1) -> bool:
-    """Poll until *holds* returns True; return False after the timeout."""
+    """Call *holds* every *every_s* seconds until it returns True. Return False after *timeout_s* seconds."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""The HTTP API in front of the functions."""
+"""The HTTP server in front of the functions. Locally it replaces API Gateway."""

@@ -1,4 +1,4 @@
-"""The JWT authorizer of an HTTP API, as API Gateway documents it: checks tokens and the scopes of routes."""
+"""Checks tokens and the scopes of routes, as API Gateway documents its JWT authorizer."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Keys = Mapping[str, "PyJWK"]
 
 
 class TokenError(ValueError):
-    """The token is not from the issuer, or is not valid now. The message is the reason, without the token."""
+    """The token is invalid, expired, or from another issuer. The message is the reason, without the token."""
 
 
 @dataclass(frozen=True)
 class AuthorizerSettings:
-    """The issuer, the audiences, and the scopes of each route (method, path).
+    """The issuer and the audiences of valid tokens, and the scopes of each route. A route is a pair of method and path.
 
-    A token needs one of the route's scopes; open routes have none.
+    A token needs one of the scopes of the route. A route without scopes is open and needs no token.
     """
 
     issuer: str
@@ -48,7 +48,7 @@ class AuthorizerSettings:
 
 
 def read_authorizer(resolver: Resolver) -> AuthorizerSettings | None:
-    """Read the authorizer of the template's API. Return None for an API with IAM authorization."""
+    """Return the settings of the JWT authorizer in the template; None if the API has IAM authorization."""
     _, api = next(resolver.template.of_type(API))
     schemes = resolver.value(api["Body"]["components"]["securitySchemes"])
     if JWT not in schemes:
@@ -63,13 +63,13 @@ def read_authorizer(resolver: Resolver) -> AuthorizerSettings | None:
 
 @dataclass
 class JwtAuthorizer:
-    """Authorizes requests; the issuer's keys are fetched when a token names an unknown key."""
+    """Authorizes requests by the settings *grounds*. It fetches the issuer's keys when a token names an unknown key."""
 
     grounds: AuthorizerSettings
     _keys: Keys = field(default_factory=dict)
 
     async def authorize(self, method: str, path: str, authorization: str | None) -> Mapping[str, Any] | Response:
-        """Return the caller's part of the event (empty for an open route), or the error response."""
+        """Return the event's part about the caller, which is empty for an open route, or an error response."""
         needed = self.grounds.scopes[method, path]
         if not needed:
             return {}
@@ -111,7 +111,7 @@ class JwtAuthorizer:
 
 
 def as_text(value: Any) -> str:
-    """Return the value of a token's claim as API Gateway writes it in the event: a list without quotes and commas.
+    """Return the value of a token's claim as the event of API Gateway has it. A list has no quotes and no commas.
 
     >>> as_text(["orders", "bills-*"]), as_text(7), as_text(True)
     ('[orders bills-*]', '7', 'true')
@@ -122,7 +122,7 @@ def as_text(value: Any) -> str:
 
 
 def fetch_keys(issuer: str) -> Keys:
-    """Fetch an issuer's keys by OpenID Connect Discovery. Raises TokenError."""
+    """Return an issuer's keys by id, found by OpenID Connect Discovery. Raises TokenError."""
     from jwt import PyJWKSet, PyJWTError
 
     try:

@@ -1,4 +1,4 @@
-"""The HTTP front: acts as API Gateway between clients and functions."""
+"""Serves the HTTP API on this machine: does between clients and functions what API Gateway does on AWS."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,12 +32,12 @@ Authorize = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Respo
 
 
 async def anybody(method: str, path: str, authorization: str | None) -> Mapping[str, Any]:
-    """Accept any caller as anonymous: requests on this machine need no signature."""
+    """Authorize any caller, without a description of the caller. Requests on this machine need no signature."""
     return {}
 
 
 class PortInUseError(OSError):
-    """The port is in use. *option* of `python -m local`, or *variable* of `make run`, chooses another."""
+    """A port is in use. *option* of `python -m local` and *variable* of `make run` choose another port."""
 
     def __init__(self, port: int, option: str = "--port", variable: str = "PORT") -> None:
         super().__init__(f"port {port} of 127.0.0.1 is in use: choose another with {option}, or make run {variable}=…")
@@ -45,11 +45,12 @@ class PortInUseError(OSError):
 
 @dataclass
 class Front:
-    """Serves the routes of the template; `functions` maps logical ids to physical names of functions.
+    """Serves the routes of the template. `functions` maps logical ids to physical names of functions.
 
-    `may_invoke` checks whether the API may invoke a function for a method and route path. `authorize` checks the
-    caller. `metrics` returns the text for `/metrics`. `folder` is the state folder of the stack. `user_functions` are
-    the user's functions for filters and endpoints. `host` is a host name that is allowed beside localhost.
+    `may_invoke` returns whether the API may invoke a function for a method and a route's path. `authorize` checks the
+    caller of a request. `metrics` returns the text for `/metrics`. `folder` is the state folder of the stack.
+    `user_functions` are the names of the user's functions. `host` is a host name that requests may use beside
+    localhost.
     """
 
     routes: Routes
@@ -83,7 +84,7 @@ class Front:
             await self._runner.cleanup()
 
     async def answer(self, request: HttpRequest) -> Response:
-        """Find the route, check the caller, invoke the function, and translate its result into a response."""
+        """Find the route of a request, check its caller, and invoke the function. Return the result as a response."""
         found = self.routes.find(request.method, request.path)
         if found is None:
             return problem(404, "Not Found", f"there is nothing at {request.path}")
@@ -149,7 +150,7 @@ class Front:
 
 
 def as_aiohttp(answer: Response) -> web.Response:
-    """Return the response for aiohttp."""
+    """Convert the response to a response of aiohttp."""
     response = web.Response(status=answer.status, body=answer.body)
     response.headers.popall("Content-Type", None)
     for name, value in answer.headers:

@@ -1,4 +1,4 @@
-"""Translates HTTP requests into API Gateway's payload 2.0, and a function's result into an HTTP response."""
+"""Converts HTTP requests to events in API Gateway's payload format 2.0, and results of functions to HTTP responses."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ TEXT_TYPES = ("text/", "application/json", "application/javascript", "applicatio
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """One request. The headers keep their order."""
+    """An HTTP request. The headers have their original order."""
 
     method: str
     path: str
@@ -26,13 +26,13 @@ class HttpRequest:
     source_ip: str = "127.0.0.1"
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header by lower-case name, or None."""
+        """Return the value of the header whose name in lower case is *name*; None if the request does not have it."""
         return next((value for found, value in self.headers if found.lower() == name), None)
 
 
 @dataclass(frozen=True)
 class Response:
-    """One response; `headers` may contain a name several times (cookies)."""
+    """An HTTP response. `headers` may contain a name several times, for instance for cookies."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -40,7 +40,7 @@ class Response:
 
 
 def join_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return values of the same name joined by commas, like payload 2.0.
+    """Return the values by name. As in payload format 2.0, several values of one name are joined by commas.
 
     >>> join_values([("a", "1"), ("b", "2"), ("a", "3")])
     {'a': '1,3', 'b': '2'}
@@ -57,7 +57,7 @@ def event_of(
     path_parameters: Mapping[str, str],
     query_pairs: Iterable[tuple[str, str]],
 ) -> dict[str, Any]:
-    """Return the event in payload format 2.0; missing parts are left out, as on AWS."""
+    """Return the event for a request, in payload format 2.0. Parts that the request lacks are left out, as on AWS."""
     headers = join_values((name.lower(), value) for name, value in request.headers if name.lower() != "cookie")
     cookies = [each for name, value in request.headers if name.lower() == "cookie" for each in value.split("; ")]
     now = time.time()
@@ -112,9 +112,9 @@ def _text(body: bytes, content_type: str) -> str | None:
 
 
 def response_of(payload: bytes) -> Response:
-    """Return the HTTP response that API Gateway makes of a function's result.
+    """Return the HTTP response for a function's result, as API Gateway makes it.
 
-    A result without `statusCode` is a JSON body with status 200.
+    A result without `statusCode` becomes the JSON body of a response with status 200.
 
     >>> response_of(b'{"statusCode": 201, "headers": {"etag": "1"}, "body": "x"}')
     Response(status=201, headers=(('etag', '1'),), body=b'x')
@@ -135,6 +135,6 @@ def response_of(payload: bytes) -> Response:
 
 
 def problem(status: int, title: str, detail: str) -> Response:
-    """Return a problem response (RFC 9457) of the front itself."""
+    """Return an error response of the front itself, as a problem (RFC 9457)."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     return Response(status, (("content-type", "application/problem+json"),), json.dumps(body).encode())

@@ -1,4 +1,4 @@
-"""Finds the route of a request as an HTTP API does: a fixed path segment takes precedence over a parameter."""
+"""Finds the route of a request, as an HTTP API does. A fixed part of a path takes precedence over a parameter."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ DEFAULT = "$default"
 
 @dataclass(frozen=True)
 class RouteMatch:
-    """The route of a request, and its path parameters."""
+    """The route of a request, and the values of its path parameters by name."""
 
     route: RouteSpec
     parameters: dict[str, str]
@@ -25,7 +25,7 @@ class RouteMatch:
 
 
 class Routes:
-    """The routes of one API.
+    """The routes of an API, from which `find` selects one for a request.
 
     >>> table = Routes([RouteSpec("GET", "/topics/{topic}", "F"), RouteSpec("GET", "/topics/all", "G")])
     >>> table.find("GET", "/topics/a%20b").parameters
@@ -51,7 +51,7 @@ class Routes:
         return re.compile("".join(_expression(part) for part in parts))
 
     def find(self, method: str, path: str) -> RouteMatch | None:
-        """Return the route of a method and a raw path, or else the default route; None if there is no default route."""
+        """Return the route for a method and a percent-encoded path. If none fits, return the default route, or None."""
         for pattern, route in self._routes:
             match = pattern.fullmatch(path)
             if match is not None and route.method in (method, "ANY", "X-AMAZON-APIGATEWAY-ANY-METHOD"):

@@ -1,1 +1,1 @@
-"""The functions, run like Lambda: worker processes called through the runtime API."""
+"""Runs the functions as Lambda does: in worker processes that get their events from a Runtime API."""

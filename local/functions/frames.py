@@ -1,7 +1,7 @@
-"""Frames: a short protocol for calls to the engine, with length prefixes over a persistent connection.
+"""Frames: a binary protocol for calls to the engine, over a persistent connection.
 
-A frame consists of the lengths of its head and body, the head, and the body. The head of a call names its caller, as
-the header `authorization` does, and its target, as `x-amz-target` does. The head of a response is its status.
+A frame is the lengths of its head and its body, then the head, then the body. The head of a call has the values of the
+headers `authorization` (the caller) and `x-amz-target`. The head of a response is its status.
 """
 
 import socket
@@ -17,7 +17,7 @@ OK = b"%d" % HTTPStatus.OK
 
 
 class FrameError(ConnectionError):
-    """The peer sent no frame: it uses another protocol."""
+    """The peer sent something other than a frame, because it uses another protocol."""
 
 
 def pack_frame(head: bytes, body: bytes) -> bytes:
@@ -30,7 +30,7 @@ def pack_frame(head: bytes, body: bytes) -> bytes:
 
 
 def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
-    """Return the lengths of head and body at the start of a frame. Raises FrameError if they are too large.
+    """Return the lengths of head and body, with which a frame begins. Raises FrameError if they are too large.
 
     >>> lengths_of(pack_frame(b"200", b"{}"))
     (3, 2)
@@ -45,7 +45,7 @@ def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
 
 
 def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
-    """Return the head of a call: the caller and the target. The head has no signature, because the engine checks none.
+    """Return the head of a call: caller and target. It has no signature, because the engine checks none.
 
     >>> call_head("KEY", "us-east-1", "sqs", "AmazonSQS.SendMessage").decode().splitlines()[1]
     'AmazonSQS.SendMessage'
@@ -55,9 +55,9 @@ def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
 
 
 class FrameCalls:
-    """Calls to the engine at *address* (host:port). Each thread opens its own connection at its first call.
+    """Makes calls to the engine at *address* (host:port). Each thread opens a connection of its own at its first call.
 
-    `turn` is a semaphore of *turns*, for callers who want to limit their concurrent calls.
+    `turn` is a semaphore with *turns* permits. A caller may use it to limit its concurrent calls.
     """
 
     def __init__(self, address: str, turns: int = 1) -> None:
@@ -66,7 +66,10 @@ class FrameCalls:
         self._own = threading.local()
 
     def call(self, head: bytes, body: bytes, answer_s: float) -> tuple[bool, bytes]:
-        """Make a call. Return whether it succeeded, and its response. Raises OSError after *answer_s* seconds."""
+        """Make a call. Return whether it succeeded, and the response.
+
+        Raises OSError if none comes in *answer_s* seconds.
+        """
         try:
             connection: _Connection = self._own.connection
         except AttributeError:

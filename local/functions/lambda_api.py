@@ -1,4 +1,4 @@
-"""Types of the Lambda API shared by the host, the front and the engine."""
+"""Types and names of the Lambda API that the host, the front and the engine share."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,11 @@ def invocation_path(function: str) -> str:
 
 @dataclass(frozen=True)
 class Invocation:
-    """The result of an invocation as JSON text: the function's result, or an error (errorType, errorMessage)."""
+    """The result of an invocation as JSON. If *failed*, it is an error with `errorType` and `errorMessage`."""
 
     payload: bytes
     failed: bool = False
 
 
 class UnknownFunctionError(LookupError):
-    """No function has this name."""
+    """No function of the Lambda host has this name."""

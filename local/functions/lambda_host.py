@@ -1,4 +1,4 @@
-"""Runs the functions: a worker pool for each function, and Lambda's Invoke over HTTP for the engine."""
+"""Runs the functions, each in a pool of workers. Serves Lambda's Invoke over HTTP for the engine."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ REST_LOOK_S = 10.0
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
-    """Return a worker's environment variables: Lambda's, the template's, and *common* variables."""
+    """Return a worker's environment variables: Lambda's own, the function's, and *common*, which takes precedence."""
     return {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONUNBUFFERED": "1",
@@ -46,9 +46,9 @@ def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dic
 
 @dataclass
 class Pool:
-    """The workers of one function, at most `size`, started on demand. Events get a worker in order of arrival.
+    """The workers of one function, at most `size`. They start on demand, and take events in order of arrival.
 
-    If the queue or the workflow invokes the function (`fed`), no single topic occupies all workers.
+    `fed` says whether the queue or the workflow invokes the function. Then no single topic occupies all workers.
     """
 
     function: FunctionSpec
@@ -72,16 +72,16 @@ class Pool:
         return self._places.waiting
 
     async def warm(self) -> None:
-        """Start one worker before the first event."""
+        """Start one worker, before the first event arrives."""
         self._idle.append((time.monotonic(), await self._start()))
 
     async def rest(self, idle_s: float) -> None:
-        """End workers that were idle for *idle_s* seconds, except one worker."""
+        """End the workers that were idle for *idle_s* seconds. One worker always remains."""
         while len(self._all) > 1 and self._idle and self._idle[0][0] <= time.monotonic() - idle_s:
             await self._discard(self._idle.pop(0)[1])
 
     async def invoke(self, payload: bytes) -> Invocation:
-        """Run one event. If its worker dies or times out, a later event starts a new worker."""
+        """Run one event in a worker, and return its result. If the worker dies or times out, only this event fails."""
         if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
             return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         topic = topic_of(payload) if self.fed else None
@@ -106,7 +106,7 @@ class Pool:
                 await self._discard(worker)
 
     async def stop(self) -> None:
-        """End every worker. Their events fail, and no other worker starts."""
+        """End all workers, and start no more. The events in progress and those that wait fail."""
         self._closed = True
         await asyncio.gather(*(worker.stop() for worker in self._all))
         self._all.clear()
@@ -124,7 +124,7 @@ class Pool:
 
 
 class LambdaHost:
-    """The functions that can be invoked, by physical name, each with its workers."""
+    """The functions by physical name, each with a pool of workers."""
 
     def __init__(self, log: LogSink) -> None:
         self._log = log
@@ -134,9 +134,9 @@ class LambdaHost:
         self.address = ""
 
     async def listen(self) -> None:
-        """Serve Lambda's Invoke for the engine; sets `address` to host:port/key.
+        """Serve Lambda's Invoke for the engine, and set `address` to host:port/key. The key is random.
 
-        The paths begin with a random key, so that web pages and other users cannot invoke functions.
+        All paths begin with this key, so that web pages and other users cannot invoke functions.
         """
         key = secrets.token_urlsafe()
         app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
@@ -158,13 +158,13 @@ class LambdaHost:
     ) -> None:
         """Add a function with at most *size* workers.
 
-        If *fed*, the queue or the workflow invokes the function, and no single topic occupies all its workers. For
-        *young_max* see `Places`.
+        *fed* says whether the queue or the workflow invokes the function. Then no single topic occupies all its
+        workers. See `Places` for *young_max*.
         """
         self._pools[function.name] = Pool(function, environment, self._log, size, fed, young_max)
 
     async def warm(self, later: Collection[str] = ()) -> None:
-        """Start one worker of each function, except functions in *later*, which start at their first event."""
+        """Start one worker of each function. Functions in *later* start their first worker at their first event."""
         await asyncio.gather(*(pool.warm() for name, pool in self._pools.items() if name not in later))
         self._resting = asyncio.create_task(self._rest())
 
@@ -183,7 +183,7 @@ class LambdaHost:
 
     @property
     def waiting(self) -> int:
-        """The largest number of events waiting for one function."""
+        """The number of events that wait for a worker, of the function with the most such events."""
         return max((pool.waiting for pool in self._pools.values()), default=0)
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The places of a worker pool, shared by topics so that no topic occupies all places."""
+"""Shares the places of a worker pool between topics, so that no topic occupies all of them."""
 
 import asyncio
 from collections import Counter, deque
@@ -15,9 +15,9 @@ By then a queue batch has stopped waiting for late pushes, and the next batch se
 
 @dataclass(eq=False)
 class PoolPlace:
-    """A place of the worker pool, held for *topic*; None if the event has no topic or several.
+    """A place in a worker pool, taken by an event of *topic*. If the event has no topic or several, *topic* is None.
 
-    *young* is the timer after which the place is no longer young (:data:`YOUNG_S`); None if no such timer runs.
+    A place is young for :data:`YOUNG_S` seconds. *young* is the timer that ends this time; None if no timer runs.
     """
 
     topic: str | None
@@ -25,12 +25,14 @@ class PoolPlace:
 
 
 class Places:
-    """Gives out the *free* places of a pool, in the order of requests.
+    """Gives the *free* places of a pool to requests, in their order.
 
     A topic waits while it holds at least as many places as are free. So a single topic gets half of the places, and
     another topic finds a place at once. This is the dynamic threshold of shared buffers (Choudhury and Hahne, 1998).
-    Events about no topic or several topics take any free place. A topic holds at most *young_max* places that are
-    younger than ``YOUNG_S`` (None: no limit). So its first batches find hanging receivers before many more begin.
+    Events with no topic or several topics take any free place.
+
+    A topic holds at most *young_max* places that are younger than ``YOUNG_S`` (None: no limit). So its first batches
+    detect receivers that hang before more batches start.
     """
 
     def __init__(self, free: int, young_max: int | None = None) -> None:
@@ -42,11 +44,11 @@ class Places:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting requests."""
+        """The number of requests that wait for a place."""
         return len(self._waiting)
 
     async def take(self, topic: str | None) -> PoolPlace:
-        """Wait for a place for *topic* and return it. *topic* is None for an event about no topic or several."""
+        """Wait for a place for an event, and return it. *topic* is None if the event has no topic or several."""
         granted: asyncio.Future[PoolPlace] = asyncio.get_running_loop().create_future()
         self._waiting.append((topic, granted))
         self._grant()
@@ -58,7 +60,7 @@ class Places:
             raise
 
     def give_back(self, place: PoolPlace) -> None:
-        """Give *place* back."""
+        """Make a place free, so that a waiting request can take it."""
         self._free += 1
         if place.topic is not None:
             self._held[place.topic] -= 1
@@ -100,7 +102,7 @@ class Places:
 
 
 def topic_of(event: bytes) -> str | None:
-    """Return the topic of a queue or workflow event; None if it has no topic or several.
+    """Return the topic of an event of the queue or of the workflow; None if the event has no topic or several.
 
     >>> topic_of(b'{"topic": "t", "subscription_id": "1.0"}')
     't'
@@ -117,7 +119,7 @@ def topic_of(event: bytes) -> str | None:
 
 
 def topic_in(body: object) -> str | None:
-    """Return the topic of a queue entry, or None for another body."""
+    """Return the topic of a queue entry. If *body* is not a queue entry, return None."""
     try:
         said = decode(body) if isinstance(body, str) else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""A fast HTTP server for local callers: aiohttp's server without the application layer, which is slow."""
+"""A fast HTTP server for local callers: aiohttp's server without its slow application layer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,10 +10,10 @@ Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def plain_server(serve: Serve, body_bytes_max: int, **how: Any) -> web.Server:
-    """Return a server that passes every request to *serve*.
+    """Return an HTTP server that passes each request to *serve*. *how* has further options of aiohttp's server.
 
-    Reading a body of more than *body_bytes_max* bytes raises HTTPRequestEntityTooLarge; 0 means no limit. The server
-    answers `Expect: 100-continue`, which curl sends before a body of a MiB.
+    If a body has more than *body_bytes_max* bytes, reading it raises HTTPRequestEntityTooLarge; 0 means no limit. The
+    server confirms `Expect: 100-continue`, which curl sends before a large body.
     """
 
     async def serve_expecting(request: web.BaseRequest) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""JSON of calls and events by orjson, with Python's module as the fallback for special values and errors."""
+"""Fast JSON by orjson. Python's `json` handles the values that orjson does not support, and reports errors."""
 
 import json
 from collections.abc import Callable
@@ -8,9 +8,10 @@ import orjson
 
 
 def encode(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Return the JSON text of a value, without spaces; *default* converts other objects.
+    """Return a value as JSON. *default* converts objects that JSON does not have.
 
-    Keys that are no text, numbers beyond 64 bits and lone surrogates are encoded by Python's module.
+    orjson writes no spaces. Python's `json`, which does, encodes keys that are no text, numbers beyond 64 bits, and
+    lone surrogates.
 
     >>> encode({"a": [1, "é"]}).decode(), encode({1: 1 << 64}), encode("\\ud800")
     ('{"a":[1,"é"]}', b'{"1": 18446744073709551616}', b'"\\\\ud800"')

@@ -1,7 +1,7 @@
 """Runs Lambda's runtime client in a worker: `python runtime.py HANDLER`.
 
-The address of the Runtime API ends with a secret path. The compiled half of the client accepts such an address. The
-other half, which reports a failed import, needs host and path separately.
+The address of the Runtime API ends with a secret path. The compiled part of the client accepts such an address. The
+other part, which reports a failed import, needs host and path separately.
 """
 
 import sys
@@ -14,14 +14,14 @@ from awslambdaric.lambda_runtime_client import LambdaRuntimeClient
 
 
 class RuntimeClient(LambdaRuntimeClient):  # type: ignore[misc]
-    """The runtime client for an address `host:port/path`."""
+    """Lambda's runtime client, for an address `host:port/path`."""
 
     def __init__(self, address: str, *options: Any) -> None:
         host, _, self._path = address.partition("/")
         super().__init__(host, *options)
 
     def call_rapid(self, http_method: str, endpoint: str, *rest: Any) -> None:
-        """Send a request to the endpoint below the address's path."""
+        """Send a request to *endpoint*, a path below the path of the address."""
         super().call_rapid(http_method, f"/{self._path}{endpoint}", *rest)
 
 

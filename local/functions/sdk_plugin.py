@@ -1,7 +1,8 @@
-"""A botocore plugin for the workers: sends frequent calls in frames, without the SDK's HTTP stack.
+"""A botocore plugin for the workers. It sends frequent calls in frames instead of HTTP requests.
 
-The SDK takes a millisecond of CPU per call for endpoints, signatures and HTTP. The content of a call is the same. The
-SDK repeats a refused or unanswered call, and raises or retries as usual. A refused call has changed nothing.
+This saves the millisecond of CPU time that the SDK takes per call for endpoints, signatures and HTTP. If the engine
+refuses a call or does not respond, the SDK sends the call again over HTTP. So errors and retries are the SDK's own. A
+refused call has changed nothing.
 """
 
 import json
@@ -31,12 +32,15 @@ Call = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 def plugin_environment(address: str) -> dict[str, str]:
-    """Return the environment variables of the plugin. A worker that uses it must be able to import `local`."""
+    """Return the environment variables of the plugin. *address* (host:port) accepts frames.
+
+    A worker that uses the plugin must be able to import `local`.
+    """
     return {PLUGINS: f"tagcast={__name__}", ADDRESS: address}
 
 
 def initialize_client_plugin(client: Any) -> None:
-    """Install the plugin in a new client if its requests go to the engine. botocore calls this function."""
+    """Install the plugin in *client* if its requests go to the engine. botocore calls this for each new client."""
     model = client.meta.service_model
     if model.service_name in SERVICES and client.meta.endpoint_url == os.environ["AWS_ENDPOINT_URL"]:
         calls = _calls(os.environ[ADDRESS])
@@ -44,7 +48,7 @@ def initialize_client_plugin(client: Any) -> None:
 
 
 class ShortCalls:
-    """Sends the calls of one boto3 client as frames instead of HTTP requests."""
+    """Makes the calls of one boto3 client, in frames instead of HTTP requests."""
 
     def __init__(self, client: Any, calls: FrameCalls, access_key: str) -> None:
         model = client.meta.service_model
@@ -73,7 +77,7 @@ class ShortCalls:
 
 
 def encode_request(parameters: dict[str, Any]) -> bytes:
-    """Return the body of a request, with bytes as Base64.
+    """Return the JSON body of a request. Bytes become Base64 text.
 
     >>> encode_request({"Key": {"pk": {"B": b"x"}}})
     b'{"Key": {"pk": {"B": "eA=="}}}'
@@ -82,7 +86,7 @@ def encode_request(parameters: dict[str, Any]) -> bytes:
 
 
 def with_bytes(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an attribute value with its Base64 decoded. Any other object is returned unchanged.
+    """Replace the Base64 text in a binary attribute value by bytes. Return any other JSON object unchanged.
 
     >>> with_bytes({"B": "eA=="}), with_bytes({"BS": ["eA=="]}), with_bytes({"B": {"S": "an attribute B"}})
     ({'B': b'x'}, {'BS': [b'x']}, {'B': {'S': 'an attribute B'}})

@@ -1,8 +1,8 @@
-"""One execution environment of a function: a process with the official runtime client, and its Runtime API.
+"""An execution environment of a function: a process that runs Lambda's runtime client, and its Runtime API.
 
 As on AWS, the process requests `/runtime/invocation/next`, handles one event at a time and posts its result. If the
-process dies, only its current event fails. If it exceeds its timeout or memory, it is killed. The paths of the Runtime
-API begin with a random key, so that web pages and other users cannot take events.
+process dies, only its current event fails. If the process exceeds the function's timeout or memory, it is killed. The
+paths of the Runtime API begin with a random key, so that web pages and other users cannot take events.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ LogSink = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """The host's description of a deployed function."""
+    """A deployed function, as the Lambda host needs it."""
 
     name: str
     arn: str
@@ -57,7 +57,7 @@ class _Event:
 
 
 def failure(error_type: str, message: str) -> Invocation:
-    """Return a failed invocation in Lambda's error format."""
+    """Return the result of a failed invocation, in Lambda's error format."""
     return Invocation(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), failed=True)
 
 
@@ -66,7 +66,7 @@ def _taken() -> web.Response:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process in bytes; 0 after its end, and on systems other than Linux.
+    """Return the resident memory of a process in bytes; 0 if it has ended, and on systems other than Linux.
 
     >>> resident_bytes(os.getpid()) >= 0, resident_bytes(0)
     (True, 0)
@@ -78,7 +78,7 @@ def resident_bytes(pid: int) -> int:
 
 
 class Worker:
-    """One process and its Runtime API; call `start` before `invoke`, and run one `invoke` at a time."""
+    """A process and its Runtime API. Call `start` first. Wait for the end of each `invoke` before the next."""
 
     def __init__(self, function: FunctionSpec, environment: Mapping[str, str], log: LogSink) -> None:
         self._function = function
@@ -121,7 +121,7 @@ class Worker:
         self._watching = [asyncio.create_task(self._read_lines()), asyncio.create_task(self._watch_exit())]
 
     async def invoke(self, payload: bytes) -> Invocation:
-        """Pass one event and wait for its result, at most for the function's timeout."""
+        """Run one event and return its result: a failure if the process dies, or exceeds its time or memory."""
         if self._init_error:
             return self._init_error
         if not self.alive:

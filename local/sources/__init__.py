@@ -1,1 +1,1 @@
-"""Event sources of the functions: queues, streams, schedules, the time to live."""
+"""Invokes the functions for events of queues, streams and schedules. Also deletes expired rows."""

@@ -9,7 +9,7 @@ Invoke = Callable[[str, bytes], Invocation]
 
 
 def failed_items(invocation: Invocation, identifiers: Sequence[str]) -> set[str]:
-    """Return the failed identifiers, or all identifiers if the function failed or names an unknown identifier.
+    """Return the ids that failed, among *identifiers*. All have failed if the function failed or names another id.
 
     >>> sorted(failed_items(Invocation(b'{"batchItemFailures": [{"itemIdentifier": "b"}]}'), ["a", "b"]))
     ['b']

@@ -1,11 +1,11 @@
-"""The part of EventBridge's patterns used by filters of event sources."""
+"""Matches events with patterns of EventBridge. It supports only the rules that filters of event sources use here."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def matches(pattern: Mapping[str, Any], event: object) -> bool:
-    """Return whether an event matches the pattern. Raises ValueError for an unsupported rule.
+    """Return whether an event matches the pattern. Raises ValueError if the pattern has an unsupported rule.
 
     >>> matches({"eventName": ["INSERT"]}, {"eventName": "INSERT"})
     True

@@ -1,4 +1,4 @@
-"""Acts as Lambda's event source mapping of an SQS queue: batches, partial failures, ordered groups."""
+"""Invokes a function for the messages of an SQS queue, as Lambda's event source mapping does."""
 
 import threading
 from collections import defaultdict
@@ -22,11 +22,11 @@ TOPICS_AT_ONCE = 64
 
 @dataclass
 class QueueSource:
-    """Receives from one queue and invokes one function. Each call of `step` handles one received batch.
+    """Receives messages from one queue and invokes one function for them. Each call of `step` handles what it receives.
 
-    `calls` has the permissions of the function, as on AWS. `owner` has all permissions, to make failed messages visible
-    again sooner than on AWS. The queue itself keeps the order: a group with messages in flight yields no other
-    messages.
+    `calls` has the permissions of the function, as on AWS. `owner` has all permissions. The source uses it to make
+    failed messages visible again sooner than on AWS. The queue itself keeps the order of a message group: while
+    messages of the group are in flight, it returns no others.
     """
 
     calls: EngineCalls
@@ -41,11 +41,12 @@ class QueueSource:
     _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOPICS_AT_ONCE), init=False)
 
     def step(self) -> int:
-        """Handle the available messages; return their number.
+        """Receive messages and invoke the function for them. Return their number.
 
-        At most two received batches are handled at the same time, so new messages fill whole batches. A batch that
-        lasts longer than :data:`LASTS_S` does not count, so it blocks no other. The messages of each topic are a batch
-        of their own, which AWS allows, because the local stack has few workers.
+        At most two received batches are handled at the same time, so that new messages gather into full batches. A
+        batch that lasts longer than :data:`LASTS_S` is no longer counted, so it blocks no other batch. The function
+        gets the messages of each topic in an event of their own. AWS allows this. Here it helps because the local stack
+        has few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0
@@ -79,7 +80,7 @@ class QueueSource:
         return list(self.calls.call("sqs", "ReceiveMessage", request).get("Messages", []))
 
     def record(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a received message in Lambda's form."""
+        """Return a received message as a record of Lambda's event."""
         return {
             "messageId": message["MessageId"],
             "receiptHandle": message["ReceiptHandle"],
@@ -114,7 +115,7 @@ class QueueSource:
 
 
 def by_topic(messages: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return received messages in one list per topic, in their order. Messages without a topic share a list.
+    """Group received messages by topic, in their order. Messages without a topic are one group.
 
     >>> [len(batch) for batch in by_topic([{"Body": '{"topic": "t"}'}, {"Body": "?"}, {"Body": '{"topic": "t"}'}])]
     [2, 1]

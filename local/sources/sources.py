@@ -1,4 +1,4 @@
-"""Acts as AWS's event source mappings and scheduler: threads that feed the functions until stopped."""
+"""Invokes the functions in threads, as AWS's event source mappings and its scheduler do."""
 
 import asyncio
 import json
@@ -41,10 +41,10 @@ SAY_AGAIN_S = 60.0
 
 @dataclass
 class Overload:
-    """Watches the number of waiting events.
+    """Delays the sweep while too many events wait for a worker. *waiting* returns their number.
 
-    The sweep restarts a lane without a worker as if its execution had died. While there are too few workers, each
-    sweep would only add waiting executions.
+    The sweep starts a new execution for each overdue lane, as if the old execution had died. Without free workers,
+    these executions would only wait, too.
     """
 
     waiting: Callable[[], int]
@@ -53,7 +53,7 @@ class Overload:
     _said_at: float | None = None
 
     def puts_off(self, now_s: float) -> bool:
-        """Return whether to skip the sweep that is due. Sweeps are skipped for at most :data:`PUT_OFF_S`.
+        """Return whether to omit the sweep that is due now. Sweeps are omitted for at most :data:`PUT_OFF_S` seconds.
 
         >>> waiting = [100]
         >>> overload = Overload(lambda: waiting[0], print)
@@ -96,7 +96,7 @@ STARTER = "RelayFunction"
 
 @dataclass
 class Sources:
-    """The event sources of one running stack. *loop* is the event loop of the Lambda host."""
+    """The event sources of a running stack. *loop* is the event loop of the Lambda host."""
 
     host: LambdaHost
     loop: asyncio.AbstractEventLoop
@@ -118,7 +118,7 @@ class Sources:
         self._overload = Overload(lambda: self.host.waiting, warn)
 
     def start(self, template: Template, deployment: Deployment, engine: Engine) -> None:
-        """Start feeding every function as the template defines."""
+        """Start the threads of the template's event source mappings, schedules, and tables with a time to live."""
         for source in template.sources():
             if source.of_stream:
                 stream = self._stream_source(source, deployment, engine)
@@ -140,7 +140,7 @@ class Sources:
             self._repeat(EXPIRY_S, expire, "expiry", self._ending, self._feeds)
 
     def stop(self) -> None:
-        """Stop the feeds, let the streams process the last changes, then stop the streams."""
+        """Stop the queues and schedules. Then let the streams pass on the last changes, and stop them."""
         self._ending.set()
         _join(self._feeds, GRACE_S)
         self._draining.set()
@@ -148,12 +148,12 @@ class Sources:
         self._stopped.set()
 
     def abandon(self) -> None:
-        """Stop at once, because the engine has ended."""
+        """Stop all sources at once. Call this if the engine has ended."""
         for each in (self._ending, self._draining, self._stopped):
             each.set()
 
     def join(self) -> None:
-        """Wait at most :data:`GRACE_S` seconds for threads that still wait for a function."""
+        """Wait until the threads of all sources have ended, at most :data:`GRACE_S` seconds."""
         _join([*self._feeds, *self._streams], GRACE_S)
 
     def _queue_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> QueueSource:
@@ -249,7 +249,7 @@ class Sources:
 
 
 def queue_url(engine: Engine, arn: str) -> str:
-    """Return the engine's URL of the queue with this ARN."""
+    """Return the URL at which the engine serves the queue with this ARN."""
     return f"{engine.url}/{arn.split(':')[4]}/{arn.split(':')[5]}"
 
 
@@ -270,10 +270,12 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
 
 
 def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
-    """Return the write that makes *lane* due now, because its attempts ended with the engine.
+    """Return the write that makes *lane* due now, because the engine's end stopped its workflow.
 
-    A claimed lane is checked now. Under INDEPENDENT_RETRY, an unclaimed lane retries all deliveries under the new
-    *generation*. Other lanes need no write (None).
+    None if none is needed.
+
+    A claimed lane gets *now* as the time of its next attempt. An unclaimed lane under INDEPENDENT_RETRY retries all its
+    deliveries now, by a workflow with the new *generation*.
     """
     if lane.state.is_asleep:
         return None
@@ -285,7 +287,7 @@ def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
 
 
 def scheduled_event() -> Mapping[str, Any]:
-    """Return EventBridge's scheduled event."""
+    """Return the event with which EventBridge invokes a function on schedule."""
     return {
         "version": "0",
         "source": "aws.events",

@@ -1,8 +1,8 @@
-"""Acts as Lambda's event source mapping of a table's stream.
+"""Invokes a function for the records of a table's stream, as Lambda's event source mapping does.
 
-The source keeps the order and applies filters. It repeats a failed batch from the first failed record on, in halves if
-the mapping says so. It gives up after the last attempt or when the records are too old, and notifies the on-failure
-destination.
+The source keeps the order and applies filters. It repeats a failed batch from the first failed record on. If the
+mapping says so, it splits the batch into halves. After the last attempt, or when the records are too old, it gives up
+and notifies the on-failure destination.
 """
 
 import base64
@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 class EncodedRecord(NamedTuple):
-    """A record, and its JSON, which is measured, sent and possibly sent again."""
+    """A record and its JSON. The JSON is encoded only once, although it is measured and may be sent repeatedly."""
 
     record: Record
     text: bytes
@@ -41,7 +41,7 @@ Call = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class StreamRules:
-    """The settings of the event source mapping in the template. A value of -1 means no limit."""
+    """The settings of an event source mapping. The value -1 means that there is no limit."""
 
     batch_size: int = 100
     attempts_max: int = -1
@@ -52,7 +52,7 @@ class StreamRules:
 
     @classmethod
     def of(cls, properties: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> "StreamRules":
-        """Parse the properties of an `AWS::Lambda::EventSourceMapping`."""
+        """Return the settings in the properties of an `AWS::Lambda::EventSourceMapping`."""
         return cls(
             batch_size=int(properties.get("BatchSize", 100)),
             attempts_max=int(properties.get("MaximumRetryAttempts", -1)),
@@ -65,7 +65,11 @@ class StreamRules:
 
 @dataclass
 class StreamSource:
-    """Reads a stream from the position in file *position*, or from its start. The engine's streams have one shard."""
+    """Reads a stream and invokes a function for its records. The stream must have one shard, as in the engine.
+
+    The file *position* has the position at which reading continues. Without it, reading begins at the start of the
+    stream.
+    """
 
     call: Call
     stream_arn: str
@@ -90,10 +94,10 @@ class StreamSource:
             self._last = read_position(self.position)
 
     def step(self) -> bool:
-        """Handle the available records. Return whether more records may be available.
+        """Read the available records and invoke the function for them. Return whether to read again without a pause.
 
-        False lets the caller wait for more records, because an invocation costs the same for one record as for many. If
-        `urgent` returns True, one record is enough for the result True.
+        The result is False if few records were read. A pause then lets records gather, because an invocation costs the
+        same for many records. If `urgent` returns True, the result is False only if no record was read.
         """
         if self.first is not None:
             self._hand_over([self._insertion(place, row) for place, row in enumerate(self.first())])
@@ -108,7 +112,7 @@ class StreamSource:
         return len(records) >= (1 if self.urgent() else READ_MAX if self.rules.window_s else MANY)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
-        """Return a record in Lambda's form. Binary values stay in Base64."""
+        """Return a stream record as a record of Lambda's event. Binary values are Base64 text."""
         event = {name: record[name] for name in EVENT_FIELDS}
         if record.get("userIdentity"):
             event["userIdentity"] = record["userIdentity"]
@@ -206,7 +210,7 @@ class StreamSource:
 
 
 def batches(records: Iterable[EncodedRecord], count_max: int) -> Iterator[list[EncodedRecord]]:
-    """Split records into batches of at most *count_max*, within the size limit of an event.
+    """Split records into batches of at most *count_max* records. No batch exceeds the size limit of an event.
 
     >>> list(map(len, batches([EncodedRecord({}, b"x" * 4_000_000)] * 2 + [EncodedRecord({}, b"{}")] * 3, 3)))
     [1, 3, 1]

@@ -1,1 +1,1 @@
-"""The whole service in one process tree: `make run`."""
+"""Runs the whole service in one process tree: `make run`."""

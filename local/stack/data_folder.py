@@ -1,4 +1,4 @@
-"""The state folder of the service between runs, used by one stack at a time."""
+"""The folder in which a stack keeps its state between runs. One stack at a time uses it."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ from local.engine.engine import free_port
 
 
 class FolderInUseError(RuntimeError):
-    """Another stack, or something else, uses this folder."""
+    """The folder is used by another stack, by other users, or by another program."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class DataFolder:
     def take(self, fresh: bool) -> None:
         """Lock the folder for this process. If *fresh*, delete the state and the reports of earlier runs.
 
-        Without a lock file the folder had no earlier run, so nothing is deleted. Raises FolderInUseError if another
+        A folder without a lock file had no earlier run, so nothing is deleted in it. Raises FolderInUseError if another
         stack, other users or another program use the folder.
         """
         was_used = (self.path / "lock").exists()
@@ -63,7 +63,7 @@ class DataFolder:
         return self.path.is_dir() and bool(self.path.stat().st_mode & OTHERS) and any(self.path.iterdir())
 
     def release(self) -> None:
-        """Release the lock, if this process has it."""
+        """Unlock the folder if this process has locked it, and delete `stack.json`."""
         if self._lock is not None:
             (self.path / "stack.json").unlink(missing_ok=True)
             self._lock.close()
@@ -80,7 +80,7 @@ class DataFolder:
         return self.path / "deployed"
 
     def engine_port(self) -> int:
-        """Return the engine's port, the same at each run if it is free, because queue URLs contain it."""
+        """Return a free port for the engine: if possible the port of the last run, because queue URLs contain it."""
         remembered = self.path / "engine" / "port"
         try:
             port = free_port(int(remembered.read_text()))
@@ -91,10 +91,10 @@ class DataFolder:
         return port
 
     def write_environment(self, variables: Mapping[str, str]) -> None:
-        """Write `sam.json`, for `sam local invoke --env-vars` against this stack."""
+        """Write *variables* to `sam.json`, with which `sam local invoke --env-vars` runs a function on this stack."""
         text = json.dumps({"Parameters": dict(variables)}, indent=2)
         replace_file(self.path / "sam.json", text.encode())
 
     def announce(self, **where: Any) -> None:
-        """Write `stack.json` atomically, for programs that wait until the stack is ready."""
+        """Write `stack.json` with the addresses *where*. Other programs wait for this file until the stack is ready."""
         replace_file(self.path / "stack.json", json.dumps({**where, "pid": os.getpid()}).encode())

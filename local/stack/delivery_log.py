@@ -1,4 +1,4 @@
-"""Formats the functions' JSON logs as one readable line per delivery attempt."""
+"""Formats the functions' JSON logs for people, with one line per attempt of a delivery."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ _PLUMBING = ("START ", "END ", "REPORT ", "[INFO]")
 
 
 def readable(function: str, line: str, at: datetime) -> str | None:
-    """Return a function's log line as printed for people; None for a line that is not for people, such as metrics.
+    """Return a function's log line in a form for people; None for lines that people do not need, such as metrics.
 
     >>> from datetime import datetime
     >>> noon = datetime(2026, 1, 1, 12, 0, 1, 123000)
@@ -80,9 +80,10 @@ def _details(entry: Mapping[str, Any]) -> str:
 
 
 def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
-    """Return a function that prints log lines of workers in readable form. *names* returns a function's short name.
+    """Return a function that takes a function's name and a log line, and prints the line in a form for people.
 
-    Control characters become visible: a function of the user may print what a producer wrote.
+    *names* returns the short name of a function. Control characters are made visible, because the user's functions may
+    print text from publishers.
     """
     from tagcast_cli.visible import visible  # It loads rich, which takes longer than the rest of the stack's modules.
 

@@ -1,4 +1,4 @@
-"""The functions' metrics for Prometheus: computed from their EMF lines, like CloudWatch does."""
+"""Computes the functions' metrics for Prometheus from EMF lines in their logs, as CloudWatch does."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ LABELS = ("topic", "subscription")
 
 @dataclass(frozen=True)
 class Described:
-    """A metric for Prometheus: its name, the bounds of its histogram (if it is one), and whether it is a gauge."""
+    """A metric of Prometheus. *buckets* are the bounds of a histogram, else empty. *is_level* marks a gauge."""
 
     name: str
     buckets: tuple[float, ...] = ()
@@ -35,12 +35,12 @@ class Described:
 
     @property
     def sample(self) -> str:
-        """The name of the samples: with `_total` for counters, with `_bucket` for histograms, unchanged for gauges."""
+        """The name of the metric's samples: it ends with `_total` for counters and `_bucket` for histograms."""
         return self.name + ("_bucket" if self.buckets else "" if self.is_level else "_total")
 
 
 def describe_metric(metric: str, labels: Sequence[str] = ()) -> Described:
-    """Return the description of a CloudWatch metric for Prometheus. Histograms of durations are in seconds.
+    """Return how Prometheus shows a metric of CloudWatch. Histograms of milliseconds are shown in seconds.
 
     >>> metrics = ("DeliveryMs", LABELS), ("Delivered",), ("Backlog", LABELS)
     >>> tuple(describe_metric(*each).sample for each in metrics)
@@ -58,14 +58,14 @@ def describe_metric(metric: str, labels: Sequence[str] = ()) -> Described:
 
 
 class Exposition:
-    """Aggregates the functions' metrics since the start of the stack."""
+    """The functions' metrics, counted since the start of the stack."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._families: dict[str, Counter | Gauge | Histogram] = {}
 
     def hear(self, line: str) -> None:
-        """Add the metrics of one log line, if the line is EMF."""
+        """Add the metrics in a log line. Ignore the line if it is not EMF, CloudWatch's format of metrics in logs."""
         if OF_METRICS not in line or not line.startswith("{"):
             return
         told = decode(line)

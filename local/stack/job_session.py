@@ -1,7 +1,7 @@
-"""One Spark process for the jobs over the stack's archive. The jobs come through a socket, one after another.
+"""Runs the jobs over the stack's archive in one Spark process, one after another. Clients send the jobs by a socket.
 
-A job over a small archive spends most of its time on Spark's start and first planning. So the process starts with the
-first job, waits for other jobs, and ends after an idle time, or with the stack.
+A job over a small archive spends most of its time on the start of Spark. So the process starts with the first job,
+waits for other jobs, and ends after an idle time or with the stack.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Said = Callable[[str], object]
 
 
 class JobSessionError(Exception):
-    """A job failed unexpectedly; the text is the reason."""
+    """A job failed unexpectedly. The message is the reason."""
 
 
 @dataclass
 class Lines:
-    """A running program, and its output lines in one queue.
+    """A running program, and its output lines in *queue*.
 
-    An item of the queue is a pair: whether the line comes from standard output (not standard error), and the line. None
-    ends the queue.
+    An item of the queue has two values: whether the line is from standard output (else it is from standard error), and
+    the line. The last item is None.
     """
 
     process: asyncio.subprocess.Process
@@ -51,7 +51,7 @@ class Lines:
 
     @classmethod
     async def of(cls, program: Sequence[str], environment: Mapping[str, str]) -> Lines:
-        """Start a program as the leader of a process group, so that the whole group can be ended."""
+        """Start a program. It leads a process group, so that `end` can end its children, too."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *program, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environment},
@@ -71,7 +71,7 @@ class Lines:
         self.queue.put_nowait(None)
 
     async def end(self) -> None:
-        """End the program and its children. SIGTERM comes first, so that Java can delete its files."""
+        """End the program and its children: first by SIGTERM, so that Java can delete its files, then by SIGKILL."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
@@ -80,11 +80,11 @@ class Lines:
 
 
 class JobSession:
-    """Accepts jobs on a port of 127.0.0.1 from clients with `token`; call `listen`, then `stop`.
+    """Accepts jobs on a port of 127.0.0.1 from clients that know `token`. Call `listen` first, and `stop` at the end.
 
-    A client writes one line ``{"token": …, "first": […], "job": […]}``. *job* is a job with its arguments. *first* is
-    another job to run before *job*, or empty. The client reads lines ``{"said": …}`` with the progress, then one line
-    ``{"code": …, "summary": …}`` or ``{"fault": …}``. If the client disconnects, its job ends.
+    A client writes one line ``{"token": …, "first": […], "job": […]}``. *job* is the name of a job and its arguments.
+    *first* is another job to run before *job*, or empty. The client reads lines ``{"said": …}`` with the progress, then
+    one line ``{"code": …, "summary": …}`` or ``{"fault": …}``. If the client disconnects, its job is ended.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class JobSession:
         self._jobs: set[asyncio.Task[Any]] = set()
 
     async def listen(self) -> int:
-        """Accept jobs; return the port."""
+        """Accept jobs on a free port. Return the port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=LINE_BYTES_MAX)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def stop(self) -> None:
-        """Accept no more jobs, end the running and waiting jobs, and end the program."""
+        """Accept no more jobs. End the running job, the waiting jobs, and the Spark process."""
         self._server.close()
         for job in self._jobs:
             job.cancel()

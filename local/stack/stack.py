@@ -1,4 +1,4 @@
-"""The whole service in one process tree: the front, the functions, the event sources and the engine."""
+"""Runs the whole service in one process tree: the HTTP server, the functions, the event sources and the engine."""
 
 import asyncio
 import os
@@ -60,7 +60,7 @@ class StackOptions:
 
 
 class Stack:
-    """One running service; call `start`, then `stop`."""
+    """The whole service. Call `start` first, and `stop` at the end."""
 
     def __init__(self, options: StackOptions) -> None:
         self.options = options
@@ -76,7 +76,7 @@ class Stack:
         self.url = ""
 
     async def start(self) -> None:
-        """Start everything. After an exception, `stop` ends the started parts."""
+        """Start all parts. If this raises an exception, call `stop` to end the parts that have started."""
         self._loop = asyncio.get_running_loop()
         self._check_port()
         user_functions = () if self.options.user_functions is None else specs_of(self.options.user_functions)
@@ -166,7 +166,7 @@ class Stack:
         )
 
     async def stop(self) -> None:
-        """Stop everything, the engine last, so that it saves all changes."""
+        """Stop all parts. The engine is last, so that it saves all changes."""
         if self._jobs is not None:
             await self._jobs.stop()
         if self._front is not None:
@@ -182,12 +182,12 @@ class Stack:
 
     @property
     def engine_url(self) -> str:
-        """The address of the engine's AWS APIs; empty before the start."""
+        """The endpoint URL of the engine's AWS APIs; empty before the start."""
         return self._engine.url if self._engine else ""
 
     @property
     def broken(self) -> str:
-        """The reason why the stack cannot continue, in a sentence, or an empty text."""
+        """The reason why the stack cannot continue; empty if it can."""
         of_engine = "" if self._engine is None else self._engine.why_ended
         return of_engine or ("" if self._sources is None else self._sources.broken)
 
@@ -212,7 +212,7 @@ class Stack:
 
 
 def resolver_of(template: Template, deployment: Deployment, parameters: Mapping[str, str]) -> Resolver:
-    """Return a resolver of the template's references that knows the physical ids of the deployed resources."""
+    """Return a resolver for the template's references. It knows the physical ids of the deployed resources."""
     physical = {name.removeprefix("Ref"): value for name, value in deployment.outputs.items() if name.startswith("Ref")}
     return Resolver(template, Account(ACCOUNT, REGION), STACK, parameters, physical)
 

@@ -1,4 +1,4 @@
-"""The handler of a function in `--functions FILE`, run in its own process without credentials."""
+"""The handler that Lambda workers run for the user's functions from `--functions FILE`. It has no credentials."""
 
 import functools
 import os
@@ -15,5 +15,5 @@ def _names(file: str) -> Mapping[str, Any]:
 
 
 def handle(event: object, context: object) -> object:
-    """Call the function of the user's file that has the name of this Lambda function; return its result."""
+    """Call the user's function with the name of this Lambda function, and return its result."""
     return _names(os.environ[FILE_VARIABLE])[os.environ["AWS_LAMBDA_FUNCTION_NAME"]](event)

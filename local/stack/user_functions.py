@@ -1,4 +1,4 @@
-"""The user's functions from a Python file: filter functions and endpoints of the local stack."""
+"""Deploys the functions in a Python file of the user. The local stack uses them as filter functions and endpoints."""
 
 import ast
 from contextlib import suppress
@@ -18,13 +18,13 @@ RUNTIME = "python3.13"
 
 
 class FunctionsFileError(ValueError):
-    """The file of `--functions` is unusable; the message is the reason."""
+    """The file of `--functions` is not usable. The message is the reason."""
 
 
 def names_in(file: Path) -> tuple[str, ...]:
-    """Return the names of the functions at the top level of *file*, but for names with a leading underscore.
+    """Return the names of the functions at the top level of *file*, without names that begin with an underscore.
 
-    Raises FunctionsFileError if the file has none, or cannot be read.
+    Raises FunctionsFileError if *file* has no such function or cannot be read.
     """
     try:
         tree = ast.parse(file.read_text())
@@ -38,7 +38,7 @@ def names_in(file: Path) -> tuple[str, ...]:
 
 
 def specs_of(file: Path) -> tuple[FunctionSpec, ...]:
-    """Return a specification for the Lambda host for each function of *file*."""
+    """Return the Lambda host's description of each function in *file*. Raises FunctionsFileError."""
     path = file.resolve()
     return tuple(
         FunctionSpec(
@@ -55,7 +55,7 @@ def specs_of(file: Path) -> tuple[FunctionSpec, ...]:
 
 
 def make_known(engine: Engine, specs: tuple[FunctionSpec, ...]) -> None:
-    """Register the functions in the engine, whose Invoke passes their events to the Lambda host."""
+    """Create the functions in the engine. When it invokes one of them, it passes the event to the Lambda host."""
     client = engine.client("lambda")
     for spec in specs:
         with suppress(client.exceptions.ResourceConflictException):  # Known since an earlier run.

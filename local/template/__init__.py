@@ -1,1 +1,1 @@
-"""`template.yaml` as deployed: translated, with resolved references and roles."""
+"""Reads `template.yaml` as CloudFormation does: applies the SAM transform, and resolves references."""

@@ -1,4 +1,4 @@
-"""Resolves CloudFormation's intrinsics in the template: names, ARNs and properties."""
+"""Resolves CloudFormation's intrinsic functions (such as `Ref` and `Fn::GetAtt`) in the template."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -42,15 +42,16 @@ _SUBSTITUTE = re.compile(r"\$\{([^!}][^}]*)\}")
 
 
 class IntrinsicError(ValueError):
-    """The template has an unsupported intrinsic."""
+    """The template has an intrinsic function, or an attribute, that is not supported here."""
 
 
 @dataclass(frozen=True)
 class Resolver:
     """Resolves the references of a translated template.
 
-    `parameters` overrides defaults; `physical` has the `Ref` values of existing resources, by logical id. Any other
-    resource gets its declared name, or a name made of the stack's name and the logical id.
+    `parameters` overrides the defaults of the template's parameters. `physical` has the `Ref` values of existing
+    resources, by logical id. Any other resource gets its declared name, or a name made of the stack's name and the
+    logical id.
     """
 
     template: Template
@@ -60,14 +61,14 @@ class Resolver:
     physical: Mapping[str, str] = field(default_factory=dict)
 
     def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the logical id and the resolved properties of each resource of a type whose condition holds."""
+        """Yield the logical id and the resolved properties of each resource of type *kind*, if its condition holds."""
         for logical_id, properties in self.template.of_type(kind):
             condition = self.template.resources[logical_id].get("Condition")
             if condition is None or self.holds(condition):
                 yield logical_id, self.value(properties)
 
     def value(self, given: Any) -> Any:
-        """Return a part of the template with resolved intrinsics, without `AWS::NoValue`."""
+        """Return a part of the template with all intrinsic functions resolved. `AWS::NoValue` removes a value."""
         if isinstance(given, list):
             return [part for part in map(self.value, given) if part is not None]
         if not isinstance(given, dict):
@@ -82,7 +83,7 @@ class Resolver:
         return {key: part for key, part in resolved.items() if part is not None}
 
     def reference(self, name: str) -> Any:
-        """Return the value of `Ref` for a parameter, a pseudo parameter or a resource."""
+        """Return the value of `Ref` for *name*: a parameter, a pseudo parameter or a resource."""
         if name in self._settings:
             return self._settings[name]
         if name in self.physical:
@@ -93,7 +94,7 @@ class Resolver:
         return self.arn(name) if kind in _REF_IS_ARN else self.name_of(name)
 
     def attribute(self, logical_id: str, name: str) -> str:
-        """Return an attribute of a resource, as `Fn::GetAtt` does. Raises IntrinsicError."""
+        """Return the value of `Fn::GetAtt` for a resource's attribute. Raises IntrinsicError."""
         match name:
             case "Arn":
                 return self.arn(logical_id)
@@ -112,7 +113,7 @@ class Resolver:
         return f"arn:{account.partition}:{named}"
 
     def name_of(self, logical_id: str) -> str:
-        """Return the physical name of a resource, or else the declared name, or else a generated name."""
+        """Return the physical name of a resource. If it does not exist, return its declared or a generated name."""
         kind = self._kind(logical_id)
         if logical_id in self.physical:
             given = self.physical[logical_id]
@@ -127,7 +128,7 @@ class Resolver:
         return f"{made_up}.fifo" if properties.get("FifoQueue") else made_up
 
     def holds(self, condition: Any) -> bool:
-        """Return whether a condition holds. *condition* is its name or its expression."""
+        """Return whether *condition* is true. It is the name of a condition, or an expression."""
         if isinstance(condition, str):
             return self.holds(self.template.conditions[condition])
         ((key, argument),) = condition.items()

@@ -1,4 +1,4 @@
-"""The template's parameters on this machine: less strict defaults, and a check of given values."""
+"""The template's parameters on this machine: defaults for the local stack, and a check of the user's values."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class ParameterError(ValueError):
 
 
 def check_parameters(described: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -> None:
-    """Raise ParameterError for the first invalid parameter of *given*.
+    """Raise ParameterError for the first invalid value in *given*. *described* are the parameters in the template.
 
     >>> check_parameters({"TimeScale": {"Type": "String", "AllowedPattern": "^[0-9]+$"}}, {"TimeScale": "fast"})
     Traceback (most recent call last):

@@ -1,8 +1,8 @@
-"""Reads `template.yaml` like CloudFormation: the SAM transform, then routes, sources and schedules.
+"""Reads `template.yaml` as CloudFormation does. First it applies the SAM transform.
 
-The engine's template lacks the event source mappings and schedules, which the local stack emulates. References in these
-parts become outputs of the stack, so that the engine resolves them. The schedule of the Spark jobs and the queries of
-Athena are removed, too: people run local jobs by the command line.
+The engine gets a template without event source mappings and schedules, because the local stack itself emulates these.
+Their references become outputs of the engine's stack, so that the engine resolves them. The schedule of the Spark jobs
+and the queries of Athena are removed, too. Locally, people run the jobs by the command line.
 """
 
 import copy
@@ -41,7 +41,7 @@ _FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
 
 @dataclass(frozen=True)
 class RouteSpec:
-    """One route of the HTTP API. `function` is a logical id. `security` is OpenAPI's, with unresolved references."""
+    """A route of the HTTP API. `function` is a logical id. `security` is OpenAPI's; its references are not resolved."""
 
     method: str
     path: str
@@ -51,7 +51,7 @@ class RouteSpec:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """One event source mapping. `properties` are CloudFormation's, with unresolved references."""
+    """An event source mapping. `function` is a logical id. The references in `properties` are not resolved."""
 
     logical_id: str
     function: str
@@ -59,19 +59,19 @@ class SourceSpec:
 
     @property
     def of_stream(self) -> bool:
-        """Whether the source is a table's stream (a queue has no starting position)."""
+        """Whether the source is a table's stream, not a queue."""
         return "StartingPosition" in self.properties
 
     @property
     def filters(self) -> list[dict[str, Any]]:
-        """The event patterns. A record must match one of them; without patterns every record matches."""
+        """The event patterns. A record is passed on if it matches one of them, or if there is none."""
         found = self.properties.get("FilterCriteria", {}).get("Filters", [])
         return [json.loads(each["Pattern"]) for each in found]
 
 
 @dataclass(frozen=True)
 class Template:
-    """The translated template, and the folder of each function's code."""
+    """The template after the SAM transform. *folders* has the folder of each function's code, by logical id."""
 
     resources: Mapping[str, Any]
     parameters: Mapping[str, Any]
@@ -80,7 +80,7 @@ class Template:
     folders: Mapping[str, Path]
 
     def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the logical id and the properties of each resource of a type."""
+        """Yield the logical id and the properties of each resource of type *kind*. References are not resolved."""
         for logical_id, resource in self.resources.items():
             if resource["Type"] == kind:
                 yield logical_id, resource.get("Properties", {})
@@ -103,7 +103,7 @@ class Template:
         return [SourceSpec(lid, p["FunctionName"]["Ref"], p) for lid, p in self.of_type(SOURCE)]
 
     def scheduled(self) -> list[tuple[str, str]]:
-        """Return each rule with a schedule, and the function that it invokes, as logical ids."""
+        """Return the pairs of a rule with a schedule and a function that it invokes, as logical ids."""
         return [
             (lid, target["Arn"]["Fn::GetAtt"][0])
             for lid, rule in self.of_type(RULE)
@@ -112,7 +112,7 @@ class Template:
         ]
 
     def expiring_tables(self) -> list[tuple[str, str]]:
-        """Return the logical id and the TTL attribute of each table with a TTL attribute."""
+        """Return the logical id and the TTL attribute of each table that has a TTL attribute."""
         return [
             (lid, table["TimeToLiveSpecification"]["AttributeName"])
             for lid, table in self.of_type("AWS::DynamoDB::Table")
@@ -120,7 +120,7 @@ class Template:
         ]
 
     def for_the_engine(self) -> dict[str, Any]:
-        """Return the engine's template: no sources, no schedules, and an output for every needed reference."""
+        """Return the engine's template, without sources and schedules. Its outputs have the values of references."""
         resources = {
             lid: copy.deepcopy(resource)
             for lid, resource in self.resources.items()
@@ -163,9 +163,11 @@ class _NoManagedPolicies:
 
 
 def read_template(path: Path) -> Template:
-    """Translate the SAM template. The translation reads code from the bucket `code`, under each function's logical id.
+    """Return the template at *path* after the SAM transform.
 
-    The last translation is cached beside the compiled modules, because it takes longer than the rest of a start.
+    Code is in the bucket `code`, with the logical id as its key.
+
+    The last translation is cached in a file, because it takes longer than the rest of a start.
     """
     source = path.read_text()
     made_of = f"{version('aws-sam-translator')} {source}".encode() + Path(__file__).read_bytes()
