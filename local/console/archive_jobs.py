@@ -63,10 +63,9 @@ def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMe
 
 
 def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
-    """Yield the contents of the archive's objects of all hours that may have a message.
+    """Yield the contents of the archive's objects that may have a message accepted at *accepted_at*.
 
-    The hours go from ``EARLY`` before its acceptance to ``LATE`` after it. At most ``OBJECTS_READ_MAX`` objects are
-    read.
+    They are those of the hours from ``EARLY`` before this instant to ``LATE`` after it, at most ``OBJECTS_READ_MAX``.
     """
     hours = (accepted_at, accepted_at - EARLY, accepted_at + LATE)
     listed = [
@@ -100,7 +99,7 @@ JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backt
 """The jobs that a page may start, with their programs."""
 LOOK_S = 5.0
 PREPARED_S = 240.0
-"""No preparation is repeated for this time. Spark stays up for five minutes after one, so a minute is left."""
+"""A preparation is not repeated within this time. Spark runs for five minutes after it, so a minute is left."""
 GLUE_USD_A_MINUTE = 2 * PRICES_USD["glue: a DPU-hour"] / 60
 """The price of a minute with two workers, the template's default."""
 ARCHIVE = "ArchiveBucketName"

@@ -111,8 +111,8 @@ class Bulk:
     async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
         """Skip the lane's deliveries of *messages*, as far as possible. Return whether any was skipped.
 
-        Under INDEPENDENT_RETRY any waiting delivery can be skipped. Otherwise heads are, until the head is another
-        message.
+        Under INDEPENDENT_RETRY any waiting delivery can be skipped. Otherwise only heads are skipped, until the
+        head is another message.
         """
         subscription, any_was = await api.get_subscription(*lane), False
         if subscription.retry["strategy"] == INDEPENDENT and subscription.endpoint["protocol"] != "pull":

@@ -13,7 +13,7 @@ from typing import Any
 
 MINUTE, KEPT = timedelta(minutes=1), timedelta(days=1)
 ROWS_MAX = 500_000
-"""The maximum number of minutes in the file: 300 series of a day, about 50 MB. Beyond it the oldest are deleted."""
+"""The maximum number of minutes in the file: 300 series of a day, about 50 MB. Above it the oldest are deleted."""
 DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLES = """
 CREATE TABLE IF NOT EXISTS minutes (
