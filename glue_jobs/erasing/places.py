@@ -126,7 +126,7 @@ def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
     The record is decoded from base64, and unpacked if it is compressed. If *line* is unreadable, return {} and None.
 
     >>> decode_failed('{"errorCode": "x", "rawData": "e30K"}')[1]
-    '{}\n'
+    '{}\\n'
     """
     try:
         told = json.loads(line)

@@ -215,7 +215,7 @@ def test_the_document_tells_what_a_message_puts_into_the_archives_fullest_stream
     course = played(account, Load(publishers=20), 320, first=len(warm.sent))
     stream = limits.QUOTAS["firehose: bytes of a stream"]
     each = account.deployment.box.quotas.taken_s()["firehose: bytes of a stream"] * stream.largest / len(course.sent)
-    told = re.search(r"(\d+) bytes a message with 3\s+subscribers.* 1 MiB suffices for ([\d,]+)", LIMITS, re.DOTALL)
+    told = re.search(r"(\d+) bytes a message\s+with 3\s+subscribers.* 1 MiB suffices for ([\d,]+)", LIMITS, re.DOTALL)
     assert told is not None
     bytes_told, least = (float(number.replace(",", "")) for number in told.groups())
     assert 0.7 * bytes_told < each <= 1.2 * bytes_told
