@@ -1,4 +1,4 @@
--- The lanes that were closed longest, and what was given up on them.
+-- The lanes that were closed longest, with their discarded and expired deliveries.
 -- Parameters: the first day, the last day.
 select topic, subscription, sum(blocked_ms) / 3.6e6 as closed_hours,
   sum(discarded + expired) as given_up, sum(retries) as retries

@@ -1,4 +1,4 @@
--- The subscriptions that gave up most on a day, and why.
+-- The subscriptions with the most discarded and expired deliveries of a day, with the last outcomes.
 -- Parameter: the day of acceptance.
 select d.topic, s.subscription, d.state, coalesce(d.outcome, 'never attempted') as outcome,
   count(*) as given_up, max(d.attempts) as attempts_most

@@ -1,4 +1,4 @@
--- What became of one message, step by step, for each subscription that it matched.
+-- The steps of each delivery of one message.
 -- Parameters: the day of its acceptance, its id.
 select distinct m.topic, s.subscription,
   (coalesce(d.last_attempt_at, d.changed_at) - m.accepted_at) / 1e3 as after_s,

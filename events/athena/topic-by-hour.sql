@@ -1,4 +1,4 @@
--- How a topic went, hour by hour. The latencies are those of its slowest subscription.
+-- Counts and latencies of a topic by hour. The latencies are those of its slowest subscription.
 -- Parameters: the topic, the first day, the last day.
 select dt, cast(mod(hour, 86400000) / 3600000 as integer) as hour_of_day, max(accepted) as accepted,
   sum(matched) as matched, sum(delivered) as delivered, sum(discarded + expired) as given_up, sum(pending) as pending,

@@ -1,4 +1,4 @@
--- The tags that nobody subscribed to.
+-- The tags of messages that no subscription matched.
 -- Parameters: the first day, the last day.
 select topic, array_join(tags, ', ') as tags, count(*) as messages
 from messages
