@@ -114,7 +114,10 @@ def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, in
 
 
 def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str, object]]]:
-    """Return the number of *messages*, and for each erasure of some of them: name, number, requester and times."""
+    """Return the number of *messages*, and the erasures that erased contents of some of them.
+
+    Each erasure has its name, its number of messages, its requester, and its times.
+    """
     numbers = {row.erasure: row["count"] for row in messages.groupBy("erasure").count().collect()}
     found = []
     for erasure in sorted(filter(None, numbers)):
@@ -130,7 +133,8 @@ def certify(
     """Audit the window, write the table ``audit_violations``, and return the certificate.
 
     With a *subject*, the certificate has only violations of the subject's messages. All messages are checked
-    nevertheless, because a violation of order may involve others. With a *subject* or a *topic*, the table stays as is.
+    nevertheless, because a violation of order may involve others. With a *subject* or a *topic*, the table is not
+    written.
     """
     records = history.read(archive, window, topic)
     found, counts = violations(records, terms)
@@ -205,7 +209,10 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a window. Return 1 if a promise was broken, 3 if nothing was checked (--nothing-judged fail), else 0."""
+    """Audit a window. Return 1 if a promise was broken, else 0.
+
+    Return 3 if no delivery was checked and ``--nothing-judged`` is ``fail``.
+    """
     given = read_arguments(argv)
     window, subject = given.window, given.subject
     now = arguments.now_ms()

@@ -79,7 +79,10 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
 
 
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
-    """Yield messages with different verdicts: from each batch the newest *most* of each kind (``WAYS``)."""
+    """Yield messages with different verdicts.
+
+    From each batch these are at most *most* messages of each kind of difference (``WAYS``), the newest.
+    """
     new, old = both.filters
     for batch in batches:
         found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}
@@ -135,7 +138,7 @@ def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
 
 
 def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:
-    """Return each candidate's counts of matches, failures and unjudged messages, and a table of the counts by hour."""
+    """Return each candidate's counts of matches, failures and missing verdicts, and a table of these counts by hour."""
     filters = FilterSet.of([each for _, each in candidates])
     hours = materialise(filter_sets.matches(messages, filters))
     sums = ("matched", "failed", "unjudged")

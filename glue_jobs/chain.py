@@ -22,7 +22,7 @@ SERVE, THEN = "--serve", "--then"
 
 
 class Job(Protocol):
-    """The module of a job."""
+    """The functions that the module of each job has."""
 
     def read_arguments(self, argv: Sequence[str] | None = None) -> Namespace:
         """Return the arguments. Raises SystemExit (2) if they are bad."""

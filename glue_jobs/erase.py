@@ -80,7 +80,7 @@ class MessageSelection:
     before: int | None = None
 
     def rows(self, messages: DataFrame) -> DataFrame:
-        """Return the selected messages, their replays, and the replays of those replays."""
+        """Return the selected messages, their replays, and all replays of replays."""
         if self.message_ids:
             # The record of a named message may be gone while a younger replay of it is still there.
             is_named, is_replay = (sql.col(name).isin(*self.message_ids) for name in ("message_id", "replay_of"))
@@ -107,8 +107,9 @@ class MessageSelection:
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
     """Return the ids of messages that cannot be erased yet, each with the instant (ms) from which it can be erased.
 
-    Until ``RECEIPTS_GONE_MS`` after its expiry, a message may be pending, in a buffer or in the state table. *others*
-    are ids without a record; they are assumed to have the longest life of a message.
+    *rows* are records of messages. For ``RECEIPTS_GONE_MS`` after its expiry, a message may still be pending, in a
+    buffer, or in the state table. *others* are ids without a record; they are assumed to have the longest life of a
+    message.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
@@ -144,8 +145,8 @@ def rewrite_days(
 ) -> int:
     """Rewrite each day's messages by *change*, delete every replaced file, and return the number of deleted files.
 
-    *taken* are the parts that *change* removes from all messages. If another run replaces a day's files meanwhile,
-    the new files are rewritten instead.
+    *taken* are the parts that *change* removes from all messages. If another run replaces a day's files meanwhile, the
+    files of that run are rewritten instead.
     """
     replaced = 0
     for day in days:
@@ -201,7 +202,7 @@ def erase_selected(rows: DataFrame, forgetting: RequestedErasure) -> DataFrame:
 
 
 def erase_rows(rows: DataFrame, taking: Eraser) -> DataFrame:
-    """Return *rows* as *taking* erases them: erased columns are null, and their hashes are added."""
+    """Return *rows* with the contents that *taking* selects erased: these columns are null, and hashes are added."""
     schema = to_arrow_schema(rows.schema)
     shared = rows.sparkSession.sparkContext.broadcast(taking)
 
@@ -218,8 +219,9 @@ def _taken(row: dict[str, Any], taking: Eraser) -> dict[str, Any]:
 
 
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
-    """Return the raw files with records of *days*, however late, and those with damaged lines that name *message_ids*.
+    """Return the keys of the raw files to rewrite for an erasure of messages that were accepted on *days*.
 
+    These are all files with records of *days*, and the files with damaged lines that contain one of *message_ids*.
     Compaction recorded the days of each file. An uncompacted file may have records of any day, so it is returned, too.
     """
     if not days:
@@ -254,7 +256,10 @@ def _quarantined(objects: Objects) -> list[str]:
 
 
 def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Counter[str]:
-    """Rewrite files with one record a line, on all workers. Return the number of changed files for each top folder."""
+    """Rewrite the files *keys*, which have one record per line, on all workers.
+
+    Return the number of changed files for each top folder.
+    """
     if not keys:
         return Counter()
     context = archive.spark.sparkContext

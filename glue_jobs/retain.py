@@ -64,9 +64,9 @@ class PendingFiles:
 def list_pending_files(objects: Objects, day: str, aside: Collection[str], until: Until) -> PendingFiles:
     """Return the files that arrived on *day*, with those in *aside*, and name the pending ones.
 
-    A file is pending if one of its days has a part that is due and not erased yet. Its days are those that compaction
-    recorded. For any other file they are *day* and the next day. *aside* has the quarantined files of that day, and the
-    files that Firehose could not convert.
+    A file is pending if a message of one of its days has a part that is due and not erased yet. Its days are *day*, and
+    the days that compaction recorded. If compaction recorded none, they are *day* and the next day. *aside* has the
+    quarantined files of *day*, and the files that Firehose could not convert.
     """
     days = json_of(objects.read(ledger_key(MESSAGES, day)))
     done = json_of(objects.read(done_key(day)))
@@ -110,7 +110,10 @@ def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> d
 
 
 def quoting(objects: Objects, until: Until) -> list[str]:
-    """Return the keys to delete: of backtests, and of certificates about one customer, that quote due parts."""
+    """Return the keys of the reports to delete, because they quote due parts.
+
+    Only backtests and certificates about one customer quote parts of messages.
+    """
     keys = objects.sizes("reports/backtest/")
     folders = set()
     for key in keys:

@@ -21,7 +21,7 @@ def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str,
     """Return *rows*, one per entry, with bounds for the number of retries and for the timeout.
 
     The bounds come from all settings in force between the instants in the columns *begins* and *ends*. If the settings
-    changed, the weakest bounds count. Unknown settings give null.
+    changed, each bound is the one that is hardest to break. Unknown settings give null.
     """
     columns = ("max_retries", "timeout_s", "is_pulled", "valid_from", "valid_to")
     known = policies.select(*(sql.col(name).alias(f"of_{name}") for name in LANE), *columns)
@@ -78,7 +78,8 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     """Return the recorded attempts of entries that were in a backlog: (entry, attempt, at, place, waited_first).
 
-    ``place`` is the position in the backlog. ``waited_first`` is true if the entry had it before its first attempt.
+    ``place`` is the position in the backlog. ``waited_first`` is true if the entry had this position before its first
+    attempt.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -113,7 +114,11 @@ def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame
 
 
 def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
-    """Return each attempt whose next one is recorded, too, with ``next_attempt``, ``next_at`` and ``gap_ms``."""
+    """Return each attempt whose next attempt is recorded, too.
+
+    ``next_attempt`` is the number of the next attempt, and ``next_at`` its instant. ``gap_ms`` is the time between
+    both.
+    """
     order = Window.partitionBy(*ENTRY).orderBy("attempt")
     following = attempts.withColumns(
         {"next_at": sql.lead("at").over(order), "next_attempt": sql.lead("attempt").over(order)}
@@ -125,11 +130,12 @@ def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
 def find_early(
     gaps: DataFrame, policies: DataFrame, delays: DataFrame, interventions: DataFrame, terms: Terms
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the violations (gaps below the shortest wait without an intervention), and all gaps that were checked.
+    """Return the violations, and all gaps that were checked.
 
-    Only the waits of a lane's head are checked, or under INDEPENDENT_RETRY the waits of all entries. An entry is
-    certainly the head from its second attempt on, and at position 0 of a new backlog. Under BACKOFF_RETRY, an entry
-    that waited in the backlog before its first attempt is also the head.
+    A violation is a gap that is shorter than the shortest wait and has no intervention in it. Only the waits of a
+    lane's head are checked, or under INDEPENDENT_RETRY the waits of all entries. An entry is certainly the head from
+    its second attempt on, and at position 0 of a new backlog. Under BACKOFF_RETRY, an entry that waited in the backlog
+    before its first attempt is also the head.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms
@@ -172,7 +178,7 @@ def find_unrequested(
 ) -> DataFrame:
     """Return violations: cancelled entries without a deletion of their subscription or an intervention on its lane.
 
-    Entries that a filter function ended are violations, too, if their subscription never had one.
+    An entry that a filter function ended is also a violation if its subscription never had a filter function.
     """
     removed = subscriptions.where("part = 'removed'").select(*LANE, "changed_at")
     removed = removed.union(lanes.where(sql.col("state") == LaneState.REMOVED.value).select(*LANE, "changed_at"))

@@ -1,4 +1,4 @@
-"""Checks that each entry, a message and a subscription that it matched, has exactly one recorded end."""
+"""Checks that each entry has exactly one recorded end. An entry is a message and a subscription that it matched."""
 
 from __future__ import annotations
 
@@ -183,7 +183,10 @@ def find_strangers(entries: DataFrame, messages: DataFrame, deliveries: DataFram
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
-    """Return the certificate's counts: entries by end, and open entries. *usual* is the number of usual ones to add."""
+    """Return the certificate's counts: entries by end, and open entries.
+
+    *usual* is the number of further, delivered entries that *entries* lacks.
+    """
     matched = sql.col("matched") == 1
     alive = matched & _is_open() & (sql.col("expires_at") > terms.over_before)
     sums = [

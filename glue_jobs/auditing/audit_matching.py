@@ -90,7 +90,7 @@ class TopicFilters:
         return known if self.reading_bodies else (*known[:3], None)
 
     def unread(self, known: Known) -> frozenset[int]:
-        """Return the indices of the filters that are unreadable, or read a body that the message lacks."""
+        """Return the indices of the filters without a verdict: unreadable, or reading a body that *known* lacks."""
         return self.unreadable | self.reading_bodies if known[3] is None else self.unreadable
 
     def reading(self, parts: Collection[str]) -> frozenset[int]:
@@ -120,9 +120,9 @@ class TopicFilters:
     def names_of(self, known: Known, gone: Collection[str], going: Collection[str], asked: frozenset[int]) -> list[str]:
         """Return the names of the filters to record when the parts *going* of a message are erased.
 
-        A filter in *asked* is recorded if it reads such a part and matches the message. The prefix ``?`` marks a filter
-        that cannot be evaluated. Filters that read a part in *gone* are left out: they were recorded when that part
-        was erased.
+        A filter in *asked* is recorded if it reads one of these parts and matches the message. The prefix ``?`` marks a
+        filter that cannot be evaluated. The parts *gone* were erased earlier. Filters that read one of them are left
+        out, because they were recorded then.
         """
         places, unread = (self.reading(going) & asked) - self.reading(gone), self.unread(known)
         matching = places.intersection(self.matching(known)) - unread
@@ -165,7 +165,7 @@ class TopicFilters:
 
 
 class FiltersByTopic(dict[str, TopicFilters]):
-    """The filters of each topic, whose index is built on first use. A topic that has none gets an empty index."""
+    """The filters of each topic. Their index is built on first use; a topic without filters gets an empty index."""
 
     def __init__(self, filters: Mapping[str, Sequence[FilterInForce]]) -> None:
         super().__init__()

@@ -15,7 +15,10 @@ RUN_MS = 120_000
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
-    """Return the lanes that always used BACKOFF_RETRY; others promise no order. A group's order is not recorded."""
+    """Return the lanes that always used BACKOFF_RETRY; others promise no order.
+
+    Groups are left out, because the order of their pulls is not recorded.
+    """
     backoff = (sql.col("strategy") == Strategy.BACKOFF_RETRY.value) & ~sql.col("is_pulled")
     always = policies.groupBy(*LANE).agg(sql.min(backoff.cast("int")).alias("always"))
     return always.where("always = 1").select(*LANE)
@@ -24,8 +27,8 @@ def ordered_lanes(policies: DataFrame) -> DataFrame:
 def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that joined the backlog of an ordered lane: (entry, place, stood_at, tried_at, pending_until).
 
-    ``place`` is the position. The others are instants (ms): ``stood_at`` of joining, ``tried_at`` of the first attempt
-    after it, and ``pending_until`` of the end.
+    ``place`` is the position in the backlog. An entry joined the backlog at ``stood_at``, was first attempted after
+    that at ``tried_at``, and ended at ``pending_until`` (instants in ms).
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -52,9 +55,9 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
 def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
     """Return violations: entries attempted while an earlier entry of the same backlog was pending.
 
-    The window function finds suspects: entries attempted before the end of an earlier entry. The join finds the earlier
-    entries that a suspect overtook. An earlier entry counts only if it was in the backlog at the suspect's attempt.
-    Then both were in the same backlog. The start of each interval in *closed* begins a new backlog.
+    Spark's window function finds suspects: entries attempted before the end of an earlier entry. The join finds the
+    earlier entries that a suspect overtook. An earlier entry counts only if it was in the backlog at the suspect's
+    attempt. Then both were in the same backlog. The start of each interval in *closed* begins a new backlog.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -85,9 +88,9 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
 
 
 def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
-    """Return a row for each interval in *closed* and each ``hour`` (since 1970) of it that concerns the window.
+    """Return a row for each interval in *closed*, and each ``hour`` of the interval in which messages may be pushed.
 
-    An hour concerns the window if messages of the window may be pushed in it.
+    Only messages of the window count. Hours are counted since 1970.
     """
     begins = sql.greatest("begins_at", sql.lit(window.first_at))
     until = sql.least("ends_at", sql.lit(window.end_at + LIFE_MS))
@@ -110,10 +113,11 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFr
 
 
 def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
-    """Return the number of deliveries of ordered lanes without a backlog, and how many overtook an earlier message.
+    """Count the successful deliveries of ordered lanes that were never in a backlog, and those that overtook others.
 
-    ``most_ms`` is the largest lead. The queue decides the order of these deliveries, and no record shows that order.
-    Messages of two producers may be queued in another order than accepted. So the counts are no violations.
+    ``most_ms`` is the largest lead before an earlier message. The queue decides the order of these deliveries, and no
+    record shows that order. Messages of two producers may be queued in another order than accepted. So the counts are
+    no violations.
     """
     entries = entries_told_of(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))

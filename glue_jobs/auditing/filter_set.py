@@ -26,7 +26,8 @@ LISTED_MAX = 1000
 class FilterSet:
     """Candidate filters, numbered from 0, and the parts of a message that they can read.
 
-    *reading* maps each part to the numbers of the filters that read it. *reading_bodies* are the numbers for bodies.
+    *reading* maps each part to the numbers of the filters that read it. *reading_bodies* has the numbers of the filters
+    that read bodies.
     """
 
     filters: tuple[CompiledFilter, ...]
@@ -103,7 +104,7 @@ class FilterSet:
     ) -> Seen:
         """Return a message with the parts that the filters can read.
 
-        *texts* are the values of the names in ``properties``, in their order; None if the message lacks the property.
+        *texts* are the values of *properties*, in their order. A value is None if the message lacks the property.
         """
         pairs = zip(self.properties, texts or (), strict=False)
         return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)

@@ -69,9 +69,10 @@ class Records:
 
 
 def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
-    """Return messages and deliveries of the window, and subscriptions and lanes of all days: older ones may apply.
+    """Return messages and deliveries of the window, and subscriptions and lanes of all days.
 
-    With a *topic*, return only its records. Subscriptions and lanes are many small files, so they are read once.
+    Older settings and states may still apply in the window. With a *topic*, return only the topic's records.
+    Subscriptions and lanes are many small files, so they are read once.
     """
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     subscriptions, lanes = (materialise(archive.records(k)) for k in (RecordKind.SUBSCRIPTIONS, RecordKind.LANES))

@@ -84,7 +84,7 @@ class Eraser(ABC):
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
     def changed(self, key: str, text: str) -> str:
-        """Return *text*, the lines of the object *key*, after the erasure. Lines that it does not concern stay.
+        """Return *text*, the lines of the object *key*, after the erasure. Lines without content to erase stay.
 
         The prefix of *key* decides the format of the lines. Only a line feed ends a line.
         """
@@ -178,7 +178,7 @@ def names_one_of(message_ids: frozenset[str], text: str) -> bool:
 
 
 def text_of(content: bytes) -> str:
-    """Return the text of an object, compressed or not. Spark replaces invalid bytes, too."""
+    """Return the text of an object, compressed or not. Invalid bytes are replaced, as in Spark."""
     return (gzip.decompress(content) if content.startswith(GZIP) else content).decode(errors="replace")
 
 
@@ -215,7 +215,7 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 
 
 def name_of_subject(key: str, asked: str) -> str:
-    """Return the suffix of a certificate's folder, if it is about the messages with the property *asked* (NAME=VALUE).
+    """Return the suffix of the folder of a certificate about the messages with the property *asked* (NAME=VALUE).
 
     The suffix is a hash with the archive's *key*, so guessed names of customers cannot be tested against it. It begins
     with a dot, because a topic's name, which may stand before it, has no dot.

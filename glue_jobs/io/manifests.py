@@ -93,8 +93,8 @@ def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | No
 def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
     """Replace the manifest *before* by one that names *files*, a generation that *made* describes.
 
-    Raises RacedError if the manifest changed since it was read. The URIs in it begin with ``s3://``, because Athena
-    reads no others, but a job on Hadoop's S3A may have the archive as ``s3a://``.
+    Raises RacedError if the manifest changed since it was read. The new manifest's URIs begin with ``s3://``, because
+    Athena reads no others, but a job on Hadoop's S3A may have the archive as ``s3a://``.
     """
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())
@@ -174,8 +174,8 @@ def former(objects: Objects, kind: RecordKind, days: Collection[str], begun_befo
     """Return the files that no manifest names, because their run was interrupted or a newer compaction replaced them.
 
     The result covers *days*, and all days with several generations. It leaves out generations that began at
-    *begun_before* or later, because a run may still write them. It also leaves out days whose current generation is so
-    young, because readers may still read the former generations of these days.
+    *begun_before* or later, because a run may still write them. It also leaves out a day whose current generation began
+    at that time or later, because readers may still read the day's former generations.
     """
     generations: dict[str, dict[str, list[str]]] = {}
     for day, keys in by_day(objects.sizes(data_prefix(kind))).items():

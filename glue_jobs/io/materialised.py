@@ -1,7 +1,7 @@
-"""Tables that are used more than once. Each table is computed once and stored in the cheapest form.
+"""Prepares tables for repeated use: each table is computed once, and stored in the cheapest form.
 
-Spark plans a cached plan again at every use. Rows in the memory of the driver are cheaper, if they fit. Spark
-evaluates such rows while it plans a query, and skips work on empty tables.
+Spark plans a query on a cached table with the whole plan of this table, at every use. Rows in the memory of the driver
+are cheaper, if they fit. Spark evaluates such rows while it plans a query, and skips work on empty tables.
 """
 
 from __future__ import annotations

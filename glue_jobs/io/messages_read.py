@@ -28,7 +28,10 @@ Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...], bytes | 
 
 
 def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:
-    """Yield the key of each message of *batch*: tags, routing_key, properties, and the body if loaded."""
+    """Yield the parts of each message of *batch* that filters read: tags, routing key, properties, and body.
+
+    Each result is hashable. Its body is None if the batch has no bodies.
+    """
     names = batch.schema.names
     tags = tuples_of(batch.column("tags"))
     keys = batch.column("routing_key").to_pylist()

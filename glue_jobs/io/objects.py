@@ -40,9 +40,9 @@ class RacedError(RuntimeError):
 def until_won(
     work: Callable[[], Done], attempts: int, lost: Callable[[RacedError], object] = lambda fault: None
 ) -> Done:
-    """Return the result of *work*, which is called again after a RacedError, up to *attempts* times in all.
+    """Return the result of *work*. After a RacedError, call *work* again, but at most *attempts* times in all.
 
-    The last error is raised; *lost* is called with each earlier one.
+    The last error is raised; *lost* is called with each earlier error.
 
     >>> until_won(lambda: 7, 3)
     7
@@ -96,7 +96,7 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderObjects:
-    """A folder as archive. Conditional writers take turns by a lock, which ends with its process."""
+    """A folder as archive. A conditional write holds a lock, which is released even if its process dies."""
 
     root: Path
 
@@ -323,7 +323,9 @@ def is_bucket(uri: str) -> bool:
 
 
 def root_of(uri: str) -> str:
-    """Return the root of an archive. The path of a folder is absolute, and not escaped: Hadoop unescapes no path.
+    """Return the root of an archive.
+
+    The path of a folder is absolute, and not escaped, because Hadoop does not unescape paths.
 
     >>> root_of("s3://shop/"), root_of("/my archive"), root_of("file:///my%20archive")
     ('s3://shop', 'file:///my archive', 'file:///my archive')

@@ -124,8 +124,8 @@ For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.materialise
 def suit(session: SparkSession, size_bytes: int) -> None:
     """Tune a session for *size_bytes* of records. Keep the number of partitions if spark-submit was given one.
 
-    Cached plans keep their partitions (see open_session). So Spark's default of 200 partitions would make 200 × 200
-    files of each shuffle.
+    Spark does not reduce the partitions of a cached plan (see open_session). So its default of 200 partitions would
+    make 200 × 200 files of each shuffle.
     """
     partitions = str(shuffle_partitions(size_bytes, session.sparkContext.defaultParallelism))
     if not str(session.sparkContext.master).startswith("local") or _is_submitted():

@@ -38,7 +38,10 @@ def finish(summary: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Everything under *root*: s3://, s3a:// or a folder. Spark reads and writes tables, `objects` single files."""
+    """Everything under *root*: s3://, s3a:// or a folder.
+
+    Spark reads and writes tables; `objects` reads and writes single files.
+    """
 
     spark: SparkSession
     root: str

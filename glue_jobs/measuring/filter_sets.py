@@ -1,4 +1,4 @@
-"""Evaluates many filters on many messages by the core's index, once for each distinct set of the values that they read.
+"""Evaluates many filters on many messages by the core's index, once for each distinct set of values that filters read.
 
 These values are the tags, the routing key, the named properties and the body of a message.
 """
@@ -34,8 +34,8 @@ COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bi
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:
     """Return the number of messages with each distinct set of parts that *filters* read: (*keys, *READ, number).
 
-    Tags that no filter names are dropped, so that few distinct sets remain. All tags stay, in order, if a filter reads
-    the tags as a property.
+    Tags that no filter names are dropped, so that few distinct sets remain. If a filter reads all tags, all tags stay,
+    in their order.
     """
     none = sql.array().cast("array<string>")
     tags = filters.tags_read()
@@ -80,7 +80,10 @@ def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iter
 
 
 def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
-    """Return the numbers of matched, failed and unjudged *messages* by ``hour`` and filter (``COUNTS``)."""
+    """Return, by ``hour`` and filter, the numbers of *messages* that matched, failed, or got no verdict (``COUNTS``).
+
+    A message gets no verdict if a part that the filter reads was erased or not archived.
+    """
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     sets = distinct_sets(messages, filters, "hour")
     counts = sets.mapInArrow(lambda batches: count_matches(iter(batches), shared.value), COUNTS)

@@ -113,7 +113,11 @@ def count_failures(deliveries: DataFrame) -> DataFrame:
 
 
 def failures(counted: DataFrame, *keys: str) -> DataFrame:
-    """Return the most frequent outcomes of *counted* failures by *keys*, as ``top_failures``; without keys, as rows."""
+    """Return the most frequent outcomes of the *counted* failures.
+
+    With *keys*, each combination of their values has one row with an array ``top_failures``. Without, each outcome has
+    one row.
+    """
     counted = counted.groupBy(*keys, "outcome").agg(sql.sum("count").alias("count"))
     order = Window.partitionBy(*keys).orderBy(sql.desc("count"), "outcome") if keys else None
     if order is None:

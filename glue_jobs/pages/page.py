@@ -69,7 +69,7 @@ figure svg{min-width:600px}figure div{overflow-x:auto}
 
 
 def document(verdict: str, what: str, *parts: str) -> str:
-    """Return a report about *what* from *parts* of HTML. Its title begins with *verdict*, which the console lists."""
+    """Return an HTML report about *what* from its *parts*. The title begins with *verdict*, which the console lists."""
     title = f"{verdict} · {what}"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width,initial-scale=1">'

@@ -1,4 +1,7 @@
-"""Erases the parts of messages that are due by their age. Workers cannot load a class from the job's own script."""
+"""Erases the parts of messages that are due by their age.
+
+This is not in the job's own script, because workers cannot load a class from there.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def _has(record: Mapping[str, Any], part: Part) -> bool:
 
 
 def due(until: Until, day: str) -> list[Part]:
-    """Return the parts that are due: to erase from the messages accepted on *day*.
+    """Return the parts to erase from the messages that were accepted on *day*, because they are due.
 
     >>> due({Part.BODY: "2026-11-20"}, "2026-11-20"), due({Part.BODY: "2026-11-20"}, "2026-11-21")
     ([<Part.BODY: 'body'>], [])

@@ -1,4 +1,4 @@
-"""The bits of a large number, as bytes that select items (``itertools.compress``)."""
+"""Turns the bits of a large number into bytes that select items (``itertools.compress``)."""
 
 _ONES = bytes.maketrans(b"01", b"\x00\x01")
 

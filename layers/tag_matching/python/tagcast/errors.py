@@ -69,8 +69,8 @@ class InvalidFilterError(TagcastError):
 class FilterSyntaxError(InvalidFilterError):
     """An invalid expression, with its position (line and column count from 1).
 
-    ``message`` is the error, ``hint`` the remedy; neither ends with a full stop. ``found`` and ``expected`` are for
-    people; both are empty if the grammar is not violated.
+    ``message`` is the error, ``hint`` the remedy; neither ends with a full stop. ``found`` and ``expected`` describe a
+    violation of the grammar, for people. Both are empty for an error of another kind.
 
     >>> str(FilterSyntaxError("Unexpected '>'", 1, 26, found=">", hint="Expected a property or a value"))
     "Unexpected '>' at column 26. Expected a property or a value."
@@ -92,7 +92,7 @@ class FilterSyntaxError(InvalidFilterError):
 
     @property
     def fault(self) -> Fault:
-        """This error as an item of an answer's list of faults."""
+        """This error as a :class:`Fault`, for the list of faults in an answer of the API."""
         return Fault(str(self), "/expression", FaultCode.SYNTAX)
 
     def __str__(self) -> str:
@@ -101,7 +101,10 @@ class FilterSyntaxError(InvalidFilterError):
 
 
 class FilterEvaluationError(TagcastError):
-    """A filter failed on a message, so its subscription does not get the message; ``message`` is the reason."""
+    """A filter failed on a message, so the filter's subscription does not get the message.
+
+    ``message`` is the reason of the failure.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -117,7 +120,7 @@ class InvalidRequestError(TagcastError):
 
 
 class NotFoundError(TagcastError):
-    """A resource in a request does not exist. *what* is its noun, such as ``topic``."""
+    """A resource that a request names does not exist. *what* is the kind of the resource, such as ``topic``."""
 
     def __init__(self, what: str, name: str) -> None:
         super().__init__(f"{what} {name} does not exist")
@@ -126,7 +129,7 @@ class NotFoundError(TagcastError):
 
 
 class UnmatchedError(TagcastError):
-    """None of the topic's *subscriptions* matched a message whose producer requires a match."""
+    """The producer requires a match, but none of the topic's subscriptions matched. *subscriptions* is their number."""
 
     def __init__(self, subscriptions: int) -> None:
         super().__init__(f"none of {subscriptions} subscriptions matches")
@@ -138,9 +141,10 @@ class ConflictError(TagcastError):
 
 
 class DisagreementError(ConflictError):
-    """A member and its group differ in their filter or order; *difference* lists the differences in sentences.
+    """A member and its group differ in their filter or order. *difference* has one sentence for each difference.
 
-    *group* and *yours* are the two filters. *yours* is None if only the digest of the member's filter is known.
+    *group* is the group's filter, *yours* the member's filter. *yours* is None if only the digest of the member's
+    filter is known.
     """
 
     def __init__(
@@ -184,12 +188,15 @@ class ConditionLostError(TagcastError):
 
 
 class ReplacedError(UnavailableError, ConditionLostError):
-    """Another writer replaced the rows that should be read. The caller must begin again to find the new rows."""
+    """Another writer replaced the rows that the caller wanted to read.
+
+    The caller must begin again to find the new rows.
+    """
 
 
 class ContendedError(ConditionLostError):
-    """Other transactions kept writing the same rows, so a write failed, whether or not its condition was true."""
+    """A write failed because other transactions kept writing the same rows. Its condition may or may not hold."""
 
 
 class TableThrottledError(ContendedError):
-    """The table was throttled, so a write failed, whether or not its condition was true."""
+    """A write failed because the table was throttled. Its condition may or may not hold."""

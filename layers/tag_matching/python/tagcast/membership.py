@@ -22,7 +22,10 @@ GROUP_LENGTH_MAX = 64 - 1 - HASH_LENGTH
 
 
 class Mode(StrEnum):
-    """How members get messages: they share those of one group, or each has its own subscription and gets all."""
+    """How members get messages. *Clustering* members share the messages of one group.
+
+    Each *broadcasting* member has its own subscription and gets all messages.
+    """
 
     CLUSTERING = "clustering"
     BROADCASTING = "broadcasting"
@@ -39,7 +42,7 @@ class MemberChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A consumer's id and *version*, any text that identifies its release."""
+    """The id of a consumer, and *version*, any text that identifies the consumer's release."""
 
     member_id: str
     version: str
@@ -47,11 +50,11 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A consumer's periodic message: its group, and the filter it expects.
+    """A consumer's periodic message to its group, with the filter that the consumer expects the group to have.
 
     - *filter*: in its JSON form. *is_ordered*: the consumer relies on an ordered group.
     - *silence_s*: the seconds by which the group outlives its last member. *start_from*: the time from which the group
-      gets messages. Both apply only when the group is created.
+      gets messages. Both apply when the heartbeat creates the group.
     """
 
     topic: str
@@ -77,10 +80,10 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A consumer of a group, by its last heartbeat.
+    """A member of a group, as the member's last heartbeat described it.
 
-    *digest* identifies the consumer's filter. *is_ordered*: the consumer relies on an ordered group. *is_gone*: the
-    consumer left, or its loss was announced. *is_refused*: the group had another filter or order.
+    *digest* identifies the member's filter. *is_ordered*: the member relies on an ordered group. *is_gone*: the member
+    left, or its loss was announced. *is_refused*: the group had another filter or order.
     """
 
     client: Client
@@ -99,11 +102,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A *subscription* of a group with heartbeats.
+    """The record that heartbeats keep a *subscription* alive.
 
-    *version* is the subscription's version as heartbeats last wrote it; 0 if another writer created or changed it.
-    A broadcasting group has one such subscription for each member. Any other group has one, with the group's name.
-    *client* is the member that set the filter; *renewed_at* is the last time a member joined.
+    A broadcasting group has one record for each member, because each member has a subscription. Any other group has one
+    record, for the subscription with the group's name. *version* is the version of the subscription that a heartbeat
+    wrote last. It is 0 if another writer created or changed the subscription. *client* is the member that set the
+    filter; *renewed_at* is the time at which a member last joined.
     """
 
     topic: str

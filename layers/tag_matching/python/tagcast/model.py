@@ -31,7 +31,10 @@ from tagcast.trace_context import TraceContext, make_trace
 
 
 class EntryState(StrEnum):
-    """The state of a delivery; the last five are terminal. Rows store their places: add new states only at the end."""
+    """The state of a delivery; the last five are terminal.
+
+    Rows store the position of a state in this enumeration, so add new states only at the end.
+    """
 
     PENDING = "pending"
     BLOCKED = "blocked"
@@ -63,7 +66,7 @@ class LaneState(StrEnum):
 
     @property
     def is_asleep(self) -> bool:
-        """Whether the lane makes no attempts until it is resumed."""
+        """Whether the lane is paused or suspended, and so makes no attempts until it is resumed."""
         return self in (LaneState.PAUSED, LaneState.SUSPENDED)
 
 
@@ -72,10 +75,10 @@ class Topic:
     """A named stream of messages. *topic_id* is never reused, even by a later topic of the same name.
 
     Each change of a subscription raises *subscriptions_version* by one and appends the subscription's name to *recent*,
-    which has only the last names. *unindexed_characters* is the total of all filters
-    (:func:`tagcast.filters.index.parted_index.unindexed_characters`). *filling_quota_until* bounds the number of new
-    groups with *start_from* (:func:`tagcast.registry.groups.count_filling`).
-    Only a topic created through the CMQ endpoint has a *filter_type*.
+    which has only the last names. *unindexed_characters* is the sum over all filters of
+    :func:`tagcast.filters.index.parted_index.unindexed_characters`. *filling_quota_until* bounds the number of new
+    groups with *start_from* (:func:`tagcast.registry.groups.count_filling`). Only a topic created through the CMQ
+    endpoint has a *filter_type*.
     """
 
     name: str
@@ -189,7 +192,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """One attempt, with everything that an endpoint adapter needs. *attempt* is its number, counted from 1."""
+    """One attempt, with everything that an endpoint adapter needs. Attempts are numbered from 1 (*attempt*)."""
 
     subscription: Subscription
     message: Message

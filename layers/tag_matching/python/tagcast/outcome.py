@@ -15,9 +15,9 @@ class Outcome:
 
     *retry_after_s*: the receiver's Retry-After. *gone*: the receiver wants no more messages (410). *unreached*: the
     host did not respond. *unsent*: the service itself refused or failed, which says nothing about the host. *refused*:
-    the receiver responded, and may accept other messages. *status*: the HTTP status.
-    *answer*: the beginning of an error response, which is redacted and stored for display. *failed* maps the id of each
-    message that the receiver refused, in a *delivered* batch, to its detail.
+    the receiver responded, and may accept other messages. *status*: the HTTP status. *answer*: the beginning of an
+    error response, which is redacted and stored for display. If a batch was *delivered*, *failed* maps the ids of
+    messages that the receiver refused to the details of their refusals.
     """
 
     delivered: bool

@@ -57,7 +57,7 @@ class Memory:
 class Vault(Protocol):
     """Encrypts and decrypts secrets with a key that the service never sees.
 
-    *context* names the subscription of the secrets. Secrets cannot be decrypted with another context.
+    *context* identifies the subscription of the secrets. Decryption needs the context of the encryption.
     """
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
@@ -75,7 +75,7 @@ class Signer(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether :meth:`prepare` has nothing to do."""
+        """Whether :meth:`sign` may be called now, without a call of :meth:`prepare`."""
 
     def prepare(self) -> None:
         """Load the seeds, which may take a while. Raises UnavailableError."""
@@ -91,10 +91,13 @@ T = TypeVar("T")
 
 
 class Workflow(Protocol):
-    """The timer of lanes that are not active."""
+    """Starts the workflow of each lane that is not active. The workflow waits until the lane's next attempt."""
 
     def start(self, topic: str, subscription_id: str, generation: str) -> bool:
-        """Start redelivery of one lane under *generation*, unless it was started before; return False on a failure."""
+        """Start redelivery of one lane under *generation*. Return False if the start failed.
+
+        Return True also if redelivery under this generation was started before.
+        """
 
 
 class Pusher(Protocol):
@@ -139,14 +142,14 @@ class IndexArchive(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    """A file of the archive, and its arrival time."""
+    """A file of the archive, and the time at which it arrived (milliseconds)."""
 
     name: str
     arrived_at: int
 
 
 class MessageArchive(Protocol):
-    """The archived records of messages. Raises UnavailableError."""
+    """Reads the archived records of messages. Every call raises UnavailableError if the archive is unavailable."""
 
     def files(self, day: int) -> Sequence[ArchivedFile]:
         """Return the files that arrived on the UTC day beginning at *day* (milliseconds), newest first."""
@@ -162,7 +165,7 @@ class Clock(Protocol):
         """Return the current instant, in milliseconds since 1970 UTC."""
 
     def monotonic(self) -> float:
-        """Return monotonic seconds, to measure budgets."""
+        """Return the seconds of a clock that is never set back, to measure durations."""
 
     def sleep(self, seconds: float) -> None:
         """Block the calling thread for *seconds*."""
@@ -183,13 +186,13 @@ class Executor(Protocol):
 
 
 class Dice(Protocol):
-    """Randomness."""
+    """The source of random numbers, ids and secrets."""
 
     def uniform(self, low: float, high: float) -> float:
         """Return a number in [low, high]."""
 
     def unique_id(self, now: int) -> str:
-        """Return 20 decimal digits below 2^64, ordered by *now* and always different."""
+        """Return a unique id of 20 decimal digits, below 2^64. Ids of a later *now* (milliseconds) are higher."""
 
     def secret(self) -> str:
         """Return an unguessable text of at least 128 bits."""
@@ -205,7 +208,10 @@ class Telemetry(Protocol):
         """Record a delivery that ended without a push, e.g. an expired or an acknowledged delivery."""
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
-        """Record *count* filters that failed on a message; *subscriptions* are the names of some or all."""
+        """Record that *count* filters failed on a message of *topic*.
+
+        *subscriptions* has the names of the subscriptions with these filters, or only of some of them.
+        """
 
     def failed(self, what: str, error: Exception) -> None:
         """Record the failure of one piece of work, named *what*; other work continues."""
@@ -214,7 +220,7 @@ class Telemetry(Protocol):
         """Add *value* to the metric *name*."""
 
     def waited(self, name: str, milliseconds: float) -> None:
-        """Add one wait to the metric *name*, which has percentiles."""
+        """Add the duration of one wait to the metric *name*, which has percentiles."""
 
     def watches(self, topic: str) -> bool:
         """Return whether *topic* has metrics for each of its subscriptions."""
@@ -225,11 +231,12 @@ class Telemetry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All ports together, as every use case takes them. *time_scale* divides all delays and lifetimes.
+    """All ports and limits of a process, as every use case takes them. *time_scale* divides all delays and lifetimes.
 
     A state map of more than *section_max* entries is stored in sections. A first round is processed in slices of at
-    most *slice_max* messages. *scope_prefix* precedes the scopes of tokens. *dead_letter_topics* are pairs of patterns:
-    a topic, and the topic for its dead letters. At most *waiting_max* pulls and tail requests may wait per topic.
+    most *slice_max* messages. The scopes of tokens begin with *scope_prefix*. *dead_letter_topics* are pairs of name
+    patterns, for signed requests: dead letters and events of a topic that matches the first may go to a topic that
+    matches the second. At most *waiting_max* pulls and tail requests may wait per topic.
     """
 
     store: Store

@@ -29,10 +29,11 @@ PACK_MAX = 96
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A queue entry for one message, or for a pack: *message_id* and, behind it, *others*.
+    """A queue entry for one message, *message_id*, or for a pack, whose further message ids are *others*.
 
-    *group* is the entry's message group: the group of ordered messages, or one of its own. A pack has one audience; its
-    messages are of one message group, or all unordered. An entry for one *section* of a wide message names no others.
+    *group* is the message group of the queue: the one of ordered messages, or one only for this entry. A pack has one
+    audience; its messages are of one message group, or all unordered. An entry for one *section* of a wide message
+    names no others.
     """
 
     topic: str
@@ -127,16 +128,16 @@ class Queue(Protocol):
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
         """Make the messages of at most 10 SQS receipt handles visible again after *after_s* seconds.
 
-        After a fault, the messages become visible when their visibility timeout ends.
+        If the call fails, the messages become visible when their visibility timeout ends.
         """
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete the messages of at most 10 SQS receipt handles; after a fault the messages stay."""
+        """Delete the messages of at most 10 SQS receipt handles. If the call fails, the messages stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """A group's queue, never reused. *ordered*: at most one batch of each message group is in flight."""
+    """The queue of a group; no later group gets it. *ordered*: at most one batch of each message group is in flight."""
 
     subscription_id: str
     ordered: bool
@@ -151,8 +152,8 @@ class GroupQueue:
 class ReceivedEntry:
     """An entry that a group's queue returned for the *times*-th time.
 
-    *receipt*, the SQS receipt handle, is valid until the visibility timeout. *entry_id* never changes. A message that
-    was sent twice has two entries.
+    *receipt*, the SQS receipt handle, is valid until the visibility timeout ends. *entry_id* is the same at each
+    receive. A message that was sent twice has two entries.
     """
 
     message_id: str
@@ -179,7 +180,7 @@ RECEIVED_MAX = 10
 
 
 class GroupQueues(Protocol):
-    """The queues of all groups. A missing queue is empty.
+    """The queues of all groups. A missing queue counts as empty.
 
     Failed calls raise UnavailableError, except `send` and `delete`.
     """

@@ -58,7 +58,7 @@ class ResourceName:
 
 
 def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
-    """Return the queue of a URL or an ARN; None for another *text*.
+    """Return the name of a queue from *text*, its URL or its ARN; None if *text* is neither.
 
     A URL must have an AWS host, or with *elsewhere* any host.
 
@@ -81,7 +81,9 @@ def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
 
 
 def function_named(text: str) -> ResourceName | None:
-    """Return the function of a name or a full ARN, with or without a version or an alias; None for another *text*.
+    """Return the name of a function from *text*, its name or full ARN; None if *text* is neither.
+
+    The result has no version and no alias.
 
     >>> function_named("bill:7"), function_named("123456789012:bill")
     (ResourceName(name='bill', region=None, account=None), None)

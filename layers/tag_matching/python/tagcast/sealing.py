@@ -66,7 +66,7 @@ class _Known:
 
 
 class OpenedSecrets(dict[str, _Known]):
-    """This process's decrypted secrets, by token."""
+    """This process's decrypted secrets. The keys are the values of the setting *sealed*."""
 
 
 def seal_secrets(

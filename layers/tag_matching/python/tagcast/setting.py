@@ -67,7 +67,7 @@ class Declared:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The allowed words; empty if the setting is not an enumeration."""
+        """The allowed values; empty if the setting is not an enumeration."""
         is_word = isinstance(self.type, type) and issubclass(self.type, StrEnum)
         return tuple(map(str, self.type)) if is_word else ()
 

@@ -27,10 +27,10 @@ class MalformedError(Exception):
 
 
 def parse(content: bytes, number: Callable[[str], object] | None = None) -> object:
-    """Return the value of *content*, a JSON text; *number* parses numbers with a fraction or an exponent.
+    """Return the value of *content*, a JSON text. Raises MalformedError.
 
-    Raises MalformedError. Values are counted before parsing: a million values fit into 4 MiB of text, but parsed they
-    take a hundred times its memory.
+    *number* converts numbers with a fraction or an exponent; by default they become floats. Values are counted before
+    parsing. A million values fit into 4 MiB of text, but parsed they take a hundred times as much memory.
 
     >>> parse(b'{"tags": ["apple"]}')
     {'tags': ['apple']}

@@ -45,7 +45,7 @@ class Signature(StrEnum):
 
 
 class Strategy(StrEnum):
-    """The retry strategies: two of CMQ's topic mode, and one in which no delivery waits for another."""
+    """The retry strategies. Two are from CMQ's topics. Under INDEPENDENT_RETRY no delivery waits for another."""
 
     BACKOFF_RETRY = "BACKOFF_RETRY"
     EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"

@@ -15,7 +15,7 @@ UPDATES_MAX = 25
 
 
 class Absence(Enum):
-    """The absence of an attribute, in an expectation."""
+    """The type of ABSENT, which requires in an expectation that the attribute is missing."""
 
     ABSENT = "absent"
 
@@ -43,7 +43,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write a whole row, if the stored row has the values in *expect*. ABSENT: the attribute must be missing."""
+    """Write a whole row, if the stored row has the values in *expect*.
+
+    The value ABSENT requires that the attribute is missing.
+    """
 
     key: Key
     row: Row
@@ -127,7 +130,7 @@ class Store(Protocol):
         """Read the next part of all messages, from *cursor* on; return the messages that the sweep may have to repair.
 
         Such a message was accepted before *open_before* and has an open first round. Or it expired before
-        *over_before*, and is pending or still has a body. The read is eventually consistent.
+        *over_before*, and is pending or still has a body. Both are in milliseconds. The read is eventually consistent.
         """
 
     def kept(
@@ -154,7 +157,7 @@ class Store(Protocol):
 
 
 def fitting(items: Sequence[T], most: int, bytes_max: int, bytes_of: Callable[[T], int]) -> Iterator[Sequence[T]]:
-    """Split *items* into parts of at most *most* items and *bytes_max* bytes; a larger item is a part alone.
+    """Split *items* into parts of at most *most* items and *bytes_max* bytes; a larger item is a part of its own.
 
     >>> list(fitting(["a", "b", "cccc", "d", "e", "f"], 2, 3, len))
     [['a', 'b'], ['cccc'], ['d', 'e'], ['f']]

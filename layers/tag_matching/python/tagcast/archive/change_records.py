@@ -30,7 +30,10 @@ from tagcast.tables import Row
 
 
 def records_of(change: RowChange, keeps_body: KeepsBody) -> tuple[Record, ...]:
-    """Return the archive records of *change*; most changes have none. Raises KeyError or ValueError if unreadable."""
+    """Return the archive records of *change*; most changes have none.
+
+    Raises KeyError or ValueError if a row in *change* is unreadable.
+    """
     row = change.after or change.before
     assert row is not None
     kind = kind_of(row)

@@ -28,11 +28,11 @@ WRITES_MAX = 99
 def end_due(
     store: Store, topic: str, due: PendingDelivery, entry: Entry, *beside: Write, known: MessageRow | None = None
 ) -> bool:
-    """End a delivery in a backlog and delete its due row. Return whether it was pending there.
+    """End a delivery in a backlog and delete its due row. Return whether the delivery was pending in the backlog.
 
-    If the delivery was not pending there, its due row is stale and is deleted, and nothing ends. *beside* are further
-    writes of the transaction. *known* is the row of the message, if the caller just read the delivery as pending.
-    Raises ConditionLostError if nothing was written.
+    If the delivery was not pending there, the due row is stale: it is deleted, and nothing ends. *beside* are further
+    writes of the transaction. *known* is the message's row, if the caller has just read it while the delivery was
+    pending. Raises ConditionLostError if nothing was written.
     """
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)
@@ -55,9 +55,10 @@ def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool
 
 
 def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Mapping[int, PendingDelivery]) -> None:
-    """End deliveries of one message, by ordinal, and delete their due rows, in several transactions if necessary.
+    """End deliveries of one message and delete their due rows, in several transactions if necessary.
 
-    Raises ConditionLostError if another writer was faster. Some deliveries may have ended then.
+    *ends* and *dues* are by ordinal. Raises ConditionLostError if another writer was faster. Some deliveries may have
+    ended then.
     """
     for some in slices_of(sorted(ends), (WRITES_MAX - 1) // 2):
         gone = [due_delete_as_read(dues[each]) for each in some if each in dues]

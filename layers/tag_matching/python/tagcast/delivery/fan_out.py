@@ -206,11 +206,11 @@ def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The rows that were read for a slice, and the results so far, in the *rounds* of the subscriptions.
+    """A slice while it is served: the rows that were read for it, and the *rounds* of the subscriptions by ordinal.
 
     *addressed* has, for each message, the subscriptions that this slice serves. If the message is wide, these
-    subscriptions are in one *section*.
-    *rounds* is updated after each step, so that a fault in the next step loses nothing.
+    subscriptions are in one *section*. *rounds* has the results so far. It is updated after each step, so that a fault
+    in the next step loses nothing.
     """
 
     world: World
@@ -446,7 +446,7 @@ def _may_have_been_missed(row: MessageRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MessagePlan:
-    """The transactions with a message's results. *may_complete*: afterwards check whether the message is complete."""
+    """The transactions with a message's results. *may_complete*: check afterwards whether the message is complete."""
 
     writes: Sequence[Sequence[Write]]
     may_complete: bool
@@ -485,7 +485,10 @@ class SubscriptionRound:
         return self.lane is not None and self.lane.state is LaneState.REMOVED
 
     def pending(self) -> list[MessageRow]:
-        """Return the subscription's pending messages in queue order, without those handed over or ended here."""
+        """Return the subscription's pending messages in queue order.
+
+        Messages whose deliveries were handed over, or ended in this round, are left out.
+        """
         return [
             row
             for message_id, row in self.rows.items()
@@ -538,7 +541,10 @@ class SubscriptionRound:
         return [row.message for row in pending[:first]]
 
     def remainder(self) -> list[Message]:
-        """Return the messages that must join the backlog. After its first round, a pending message is already there."""
+        """Return the messages that must join the backlog.
+
+        A pending message whose first round is over is in the backlog already.
+        """
         return [row.message for row in self.open() if self.waits(row)]
 
     def cancelled(self) -> SubscriptionRound:
@@ -547,9 +553,10 @@ class SubscriptionRound:
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
     def pushed(self, result: RunResult, until: float, now: int) -> SubscriptionRound:
-        """Return the round after pushes that had to start before *until* (monotonic).
+        """Return the round with *result* added, the result of its pushes.
 
-        If the endpoint is unverified, the lane's worker checks at once: the endpoint may have confirmed meanwhile.
+        The pushes had to start before *until* (monotonic seconds). If the endpoint is unverified, the lane's worker
+        must check it at once, because it may have confirmed meanwhile.
         """
         this = replace(
             self,
@@ -586,7 +593,7 @@ async def push_round(
 
 @dataclass(frozen=True, slots=True)
 class LateRun:
-    """Pushes that were in flight when their batch continued without them. *messages* joined the backlog as *dues*.
+    """Pushes that were still in flight when the batch continued. Their *messages* joined the backlog as *dues*.
 
     *lease* claims the lane; it is None if the deliveries are independent. *before* has the earlier results, which the
     batch itself writes.
@@ -641,8 +648,8 @@ def plan_join(
 ) -> tuple[Sequence[Write], Lane | None]:
     """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane.
 
-    The lane is None if no workflow must start. *generation* is the generation of a newly blocked lane. *held_until*, if
-    set, is the end of a claim of that lane's head. The writes fail if the lane changed since it was read.
+    The lane is None if no workflow must start. *generation* is the generation of a newly blocked lane. The head of that
+    lane is claimed until *held_until*; None: it is not claimed. The writes fail if the lane changed since it was read.
     """
     dues = _dues(subscription, this, messages, now)
     joining = [due_put(due) for due in dues]

@@ -28,8 +28,8 @@ ADDED_AT_ONCE = 8
 async def fill(lease: LaneLease) -> Drained:
     """Add the next page of kept messages that match the group's current filter to the backlog.
 
-    A repeated call adds no message twice. Returns WAITING before the filling may begin. Raises StaleWorkerError if the
-    group was deleted.
+    A repeated call adds no message twice. Returns WAITING before the filling may begin, else GOING_ON. Raises
+    StaleWorkerError if the group was deleted.
     """
     world, group, filling = lease.world, await lease.read_subscription(), lease.lane.filling
     if group is None:

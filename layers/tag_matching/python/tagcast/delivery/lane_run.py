@@ -65,7 +65,10 @@ class _Pending:
 async def attempt_dues(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], streak: Streak
 ) -> tuple[Drained, Streak]:
-    """Attempt *dues* under the current claim, without stale ones. Return the result, and the new *streak*."""
+    """Attempt the pending deliveries among *dues* under the current claim. Return the result, and the new *streak*.
+
+    Due rows that are stale are not attempted.
+    """
     world = lease.world
     if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)

@@ -71,8 +71,8 @@ class LaneLease:
 
     *lane* is the lane as last read or written. The worker pushes in *slots* until *deadline* (monotonic). *is_held* is
     False after the next attempt is planned; then the claim must not be extended. *attempt_s* is the maximal duration of
-    an attempt. *is_independent*: no delivery of the lane waits for another delivery. No delivery before the place
-    *retry_now_after* waits for a *retry now*.
+    an attempt. *is_independent*: no delivery of the lane waits for another delivery. *retry_now_after* is a place in
+    the backlog. A *retry now* has nothing left to attempt up to this place.
     """
 
     world: World
@@ -143,7 +143,10 @@ class LaneLease:
         return True
 
     async def renew(self, seconds: float) -> None:
-        """Extend the claim if it would end soon after *seconds* from now. Do nothing if the next attempt is planned."""
+        """Extend the claim for *seconds*, if it would end before then or soon after.
+
+        Do nothing if the next attempt is planned.
+        """
         until = self.world.clock.now() + (seconds + LEASE_GRACE_S / 2) * 1000
         if self.is_held and self.held_until < until:
             await self.acquire(round(seconds))
@@ -157,20 +160,26 @@ class LaneLease:
         self.lane, self.claimed_at, self.held_until, self.is_held = claimed, now, until, True
 
     async def finish(self, appended: int) -> None:
-        """Activate the empty lane, or leave a removed lane's tombstone. Raises ConditionLostError if a batch joined."""
+        """Activate the empty lane, or write the tombstone if the lane was removed.
+
+        Raises ConditionLostError if a batch joined the backlog.
+        """
         if self.lane.state is LaneState.REMOVED:
             await self.write(lane_transitions.leave_tombstone(self.lane))
             return
         await self.write(lane_transitions.activate(replace(self.lane, appended=appended)))
 
     async def reschedule(self, due_at: int, *beside: Write) -> None:
-        """Release the claim of a non-empty lane, which continues at *due_at*; execute the writes *beside* with this."""
+        """Release the claim of a non-empty lane, and plan that the lane continues at *due_at*.
+
+        The writes *beside* are in the same transaction.
+        """
         await self.write(*beside, self.plan(due_at))
 
     def plan(self, due_at: int, message_id: str | None = None) -> Write:
         """Return the write that plans the next attempt of the lane for *due_at*.
 
-        *message_id* is the message whose failure set *due_at*; None if no failure did.
+        *message_id* is the message whose failure decides *due_at*; None if another cause does.
         """
         state = LaneState.BLOCKED if self.lane.state is LaneState.RETRYING else self.lane.state
         return lane_transitions.plan(self.lane, due_at, message_id, state)

@@ -74,7 +74,11 @@ def is_accepted(world: World, topic: Topic, claim: Idempotency) -> bool:
 
 
 def answer_again(known: Claim, claim: Idempotency) -> Accepted:
-    """Return the answer of the first request with this key. Raise ConflictError if *claim* is of another request."""
+    """Return the answer that the first request with this key got.
+
+    *known* is the stored claim of the first request. Raises ConflictError if *claim* is the claim of a different
+    request.
+    """
     if known.fingerprint != claim.fingerprint:
         until = rfc3339(known.accepted.expires_at)
         raise ConflictError(f"this Idempotency-Key was used for a different request, and is remembered until {until}")

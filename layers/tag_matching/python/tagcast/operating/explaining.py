@@ -42,7 +42,7 @@ test_filter.__test__ = False  # type: ignore[attr-defined]  # pytest must not co
 def explain(world: World, topic: str, message_id: str, subscription: str) -> Mapping[str, object]:
     """Return why *subscription* did or did not receive the message, as plain JSON values.
 
-    *subscription* is a name, or the name of an entry with its ordinal (``billing#3``).
+    *subscription* is a name, or a name with an ordinal (``billing#3``), as in the state map of the message.
 
     Raises NotFoundError if the message and its receipt were deleted, or if no present or deleted subscription has that
     name.

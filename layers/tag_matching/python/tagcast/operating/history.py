@@ -137,7 +137,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A page: messages, the next place (None: last page), and the progress of the archive.
+    """A page of messages, and the progress of the archive. *cursor* is the place of the next page; None: last page.
 
     *archive_until* is the acceptance time of the newest message in the archive; None if the archive has no file of the
     last three days.

@@ -29,7 +29,7 @@ class LaneChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamedLane:
-    """A lane named in a request; a skip cancels only *message_id*."""
+    """A lane named in a request. A skip cancels only *message_id*; None: the head."""
 
     topic: str
     subscription: str

@@ -161,7 +161,10 @@ def pause(world: World, topic: str, name: str) -> LaneView:
 
 
 def resume(world: World, topic: str, name: str) -> LaneView:
-    """End a pause or a suspension; the lane becomes blocked, retrying, lost contact or active. Otherwise do nothing."""
+    """End a pause or a suspension; the lane becomes blocked, retrying, lost contact or active.
+
+    Do nothing if the lane is neither paused nor suspended.
+    """
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
@@ -242,8 +245,8 @@ def retry_topic(world: World, topic: str) -> tuple[str, ...]:
 def skip_head(world: World, topic: str, name: str, reason: str, message_id: str | None = None) -> LaneView:
     """Cancel the head with *reason*; the next delivery becomes the head.
 
-    Raises ConflictError if the backlog is empty, or if *message_id* is not None and not the head. Under
-    INDEPENDENT_RETRY, *message_id* is required if several deliveries wait; it must be among the first 1,000.
+    Raises ConflictError if the backlog is empty, or if *message_id* is not the head's message. Under INDEPENDENT_RETRY,
+    any of the first 1,000 deliveries can be cancelled by *message_id*, which is required if several deliveries wait.
     """
 
     def attempt() -> LaneView:

@@ -71,9 +71,9 @@ def message_view(
 ) -> MessageView:
     """Return the message or its receipt. Raises NotFoundError if both are gone.
 
-    *section* selects the entries of a wide message; a number that is too high selects the last section. The view of the
-    first section also has the counts. *only* selects entries in the given states, from several sections until the view
-    has about 1,000 entries.
+    *section* is the section of a wide message whose entries the view has; a number that is too high means the last
+    section. The view of the first section also has the counts. With *only*, the view has only entries in these states.
+    Then it goes on to further sections until it has about 1,000 entries.
     """
     owner = read_topic(world, topic)
     row = read_message(world, topic, message_id)
@@ -241,7 +241,7 @@ class ViewsOfTopic:
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
         """Yield the views of at most 100 messages, with the counts of their entries; missing messages are left out.
 
-        The view of a wide message shows the section with the subscription *owner*; the first section if it is None.
+        The view of a wide message shows the section with the subscription *owner*; without *owner*, the first section.
         """
         found = stored.messages(self._world.store, self._topic, message_ids)
         for row in (found[each] for each in message_ids if each in found):
@@ -267,7 +267,7 @@ class BacklogFront:
         self._dues: dict[int, dict[str, PendingDelivery]] = {}
 
     def due(self, ordinal: int, message_id: str) -> PendingDelivery | None:
-        """Return the due row of one entry, if it is at the front."""
+        """Return the due row of one entry; None if the row is not in the front of the backlog."""
         if ordinal not in self._dues:
             limit = self._rows_max if self._left > 0 else HEAD_ROWS
             dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=limit)
@@ -309,7 +309,10 @@ def _view(
 
 
 def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
-    """Return the entry of *ordinal* without its filter version; None without a match. Reads only this backlog."""
+    """Return the entry of *ordinal* without its filter version; None if this subscription did not match the message.
+
+    Only the backlog of this subscription is read.
+    """
     if ordinal not in row.map.matched:
         return None
     backlogs = BacklogFront(world, read_topic(world, row.message.topic).topic_id, FRONT_ROWS_MAX)

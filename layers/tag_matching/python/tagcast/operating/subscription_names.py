@@ -20,7 +20,7 @@ class Names(dict[str, str]):
 
 
 def subscription_name(world: World, topic: str, of: str) -> str | None:
-    """Return the name of the subscription with this id, or None if the name is no longer stored."""
+    """Return the name of the subscription with the id *of*; None if the name is no longer stored."""
     return subscription_names(world, topic, topic_id_of(of), (ordinal_of(of),)).get(ordinal_of(of))
 
 

@@ -54,7 +54,7 @@ class TailRequest:
 class TailPage:
     """Events with the names of their subscriptions, oldest first; *left_out* is the number of omitted events.
 
-    *counts* cover all events from *since* to *counted_at*, regardless of the filter.
+    *counts* cover all events from *since* to *counted_at*, whether or not they meet the request's criteria.
     """
 
     events: tuple[tuple[TailEvent, str | None], ...]

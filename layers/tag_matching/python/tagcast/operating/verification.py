@@ -44,9 +44,10 @@ ASKED_WITHIN_S = 8.0
 
 
 def needs_verification(world: World, wanted: SubscriptionRequest, known: Subscription | None) -> bool:
-    """Return whether the endpoint of *wanted* must be verified. If *known* has the same endpoint, its result suffices.
+    """Return whether *wanted* or the deployment requires a verification of the endpoint.
 
-    Raises InvalidRequestError for ``none`` if this deployment verifies all endpoints.
+    If *known* has the same endpoint, the result for *known* counts, without a new verification. Raises
+    InvalidRequestError if *wanted* asks for ``none``, but this deployment verifies all endpoints.
     """
     if world.verification.is_optional:
         if wanted.verification is not None:

@@ -75,10 +75,11 @@ _FAILURES, _NAME = "batchItemFailures", "itemIdentifier"
 
 
 def read_response(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
-    """Return *taken*, the outcome of an accepted request, with the failures that *answer*, the response's body, lists.
+    """Return *taken*, the outcome of an accepted request, with the failed messages that the response lists.
 
-    A JSON object in the body may list failed messages. If the object is truncated or lists unknown ids, the whole
-    batch fails, as in Lambda. Any other body accepts all messages. A byte order mark is ignored.
+    *answer* is the response's body. A JSON object in the body may list failed messages. If the object is truncated or
+    lists unknown ids, the whole batch fails, as in Lambda. Any other body accepts all messages. A byte order mark is
+    ignored.
     """
     answer = answer.removeprefix(BOM_UTF8)
     if not answer.lstrip().startswith(b"{"):

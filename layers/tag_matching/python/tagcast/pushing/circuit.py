@@ -1,8 +1,8 @@
 """The circuit breaker of a host: while many lanes get no response, one lane at a time makes an attempt, the *probe*.
 
-Lanes that were active until now have a second probe of their own. A responding host costs no reads or writes. Attempts
-without a response are written to the row of the host. A lane reads the row after such an attempt. A process also reads
-it after the first response that follows such an attempt. See docs/protocol.md, Circuits.
+Lanes that were active until now have a second probe of their own. While a host responds, its row is neither read nor
+written. The row is written after an attempt without a response. It is read before the next attempt, and after the next
+response. See docs/protocol.md, Circuits.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class _News:
 
 
 class HostNews(dict[str, _News]):
-    """The last responses, and missing responses, that this process got from each host."""
+    """When each host, by name, last responded to this process, and when an attempt last got no response."""
 
 
 @dataclass(slots=True)
 class CircuitCheck:
     """Decides whether an invocation may push to a host: freely, as the *probe* of an open circuit, or not at all.
 
-    *is_new*: the lane was active until now, so one such lane may probe beside the others' probe. *probe*: the host's
-    row with the probe that this lane claimed. If *until* is set, no attempt is made before *until*. *reached*: whether
-    the host responded to an attempt; None before an attempt. *is_news*: the host responded after an attempt without a
+    *is_new*: the lane was active until now, so it may make the second probe. *probe*: the host's row after this lane
+    claimed a probe; None without a claim. If *until* is set, no attempt is made before *until*. *reached*: whether the
+    host responded to an attempt; None before an attempt. *is_news*: the host responded after an attempt without a
     response. *has_news*: `tell` has something to record.
     """
 
@@ -72,7 +72,7 @@ class CircuitCheck:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether this process got no response to its last attempt at the host, nor to any in the last minute."""
+        """Whether this process's last attempt at the host, and all others of the last minute, got no response."""
         news = self.world.memory.of(HostNews).get(self.host)
         if news is None or news.unreached_at is None:
             return False
@@ -98,8 +98,9 @@ class CircuitCheck:
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
         """Read the circuit of a doubtful host before an attempt that takes up to *attempt_s* seconds.
 
-        If the circuit is open, the lane either claims the probe (*probe*) or must wait (*until*). Unless it is new, a
-        lane whose last attempt, at *attempted_at*, is recent leaves the probe to others, to spare its retries.
+        If the circuit is open, the lane either claims the probe (*probe*) or must wait (*until*). A lane that was
+        recently attempted, at *attempted_at*, leaves the probe to other lanes, to spare its own retries. This does not
+        hold for a new lane.
         """
         host, now = await self.look(), self.world.clock.now()
         if host is None or host.probe_at is None or not host.is_open(now):
@@ -195,7 +196,7 @@ def _wait_s(world: World, host: Host) -> float:
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return *dues* for display; deliveries without an outcome get the outcome of *head*, if it says why all wait.
+    """Return *dues* for display. A delivery without an outcome gets the outcome of *head*, if all wait for this reason.
 
     All wait while the head waits for an open circuit or an unverified endpoint. Only the head's row records this
     outcome, because a backlog may be long.

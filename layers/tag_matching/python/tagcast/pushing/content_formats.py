@@ -80,7 +80,7 @@ class Format(ABC):
         return (shared,)
 
     def cmq_headers(self, message: Message, sent_at: int) -> dict[str, str]:
-        """Return the headers of CMQ's pushes, which replace other headers of the same name; none in other formats."""
+        """Return the headers of CMQ's pushes, which replace other headers of the same name. Other formats have none."""
         return {}
 
     def shared_item(self, message: Message) -> bytes:

@@ -65,7 +65,10 @@ class Failure:
 
     @property
     def not_before(self) -> int | None:
-        """The earliest next attempt after a Retry-After or :func:`put_off`; None if only the schedule decides."""
+        """The earliest time of the next attempt; None if only the schedule decides it.
+
+        A Retry-After or :func:`put_off` sets this time.
+        """
         return None if self.outcome.retry_after_s is None else self.next_attempt_at
 
 
@@ -666,7 +669,10 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
 
 
 def is_matched(world: World, subscription: Subscription, filter: CompiledFilter, message: Message) -> bool:
-    """Return whether the *filter* of *subscription* matches an accepted message. A filter that fails is counted."""
+    """Return whether the *filter* of *subscription* matches an accepted message.
+
+    A filter that fails does not match; the failure is counted.
+    """
     try:
         return filter.evaluate(message) is True
     except FilterEvaluationError:

@@ -89,7 +89,7 @@ class BytesInFlight:
             self._used += 0 if holders else load.size
 
     def remove(self, loads: Sequence[Load]) -> bool:
-        """Count one push less for each of *loads*. Return whether this was the last push of a load."""
+        """Count one push less for each of *loads*. Return whether this freed the memory of a load."""
         was_last = False
         for load in loads:
             holders = self._holders.pop(load.key)
@@ -243,7 +243,7 @@ class PushSlots:
         self._grant()
 
     def tell(self, telemetry: Telemetry) -> None:
-        """Record the waiting time, and the number of refused requests, as metrics."""
+        """Record as metrics how long requests waited for slots, and how many got no slot."""
         if self.waited_ms:
             telemetry.count("SlotWaitMs", self.waited_ms)
         if self.refused:

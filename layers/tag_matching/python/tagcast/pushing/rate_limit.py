@@ -23,7 +23,7 @@ RATE = "rate"
 class Permit:
     """A permit for *count* attempts, the first at *start_us* or later, each *gap_us* after the previous one.
 
-    Instants are in microseconds since 1970. *free_us* is the time of the next permit that is still free.
+    Instants are in microseconds since 1970. The next permit may begin at *free_us*.
     """
 
     count: int
@@ -33,7 +33,7 @@ class Permit:
 
     @property
     def free_at(self) -> int:
-        """The next free instant in milliseconds, rounded up."""
+        """The instant at which the next permit may begin, in milliseconds, rounded up."""
         return -(-self.free_us // 1000)
 
     def wait_s(self, place: int, now: int) -> float:
@@ -46,9 +46,9 @@ class Permit:
 
 
 def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> Permit:
-    """Return the permit for up to *wanted* attempts within the horizon.
+    """Return a permit for up to *wanted* attempts, as many as may start in the next two seconds at *per_second*.
 
-    *known* is the first instant without a permit (microseconds); None if no permit was given.
+    *known* is the first instant without a permit (microseconds); None if no permit was given. *now* is in milliseconds.
 
     >>> plan_permit(None, 1_000, 10, 2.0)
     Permit(count=5, start_us=1000000, gap_us=500000.0, free_us=3500000)
@@ -65,7 +65,10 @@ def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> 
 
 
 async def take_permit(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
-    """Take a permit for up to *wanted* attempts; for none (*count* 0) after throttling or repeated conflicts."""
+    """Take a permit for up to *wanted* attempts.
+
+    Its *count* is 0 if no attempt may start soon, or after throttling or repeated conflicts.
+    """
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
         rate = await run(RATE_ROWS.read, world.store, sid)

@@ -60,10 +60,10 @@ def is_retry_now(due: PendingDelivery, retry_all_at: int) -> bool:
 
 
 def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_scale: float) -> int:
-    """Return when an independent delivery may be attempted: by its schedule, or by Retry-After.
+    """Return when an independent delivery may be attempted: by its schedule, or by a later Retry-After.
 
-    A delivery that a *retry now* at *retry_all_at* concerns is due at once (0). *time_scale* divides the schedule's
-    waits.
+    The result is 0 if a *retry now* at *retry_all_at* includes the delivery, and never after the expiry. *time_scale*
+    divides the schedule's waits.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> due = PendingDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)
@@ -83,7 +83,7 @@ def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_
 def probe_delay_s(policy: RetryPolicy, lost_s: float) -> float:
     """Return the seconds until the next attempt at a receiver that accepted nothing for *lost_s* seconds.
 
-    So repeated attempts follow after 1, 2, 4 … seconds, as in the schedule of a single delivery.
+    While the receiver accepts nothing, the waits are 1, 2, 4 … seconds, as in the schedule of a single delivery.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> [probe_delay_s(decay, lost_s) for lost_s in (0.0, 1.5, 60.0, 9_000.0)]
@@ -105,7 +105,7 @@ def after_failure(
     """Return the disposition of a delivery whose *failures*-th attempt failed at *ended_at*.
 
     A retry never extends a life: if the retry would start at or after *expires_at*, the delivery expires. A Retry-After
-    up to then or later is ignored. *time_scale* divides the service's own delays, but not Retry-After.
+    counts only if it ends before *expires_at*. *time_scale* divides the service's own delays, but not Retry-After.
 
     >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
     >>> def after(failures, expires_at):

@@ -43,7 +43,10 @@ class ReadStart:
         return cls(clock.monotonic(), clock.now())
 
     def is_recent(self, clock: Clock, seconds: float) -> bool:
-        """Return whether the read began less than *seconds* ago by both clocks. One may stop in a frozen process."""
+        """Return whether the read began less than *seconds* ago by both clocks.
+
+        Both are compared, because one of them may stop while the process is frozen.
+        """
         since_ms = clock.now() - self.at
         return clock.monotonic() - self.monotonic_s < seconds and 0 <= since_ms < seconds * 1000
 
@@ -52,13 +55,13 @@ NEVER_READ = ReadStart()
 
 
 def wait_for_publishers(world: World) -> None:
-    """Wait until every publish that begins later reads the stored change."""
+    """Wait as long as a publish may use a cached topic. A publish that begins later reads the stored change."""
     if world.topic_known_s:
         world.clock.sleep(world.topic_known_s + CLOCKS_APART_S)
 
 
 class LazyIndex:
-    """The index of a topic's filters, compiled or loaded at the first match. Most Lambda functions match no messages.
+    """The index of a topic's filters, compiled or loaded at the first match, because most functions match no messages.
 
     *is_kept*: the index may be loaded from a copy that another process stored. If a change comes before the index is
     loaded, the first match loads that copy and then applies the change.
@@ -78,9 +81,10 @@ class LazyIndex:
     def changed(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
     ) -> LazyIndex:
-        """Return the index after changes: *filters*, by ordinal, are new, and the ordinals *removed* are gone.
+        """Return the index after changes of subscriptions.
 
-        *anew* builds the whole index after many changes, or if there is no index to change.
+        *filters* maps the ordinals of new and changed subscriptions to their filters. *removed* has the ordinals of
+        deleted subscriptions. *anew* builds the whole index after many changes, or if there is no index to change.
         """
         if self._index is not None:
             return LazyIndex(anew, with_changes(self._index, filters, removed))
@@ -103,7 +107,7 @@ class Directory:
     read_start: ReadStart = NEVER_READ
 
     def match(self, message: Message) -> Matched:
-        """Return the ordinals of the subscriptions that match *message*, and of those whose filters failed."""
+        """Return the ordinals of subscriptions that match *message*, and the ordinals of those whose filters failed."""
         return self.index.get().match(message)
 
     def only(self, name: str) -> Directory:
@@ -116,7 +120,7 @@ class Directory:
 
 
 class Directories(dict[str, Directory]):
-    """The last directory of each topic in this process."""
+    """The last directory of each topic in this process, by the topic's name."""
 
 
 def read_topic(world: World, name: str) -> Topic:
@@ -128,9 +132,10 @@ def read_topic(world: World, name: str) -> Topic:
 
 
 def publishing_directory(world: World, name: str) -> Directory:
-    """Return the topic like :func:`kept_directory_of`, or this process's copy if it is younger than ``topic_known_s``.
+    """Return the topic's directory like :func:`kept_directory_of`.
 
-    A change of the topic is acknowledged only when the old version is no longer in use (:func:`wait_for_publishers`).
+    A copy of this process that is younger than ``topic_known_s`` seconds is returned without a read. A change of the
+    topic is acknowledged only when the old version is no longer in use (:func:`wait_for_publishers`).
     """
     known = world.memory.of(Directories).get(name)
     if known is not None and known.read_start.is_recent(world.clock, world.topic_known_s):
@@ -139,7 +144,7 @@ def publishing_directory(world: World, name: str) -> Directory:
 
 
 def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Directory:
-    """Return the topic like :func:`directory_of`, but use the stored copy of a large topic.
+    """Return the topic's directory like :func:`directory_of`, but use the stored copy of a large topic.
 
     If a large topic must be read completely, this call reads until *until_s* (monotonic) and then raises
     UnavailableError. The next call continues where this call stopped.
@@ -148,11 +153,11 @@ def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Dir
 
 
 def directory_of(world: World, name: str) -> Directory:
-    """Return the topic with every subscription acknowledged before this call, or raise NotFoundError.
+    """Return the topic's directory with every subscription acknowledged before this call. Raises NotFoundError.
 
-    Each call reads the version with a strongly consistent read. It reads subscriptions only after a change: with a
-    recent copy, only the changed subscriptions. The result is valid if the version is the same before and after the
-    read. Raises UnavailableError while subscriptions change faster than they can be read.
+    Each call reads the topic's version with a strongly consistent read. Subscriptions are read only after a change:
+    with a recent copy, only the changed subscriptions. The result is valid if the version is the same before and after
+    the read. Raises UnavailableError while subscriptions change faster than they can be read.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name))
 

@@ -22,10 +22,10 @@ TOGETHER_BYTES = 16_384
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
-    """Let the filter version that 20 newer versions follow expire, after all receipts that use it.
+    """Set the time to live of an old filter version: the version that 20 newer versions follow.
 
-    No history is read, so the cost does not grow with the number of changes. The same write is repeated for the version
-    before, because it may have been throttled.
+    The version outlives all receipts that use it. No history is read, so the cost does not grow with the number of
+    changes. The write for the previous version is repeated, because it may have been throttled.
     """
     newest, ttl = subscription.version - VERSIONS_KEPT, world.clock.now() // 1000 + TOMBSTONE_S
     for version in range(max(1, newest - 1), newest + 1):

@@ -18,7 +18,7 @@ FILLING_EVERY_S = 86_400 / FILLING_MAX
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
-    """Return *settings*; if they are a group's, with the secret of *known*, or with a new secret for a new group.
+    """Return *settings*. A group's settings get the secret of *known*, or a new secret if the group is new.
 
     Raises ConflictError if *known* would become a group, stop being a group, or change its order. The pending messages
     of a group are in a queue that cannot change.
@@ -42,9 +42,10 @@ def make_queue(world: World, group: Subscription) -> None:
 
 
 def count_filling(world: World, owner: Topic, settings: SubscriptionSettings) -> Topic:
-    """Return the topic *owner*, with one more filling counted if a new group with *settings* gets older messages.
+    """Return the topic *owner*; it counts one more filling if *settings* have *start_from*.
 
-    Each filling moves ``filling_quota_until`` by 2.4 hours. Raises ConflictError if it would be over a day from now.
+    Each filling moves ``filling_quota_until`` by 2.4 hours. Raises ConflictError if this instant would be more than a
+    day from now.
     """
     if settings.start_from is None:
         return owner

@@ -1,4 +1,4 @@
-"""The index of a topic version, loaded or built, in parts if large (docs/protocol.md, Wide messages)."""
+"""Loads or builds the index of a topic version. A large index is built in parts (docs/protocol.md, Wide messages)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ BUILD_FOR_S = 8.0
 
 @dataclass(slots=True)
 class Building:
-    """The index with this *name*, which this process builds over several requests, because one request is too short."""
+    """An unfinished index, which this process builds in several requests, because one request is too short.
+
+    *name* is the name of the index in the archive. *snapshots* has the finished parts by digest.
+    """
 
     name: str
     parts: list[IndexPart]
@@ -39,8 +42,9 @@ class Buildings(dict[str, Building]):
 def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription], digest: str | None = None) -> Index:
     """Return the index of one version of a topic, loaded from the archive if it is large and stored there.
 
-    A stored copy of the subscriptions may have newer ones than its version says. So the copy's *digest* names its
-    index. Raises UnavailableError if the build takes too long; the next request continues with the parts built so far.
+    A stored copy of the subscriptions may contain newer subscriptions than its version says. So the index of a copy is
+    stored under the copy's *digest*. Raises UnavailableError if the build takes too long; the next request continues
+    with the parts built so far.
     """
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
         filters = kept_subscriptions.filters(by_ordinal)

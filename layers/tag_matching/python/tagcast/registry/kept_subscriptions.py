@@ -1,8 +1,8 @@
 """A copy of a large topic's subscriptions in one object of the index bucket, each decoded on demand.
 
 A process without the topic in its cache loads the object and reads only later changes. Reading the rows of 100,000
-subscriptions takes seconds, and some ten thousand read units of one key. All processes together get 3,000 read units of
-a key per second. See docs/limits.md, Hot keys.
+subscriptions takes seconds, and some ten thousand read units of one key. DynamoDB gives all processes together 3,000
+read units per second for one key. See docs/limits.md, Hot keys.
 """
 
 from __future__ import annotations

@@ -59,7 +59,10 @@ FORGOTTEN_AT_ONCE = 25
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The live members, the digest of their filter (None: each has its own), and whether the group is ordered."""
+    """The live members of a group, and whether the group is ordered.
+
+    *shared* is the digest of the group's filter; None if each member has a filter of its own.
+    """
 
     members: tuple[Member, ...]
     shared: str | None
@@ -88,9 +91,9 @@ def record_heartbeat(
 ) -> tuple[Member, ...]:
     """Record a *heartbeat*, announce the change of membership, and return the live members.
 
-    *known* are the members as read. If the member is new, or the group is not registered, the same transaction includes
-    *also*, another write. The group outlives its last member by *silence_s* seconds. *is_refused*: the member differs
-    from the group. Raises ConditionLostError if the condition of *also* failed.
+    *known* are the members as read. *also* is a further write. It is executed in the same transaction if the member is
+    new or the group is not registered, and otherwise not. The group outlives its last member by *silence_s* seconds.
+    *is_refused*: the member differs from the group. Raises ConditionLostError if the condition of *also* failed.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
@@ -151,7 +154,7 @@ def _tell_gone(world: World, topic: str, group: str, member: Member, change: Mem
 
 
 def leave(world: World, topic: str, group: str, member_id: str) -> None:
-    """Mark a member as gone, and announce that it left. Messages that it holds are visible after their timeouts.
+    """Mark a member as gone, and announce that it left. The messages that it holds become visible after their timeouts.
 
     Raises NotFoundError for an unknown member.
     """

@@ -33,7 +33,7 @@ class PartialRead:
 
 
 class PartialReads(dict[str, PartialRead]):
-    """The unfinished reads of this process by topic id, in case they cannot be stored elsewhere."""
+    """The unfinished reads of this process, by topic id. Each is also stored for other processes, if that succeeds."""
 
 
 def read_on(world: World, topic: Topic, until_s: float) -> StoredSubscriptions:

@@ -47,7 +47,7 @@ class ReadyShadow:
 def compile_shadows(
     shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription], known: Iterable[ReadyShadow] = ()
 ) -> tuple[ReadyShadow, ...]:
-    """Compile *shadows* of existing subscriptions; reuse a *known* shadow if its active filter is the same.
+    """Compile *shadows* of existing subscriptions; reuse a *known* shadow if neither of its two filters changed.
 
     Shadows beside a function filter are left out, because the verdict of the function is unknown at publish time.
     """

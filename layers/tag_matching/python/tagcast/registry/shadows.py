@@ -45,7 +45,7 @@ class ShadowReport:
 
 
 def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object] | None) -> tuple[ShadowReport, bool]:
-    """Store *filter* as a shadow of the active filter; return the shadow, and whether it is new or replaced.
+    """Store *filter* as a shadow of the active filter. Return the shadow, and whether it was stored.
 
     Every publish after this call evaluates the shadow. The same filter changes nothing; another filter replaces the
     shadow. Raises NotFoundError, InvalidFilterError, ConflictError (too many, or the active filter is a function).

@@ -1,4 +1,4 @@
-"""Stores subscriptions, one or many: each is validated on its own; several share a transaction."""
+"""Stores one or many subscriptions. Each is validated on its own; several are stored in one transaction."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ NO_VERSION = 0
 class SubscriptionRequest:
     """A requested subscription. *if_match* is the required current version; None allows any.
 
-    :data:`NO_VERSION` as *if_match* means that the subscription must not exist. *keeps* names the fields whose existing
-    secrets stay, and :data:`VERIFICATION` if the verification of an unchanged endpoint stays. *verification* is
-    ``required``, ``none``, or None for the default.
+    :data:`NO_VERSION` as *if_match* means that the subscription must not exist. *keeps* has the names of the fields
+    whose stored secrets stay. It also has :data:`VERIFICATION` if the verification of an unchanged endpoint stays.
+    *verification* is ``required``, ``none``, or None for the default.
     """
 
     name: str
@@ -119,9 +119,8 @@ def _put(
 def validate(world: World, topic: str, wanted: SubscriptionRequest, known: Subscription | None) -> SubscriptionRequest:
     """Return the request *wanted* in canonical form. Raises InvalidFilterError, InvalidRequestError.
 
-    *known* is the subscription that it will replace, or None.
-    Only a new endpoint is checked here, because the look-up of its name may take seconds. A stored endpoint is checked
-    at every push.
+    *known* is the subscription that the request will replace, or None. Only a new endpoint is checked here, because the
+    look-up of its name may take seconds. A stored endpoint is checked at every push.
     """
     settings = replace(wanted.settings, filter=valid_filter(world, wanted.settings.filter))
     if settings.dead_letter_topic == topic:
@@ -133,7 +132,7 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest, known: Subsc
 
 
 def valid_filter(world: World, filter: Mapping[str, object] | None) -> dict[str, object] | None:
-    """Return *filter* in its canonical form; None is no filter.
+    """Return *filter* in its canonical form; None, for no filter, is returned unchanged.
 
     Raises InvalidFilterError, also for a function that the guard refuses.
     """
@@ -183,11 +182,10 @@ def put_together(
 
 
 def update_counts(owner: Topic, after: SubscriptionSettings | None, known: Subscription | None) -> Topic:
-    """Return the topic *owner* with the version and the counts it has after the settings *after* replace *known*.
+    """Return the topic *owner* with the next version, and with its counts after a change of one subscription.
 
-    *known* is None for a new subscription, and *after* is None for a deletion.
-
-    Raises ConflictError if the topic then has too many subscriptions, or too long filters.
+    The settings *after* replace the subscription *known*. *known* is None for a new subscription, and *after* is None
+    for a deletion. Raises ConflictError if the topic then has too many subscriptions, or too long filters.
     """
     added = int(known is None) - int(after is None)
     new, old = None if after is None else after.filter, None if known is None else known.settings.filter

@@ -186,11 +186,11 @@ def generated_secret(world: World) -> str:
 def rotate_secret(
     world: World, topic: str, name: str, secret: str, grace_s: int, if_match: int | None = None
 ) -> tuple[Subscription, int | None]:
-    """Rotate the subscription's secret. Return the subscription, and when the previous secret expires, or None.
+    """Rotate the subscription's secret. Return the subscription, and the instant at which the previous secret expires.
 
-    The previous secret signs beside the new one for *grace_s* seconds.
-    Rotating to the current secret changes nothing, so a call can be repeated. Raises NotFoundError, ConflictError
-    (pushes do not use HTTP), PreconditionFailedError, UnavailableError.
+    The instant is None if no previous secret is valid. The previous secret signs beside the new one for *grace_s*
+    seconds. Rotating to the current secret changes nothing, so a call can be repeated. Raises NotFoundError,
+    ConflictError (pushes do not use HTTP), PreconditionFailedError, UnavailableError.
     """
     until = world.clock.now() + round(grace_s * 1000 / world.time_scale)
 

@@ -102,7 +102,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
 
 
 def expire_due(world: World, lane: Lane, owner: Subscription | None, due: PendingDelivery) -> bool:
-    """End one pending delivery as expired, with its attempts; return whether its due row is gone.
+    """End one pending delivery as expired, with its attempts. Return whether its due row no longer exists.
 
     *owner* is the lane's subscription if it has dead letters for expired messages, else None. The dead letter is
     published first.
@@ -189,8 +189,8 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     """Expire the pending deliveries of expired messages whose first round is over; return the number of deliveries.
 
     Each of *messages* is a message id, with a section if the message is wide. The caller has checked that the first
-    rounds are over. Then a pending delivery that is not handed over has a lane and a due row until it ends. If the lane
-    or the due row is missing, no attempts can be lost.
+    rounds are over. Then a pending delivery that is not handed over has a lane and a due row until it ends. So expiring
+    a delivery whose lane or due row is missing loses no attempts.
     """
     lanes = await world.executor.run(_lanes, world, topic)
     rows = await _messages(world, topic, messages)

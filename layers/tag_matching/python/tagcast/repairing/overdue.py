@@ -33,7 +33,8 @@ COUNTED_MAX = 500
 class FoundLanes:
     """The lanes that a sweep found. Lanes in *asleep* have deliveries to expire.
 
-    *blocked* has the lanes blocked longest, *watched* lanes of topics with metrics per subscription, at most 200 each.
+    *blocked* has the lanes that have been blocked longest, at most 200. *watched* has at most 200 lanes of topics with
+    metrics for each subscription.
     """
 
     restarted: int = 0
@@ -119,7 +120,10 @@ def _restart(world: World, lane: Lane, now: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BacklogSummary:
-    """The part of a backlog that was read: its length, how many deliveries expire soon, and the age of the oldest."""
+    """The part of a backlog that was read: its length, and the age of its oldest delivery in seconds.
+
+    *expiring* is the number of deliveries that expire within an hour.
+    """
 
     backlog: int = 0
     expiring: int = 0
@@ -127,7 +131,10 @@ class BacklogSummary:
 
 
 async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
-    """Return a summary of all backlogs of *lanes*. Its oldest delivery need not be a head, under INDEPENDENT_RETRY."""
+    """Return a summary of all backlogs of *lanes*.
+
+    Under INDEPENDENT_RETRY the oldest delivery may be behind the head.
+    """
     found = await each(world, "a backlog", lanes, lambda lane: world.executor.run(_read_backlog, world, lane))
     return BacklogSummary(
         sum(one.backlog for one in found),

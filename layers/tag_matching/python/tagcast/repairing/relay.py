@@ -65,7 +65,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> None:
 
 
 def orderings(world: World) -> Callable[[str], Ordering]:
-    """Return a cached function that returns a topic's ordering; ``Ordering.NONE`` for a missing topic."""
+    """Return a function that returns a topic's ordering, from a cache; ``Ordering.NONE`` for a missing topic."""
 
     @cache
     def of(topic: str) -> Ordering:

@@ -23,7 +23,10 @@ from tagcast.rows.sealed import EXCHANGE_ROWS, exchange_delete, exchange_rows, f
 
 
 async def remove_silent(world: World, ends: float) -> int:
-    """Check the groups created by heartbeats, until *ends* (monotonic); return the number of deleted subscriptions."""
+    """Delete groups that heartbeats created, and that got no heartbeat for long, until *ends* (monotonic).
+
+    Returns the number of deleted subscriptions.
+    """
     run = world.executor.run
     rows = await run(stored.registration_rows, world.store)
     groups: dict[tuple[str, str], list[Registration]] = {}
