@@ -48,7 +48,10 @@ def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
 
 
 def done_key(day: str) -> str:
-    """Return the key of the progress of a day of arrival: its finished files, and the last erased day of each part."""
+    """Return the key of the object that stores the job's progress for the files that arrived on *day*.
+
+    The object names the finished files. For each part, it has the newest day of acceptance whose messages lost it.
+    """
     return f"curated/{MESSAGES}/forgotten/dt={day}.json"
 
 
@@ -102,7 +105,10 @@ def due_days(archive: Archive, until: Until) -> list[Manifest]:
 
 
 def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
-    """Return, by day, the parts to erase that the day's files may still have; newly compacted files may have all."""
+    """Return the due parts of each day whose summary does not say that all of them are erased.
+
+    A newly compacted day has no such note, because its files may have every part again.
+    """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         made = list(pool.map(lambda each: manifests.read_summary(objects, each), days))
     lacks = {each.day: frozenset(() if held is None else held.without) for each, held in zip(days, made, strict=True)}

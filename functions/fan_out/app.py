@@ -1,4 +1,7 @@
-"""Consumes the delivery queue: completes the first round of each message, and reports failures per topic."""
+"""Consumes the delivery queue: completes the first round of each message.
+
+A fault in one topic's batch returns its unserved entries to the queue. Other topics are not affected.
+"""
 
 from __future__ import annotations
 

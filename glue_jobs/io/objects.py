@@ -126,7 +126,10 @@ class FolderObjects:
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the old content.
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """List the files like S3 lists keys, without Hadoop's dot files."""
+        """Return the size in bytes of each file whose key begins with *prefix*, sorted by key.
+
+        Files whose names begin with a dot are left out, such as Hadoop's checksums.
+        """
         folder = self.root / prefix.rpartition("/")[0]
         files = (path for path in folder.rglob("[!.]*") if path.is_file())
         found = {path.relative_to(self.root).as_posix(): path.stat().st_size for path in files}

@@ -148,7 +148,10 @@ class JobOrder:
         return days if self.topic is None else f"{days}_{self.topic}"
 
     def arguments(self, place: Archive) -> list[str]:
-        """Return the command-line arguments of the job. An audit assumes that a local archive is complete up to now."""
+        """Return the command-line arguments of the job.
+
+        Those of an audit of a local archive say that the archive is complete up to now.
+        """
         if self.job == "backtest":
             asked = backtest_arguments(self.days, self.topic or "", self.candidate)
             return asked + option("--subscription", self.subscription)

@@ -105,7 +105,7 @@ class OnAws:
 
     @property
     def prefix(self) -> str:
-        """The prefix of the names of all smoke tests of this stack."""
+        """The names of all smoke tests in this stack begin with this prefix."""
         return f"tagcast_smoke_{self.of.stack}_"
 
     def new_run(self) -> str:

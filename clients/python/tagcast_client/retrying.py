@@ -1,4 +1,4 @@
-"""Decides when a request is repeated, and how long to wait before."""
+"""Decides whether a request is repeated, and how long the client waits before each repetition."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 See docs/protocol.md, The first round.
 
-Lanes are written before messages, and messages before the batch is acknowledged. So after a crash between any two
-writes, a repeated batch makes the missing writes. Writes are planned as values. The executor executes them while pushes
-are in flight, in any order.
+Within a slice, lanes are written before messages. The batch is acknowledged last. So after a crash between any two
+writes, a repeated batch makes the missing writes. A planned write is a value. The executor makes it beside the event
+loop, so that it delays no push. Writes of different lanes, or of different messages, may end in any order.
 """
 
 from __future__ import annotations
@@ -249,7 +249,11 @@ class Slice:
         return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
 
     async def deliver_all(self, group: asyncio.TaskGroup) -> None:
-        """Serve each subscription in a task of *group*. Return when each is served, or its pushes are late."""
+        """Serve each subscription in a task of *group*. Return when each is served or left.
+
+        A subscription is left if responses are late (see `InFlight`) and its pending deliveries have joined the
+        backlog. Its task then goes on in *group*.
+        """
         in_flight = InFlight.of(self.world.clock, len(self.rounds))
         self._open.update(self.rounds)
         for each in order_pushes(self.world, self.topic_id, self.rounds):

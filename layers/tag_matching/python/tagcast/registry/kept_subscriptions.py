@@ -65,7 +65,7 @@ def _opened(content: bytes) -> StoredSubscriptions | None:
 
 
 def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> StoredSubscriptions:
-    """Store all *subscriptions* of *topic*, and return them.
+    """Store a copy of *topic*'s *subscriptions* (all of them) in the index bucket, and return the copy.
 
     Some subscriptions may be newer than the version of *topic*. The topic's row lists these as later changes.
     """

@@ -85,10 +85,11 @@ def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> U
 
 
 def wait(lane: Lane, due_at: int, state: LaneState) -> Update:
-    """Return the write of a lane in which each delivery waits for its own next attempt, the first at *due_at*.
+    """Return the write that makes each delivery of *lane* wait for its own next attempt.
 
-    *state* is RETRYING, or LOST_CONTACT if the receiver has neither accepted nor refused a message since contact was
-    lost. The write fails if a batch joined after *lane* was read, because its messages may be due earlier.
+    The earliest of these attempts is at *due_at*. *state* is RETRYING, or LOST_CONTACT if the receiver has neither
+    accepted nor refused a message since contact was lost. The write fails if a batch joined after *lane* was read,
+    because the batch may have an earlier attempt.
     """
     waiting = replace(_set_next_attempt(lane, due_at), state=state, lost_since=None)
     sets = ("state", "next_attempt_at", "wake_at", "filling", "retry_all_at", "lost_since")
@@ -103,7 +104,10 @@ def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
 
 
 def recover(lane: Lane) -> Update:
-    """Return the write that makes a lane RETRYING. Its receiver accepted a new message after contact was lost."""
+    """Return the write that moves a lane from LOST_CONTACT to RETRYING, after its receiver accepted a new message.
+
+    The write fails if the lane's state, generation or claim changed after *lane* was read.
+    """
     return _update(replace(lane, state=LaneState.RETRYING), _same_claim(lane), "state")
 
 
@@ -119,7 +123,10 @@ def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int)
 
 
 def activate(lane: Lane) -> Delete:
-    """Return the write that makes a lane without a backlog active. It fails if a batch joined after *lane* was read."""
+    """Return the write that activates a lane: it deletes the lane's row. The backlog must be empty.
+
+    The write fails if a batch joined, or the lane's state, generation or claim changed, after *lane* was read.
+    """
     return Delete(lane.key, _unchanged(lane))
 
 

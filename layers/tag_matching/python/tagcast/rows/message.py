@@ -365,7 +365,7 @@ def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
 
 
 def section_with(row: MessageRow, ordinal: int) -> int:
-    """Return the number of the section of a wide message that has the entry of *ordinal*.
+    """Return the number of the section that has the entry of *ordinal*; 0 if the message is narrow.
 
     Late entries are in the last section, because their groups are younger than all matched subscriptions.
     """

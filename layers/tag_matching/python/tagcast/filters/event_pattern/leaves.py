@@ -36,7 +36,10 @@ class Address:
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Return whether *value* is the address. Like EventBridge, compare only as many digits as the pattern has."""
+        """Return whether *value* is the address. Both are compared as hexadecimal digits.
+
+        Like EventBridge, compare only the first 8 digits if the pattern is IPv4, even if *value* is IPv6.
+        """
         digits = address_digits(value) if isinstance(value, str) else None
         return digits is not None and digits.startswith(self.digits)
 

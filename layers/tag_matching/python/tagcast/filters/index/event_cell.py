@@ -96,7 +96,7 @@ class EventList:
 
     @classmethod
     def from_row(cls, key: str | None, rows: Sequence[Any]) -> EventList:
-        """Restore the alternatives of :meth:`as_row`."""
+        """Restore a list from the *key* and *rows* that its :meth:`as_row` returned."""
         return cls([EventEntry.from_row(*row) for row in rows], key)
 
 

@@ -96,7 +96,10 @@ def term_from_row(kind: str, name: str, test: str, *values: str | bool | float) 
 
 
 class Suspect:
-    """An expression that may fail, with its owners. It is stored as terms in order of evaluation, or as a whole."""
+    """An expression whose evaluation may fail. *owners* are the ordinals of the subscriptions that have it.
+
+    If its terms suffice, the suspect stores them in order of evaluation. Otherwise it stores the full expression.
+    """
 
     __slots__ = ("_terms", "_whole", "owners")
 

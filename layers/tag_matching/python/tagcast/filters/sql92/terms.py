@@ -102,7 +102,9 @@ def is_search(test: str) -> bool:
 
 
 def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
-    """Return the predicate of a search on a text.
+    """Return a function that says whether a text meets *test*: it starts with, ends with, contains or is LIKE a text.
+
+    *values* has the searched text or pattern; for LIKE also the escape character, which may be empty.
 
     >>> search_of(STARTS, ("a",))("abc"), search_of(LIKE, ("a%c", ""))("abc")
     (True, True)

@@ -1,4 +1,4 @@
-"""Batched pushes of a subscription, in requests and answers."""
+"""The setting ``batch`` of a subscription in the API's requests and answers, and the rules for batched pushes."""
 
 from __future__ import annotations
 

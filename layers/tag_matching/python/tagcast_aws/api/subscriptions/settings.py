@@ -118,7 +118,7 @@ else:
 class SubscriptionBody(_Settings):
     """The settings of a subscription; missing settings get their defaults.
 
-    A replacement without secret, headers or client_certificate keeps the stored value; null removes it.
+    If you replace a subscription, a missing secret, headers or client_certificate stays instead. Null removes it.
     """
 
     model_config = ConfigDict(json_schema_extra=_OF_EITHER)
