@@ -365,7 +365,7 @@ def test_a_topic_fills_ten_groups_a_day_also_if_it_is_made_again(fake: FakeWorld
     fake.group("late")
     delete_subscription(fake.world, "test1", "late")
     # The tests begin at 2027-01-15T08:00:00Z; a tenth of a day is 2 hours and 24 minutes.
-    with pytest.raises(ConflictError, match=r"at most 10 groups a day .* after 2027-01-15T10:24:00.000Z, or"):
+    with pytest.raises(ConflictError, match=r"at most 10 groups at once .* after 2027-01-15T10:24:00.000Z, or"):
         fake.group("late", start_from=EARLIEST)
 
     fake.clock.sleep(86_400 // FILLING_MAX)
@@ -373,7 +373,7 @@ def test_a_topic_fills_ten_groups_a_day_also_if_it_is_made_again(fake: FakeWorld
     delete_subscription(fake.world, "test1", "late")
     topics.delete_topic(fake.world, "test1")
     fake.topic()
-    with pytest.raises(ConflictError, match="at most 10 groups a day"):
+    with pytest.raises(ConflictError, match="at most 10 groups at once"):
         fake.group("late", start_from=EARLIEST)
     fake.topic("other")
     fake.group("late", topic="other", start_from=EARLIEST)

@@ -53,7 +53,7 @@ def count_filling(world: World, owner: Topic, settings: SubscriptionSettings) ->
     until = max(owner.filling_quota_until, now) + step
     if until > now + FILLING_MAX * step:
         raise ConflictError(
-            f"a topic creates at most {FILLING_MAX} groups a day with start_from: create this group after "
+            f"a topic creates at most {FILLING_MAX} groups at once with start_from: create this group after "
             f"{rfc3339(until - FILLING_MAX * step)}, or with start_from latest"
         )
     return replace(owner, filling_quota_until=until)
