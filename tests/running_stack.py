@@ -106,6 +106,11 @@ def start_stack(folder: Path, *flags: str) -> RunningStack:
         time.sleep(PAUSE_S / 2)
 
 
+def heed_interrupts() -> None:
+    """Let SIGINT end a started process, although a shell that runs the tests in the background has it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def wait_until(found: Callable[[], object], patience_s: float = PATIENCE_S) -> bool:
     """Whether something comes true in time; it is looked at ten times a second."""
     deadline = time.monotonic() + patience_s

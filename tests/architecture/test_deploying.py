@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import botocore.session
@@ -16,10 +15,9 @@ from tagcast_aws.dispatch.group_queues import queue_name
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
 from local.template.translated import FUNCTION
-from tests.architecture.test_documents import table_rows
+from tests.architecture.test_documents import table_rows, text_of
 from tests.aws.stack import translated
 
-ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = translated()
 RESOURCES = TEMPLATE.resources
 NAME_CHARS_MAX = {
@@ -216,7 +214,7 @@ def test_a_resource_waits_only_for_what_is_there_whenever_it_is() -> None:
 
 
 def test_tables_can_be_restored_as_the_document_says() -> None:
-    document = (ROOT / "docs/deploy.md").read_text()
+    document = text_of("docs/deploy.md")
     assert "The registry table has point-in-time recovery, the messages table only with" in document
     for chosen in ("false", "true"):
         resolver = Resolver(TEMPLATE, Account("123456789012", "us-east-1"), parameters={CHOICE: chosen})
@@ -234,9 +232,7 @@ CHOICE = "MessagesPointInTimeRecovery"
 
 
 def test_the_event_source_of_a_restored_table_gets_every_setting_of_the_former() -> None:
-    (query,) = re.findall(
-        r"get-event-source-mapping --uuid UUID --query '\{(.+?)\}'", (ROOT / "docs/deploy.md").read_text()
-    )
+    (query,) = re.findall(r"get-event-source-mapping --uuid UUID --query '\{(.+?)\}'", text_of("docs/deploy.md"))
     copied = dict(pair.split(": ") for pair in query.split(", "))
     created = set(service_model("CreateEventSourceMapping").input_shape.members)
     known = set(service_model("GetEventSourceMapping").output_shape.members)

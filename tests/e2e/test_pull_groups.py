@@ -12,7 +12,7 @@ import pytest
 from tagcast_client import Client, NotFoundError, PullEndpoint
 
 from tests.e2e.killing_members import run
-from tests.running_stack import RunningStack, wait_until
+from tests.running_stack import RunningStack, heed_interrupts, wait_until
 
 pytestmark = pytest.mark.e2e
 PULL: PullEndpoint = {"protocol": "pull"}
@@ -23,11 +23,6 @@ def client(stack: RunningStack) -> Iterator[Client]:
     with Client(stack.url) as made:
         yield made
     assert stack.denied() == []
-
-
-def heed_interrupts() -> None:
-    """Let SIGINT end the command, although a shell that runs the tests in the background has it ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def states(client: Client, topic: str, ids: Sequence[str], group: str) -> list[str]:

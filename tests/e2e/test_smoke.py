@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.killing import call
-from tests.running_stack import ROOT, RunningStack, start_stack, wait_until
+from tests.running_stack import ROOT, RunningStack, heed_interrupts, start_stack, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 PREFIX = "tagcast_smoke_tagcast_"
@@ -35,13 +35,8 @@ def begin(stack: RunningStack, *options: str) -> subprocess.Popen[str]:
     called = [sys.executable, "-u", "-m", "tagcast_cli.app", "smoke", "--data", str(stack.folder), *options]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
-        called, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=_heed_interrupts
+        called, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=heed_interrupts
     )
-
-
-def _heed_interrupts() -> None:
-    """Let SIGINT end the command, although a shell that runs the tests in the background has it ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(stack: RunningStack, *options: str) -> dict[str, Any]:
