@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import cached_property
@@ -30,6 +30,8 @@ CONCURRENCY_MIN = 100
 """With less concurrency, a few waiting pulls or one busy topic can starve the other functions."""
 SKEW_S_MAX = 240
 """The largest accepted clock difference. AWS refuses signatures that are more than five minutes off."""
+AUDIT_AGE_MAX = timedelta(hours=26)
+"""The longest time between the starts of two nightly audits: a day, and two hours for the jobs that run before."""
 STREAMS = ("messages", "deliveries", "subscriptions", "lanes")
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
 
@@ -197,6 +199,20 @@ def check_archive(of: Deployment) -> Iterator[Finding]:
         yield Finding("archive", State.WARNING, text, f"make jobs && aws s3 sync dist/jobs s3://{bucket}/jobs")
 
 
+def check_audit(of: Deployment) -> Iterator[Finding]:
+    """Check that the nightly audit ran: no alarm starts if its workflow does not. The newest 50 runs count."""
+    runs = of.client("glue").get_job_runs(JobName=f"{of.stack}-audit", MaxResults=50)["JobRuns"]
+    nightly = [each for each in runs if each.get("TriggerName") == f"{of.stack}-daily-audit"]
+    if nightly and of.now() - nightly[0]["StartedOn"] <= AUDIT_AGE_MAX:
+        yield Finding("audit", State.OK, f"The last nightly audit started at {nightly[0]['StartedOn']:%F %H:%M %Z}.")
+    elif of.described and of.now() - of.described["CreationTime"] <= AUDIT_AGE_MAX:
+        yield Finding("audit", State.OK, "The stack is new: its first nightly audit is yet to come.")
+    else:
+        last = f"since {nightly[0]['StartedOn']:%F %H:%M %Z}" if nightly else "yet"
+        remedy = f"aws glue get-trigger --name {of.stack}-daily-compact shows its state, start-trigger activates it"
+        yield Finding("audit", State.WARNING, f"No nightly audit has run {last}.", remedy)
+
+
 def check_alarms(of: Deployment) -> Iterator[Finding]:
     """Check that no alarm of the stack is active. Alarms of stacks with a longer name, such as NAME-2, do not count."""
     listing = of.client("cloudwatch").get_paginator("describe_alarms")
@@ -226,7 +242,7 @@ def check_api(of: Deployment) -> Iterator[Finding]:
 
 
 ALWAYS = (check_identity, check_name, check_concurrency, check_stack)
-DEPLOYED = (check_tables, check_sources, check_archive, check_alarms, check_api)
+DEPLOYED = (check_tables, check_sources, check_archive, check_audit, check_alarms, check_api)
 
 
 def examine(of: Deployment) -> Iterator[Finding]:

@@ -34,13 +34,23 @@ class Answers(aws.Answers):
     concurrency: int = 1_000
     source_state: str = "Enabled"
     source_result: str = "No records processed"
+    audited_at: datetime | None = NOW - timedelta(hours=10)
+    created_at: datetime = NOW - timedelta(days=9)
 
     def replies(self) -> dict[str, Any]:
         parameters = [{"ParameterKey": "WaitingPerTopic", "ParameterValue": "100"}]
         outputs = stack_outputs(Url="https://api.test/", ArchiveBucketName=BUCKET)
-        stack = {"StackStatus": "CREATE_COMPLETE", "Parameters": parameters, "Outputs": outputs}
+        stack = {
+            "StackStatus": "CREATE_COMPLETE",
+            "CreationTime": self.created_at,
+            "Parameters": parameters,
+            "Outputs": outputs,
+        }
         absent = ClientError({"Error": {"Code": "ValidationError", "Message": "shop does not exist"}}, "DescribeStacks")
+        by_hand = {"TriggerName": "", "StartedOn": NOW - timedelta(minutes=1)}
+        nightly = {"TriggerName": "shop-daily-audit", "StartedOn": self.audited_at}
         return {
+            "GetJobRuns": {"JobRuns": [by_hand, nightly] if self.audited_at else [by_hand]},
             "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": self.concurrency}},
             "ListEventSourceMappings": {
                 "EventSourceMappings": [
@@ -126,6 +136,15 @@ def test_jobs_that_were_never_copied_are_told(deployed: None) -> None:
     assert found()["archive"].remedy == f"make jobs && aws s3 sync dist/jobs s3://{BUCKET}/jobs"
 
 
+def test_nights_without_an_audit_are_told_though_somebody_audits_by_hand(deployed: None) -> None:
+    late = found(Answers(audited_at=NOW - timedelta(hours=27)))["audit"]
+    assert (late.state, late.detail) == (State.WARNING, "No nightly audit has run since 2026-11-23 09:00 UTC.")
+    assert late.remedy.startswith("aws glue get-trigger --name shop-daily-compact")
+    assert found(Answers(audited_at=None))["audit"].detail == "No nightly audit has run yet."
+    assert found(Answers(audited_at=NOW - timedelta(hours=25)))["audit"].state is State.OK
+    assert found(Answers(audited_at=None, created_at=NOW - timedelta(hours=25)))["audit"].state is State.OK
+
+
 def test_an_api_that_fails_and_a_clock_that_is_wrong_are_faults(deployed: None) -> None:
     assert found(status=503)["API"].detail == "https://api.test/health answers 503."
     assert "300 s off" in found(at=NOW - timedelta(seconds=300))["API"].detail
@@ -142,6 +161,7 @@ def test_an_api_that_fails_and_a_clock_that_is_wrong_are_faults(deployed: None) 
         ("ListEventSourceMappings", "sources"),
         ("DescribeAlarms", "alarms"),
         ("ListObjectsV2", "archive"),
+        ("GetJobRuns", "audit"),
     ],
 )
 def test_a_missing_right_ends_its_check_alone(deployed: None, operation: str, check: str) -> None:
