@@ -69,7 +69,9 @@ class Window:
     def violations(self) -> list[tuple[str, list[str]]]:
         """What axe has against the page, with the elements."""
         self.page.evaluate(AXE)
-        found: dict[str, Any] = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found: dict[str, Any] = self.page.evaluate(
+            "axe.run(document, {resultTypes: ['violations'], rules: {'target-size': {enabled: true}}})"
+        )
         return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]]
 
     def state(self, topic: str, name: str) -> tuple[str, int]:
