@@ -141,21 +141,21 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
 
 
 def rewrite_days(
-    archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame], taken: Collection[str] = ()
+    archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame], parts: Collection[str] = ()
 ) -> int:
     """Rewrite each day's messages by *change*, delete every replaced file, and return the number of deleted files.
 
-    *taken* are the parts that *change* removes from all messages. If another run replaces a day's files meanwhile, the
+    *parts* are the parts that *change* removes from all messages. If another run replaces a day's files meanwhile, the
     files of that run are rewritten instead.
     """
     replaced = 0
     for day in days:
-        replaced += until_won(partial(_rewrite_day, archive, day, change, taken), ATTEMPTS)
+        replaced += until_won(partial(_rewrite_day, archive, day, change, parts), ATTEMPTS)
     archive.objects.purge(manifests.data_prefix(MESSAGES))
     return replaced
 
 
-def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataFrame], taken: Collection[str]) -> int:
+def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataFrame], parts: Collection[str]) -> int:
     objects = archive.objects
     [before] = manifests.read(objects, MESSAGES, [day])
     written: dict[str, int] = {}
@@ -164,7 +164,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         with manifests.watch(objects, [before]):
             written = _write_day(archive, before, change)
             held = manifests.read_summary(objects, before)
-        lacks = sorted({*taken, *(() if held is None else held.without)})
+        lacks = sorted({*parts, *(() if held is None else held.without)})
         made = GenerationSummary(0 if held is None else held.records, sum(written.values()), lacks)
     keys = manifests.by_day(objects.sizes(manifests.data_prefix(MESSAGES))).get(day, [])
     stale = [key for key in keys if key not in written]

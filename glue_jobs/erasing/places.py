@@ -215,7 +215,7 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 
 
 def name_of_subject(key: str, asked: str) -> str:
-    """Return the suffix of the folder of a certificate about the messages with the property *asked* (NAME=VALUE).
+    """Return the suffix of a certificate's folder. The certificate is about the property *asked* (NAME=VALUE).
 
     The suffix is a hash with the archive's *key*, so guessed names of customers cannot be tested against it. It begins
     with a dot, because a topic's name, which may stand before it, has no dot.

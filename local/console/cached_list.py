@@ -149,7 +149,7 @@ class CachedList(Generic[T]):
 
 
 async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: int = SIDE_BY_SIDE_MAX) -> list[T]:
-    """Return the results of *ask* for each item of *about*, in order. At most *most* calls run at the same time.
+    """Call *ask* with each item of *about*, at most *most* calls at the same time. Return the results in order.
 
     A coroutine is created only when it can start, because Python warns about coroutines that are never awaited.
     """

@@ -273,9 +273,8 @@ def erase(
 ) -> None:
     """Erase the contents of archived messages. Salted hashes remain, so old certificates still verify.
 
-    You can erase a message five days after its expiry: to try it, use --before with a day a week ago. Run the command
-    once per topic. With the parameter MessagesPointInTimeRecovery, backups of the messages table keep the contents
-    for 35 days.
+    You can erase a message five days after its expiry, so --before can be a day a week ago. Run the command once per
+    topic. With the parameter MessagesPointInTimeRecovery, backups of the messages table keep the contents for 35 days.
     """
     by_property = (topic, property, before)
     if bool(message) == any(by_property) or (any(by_property) and None in by_property):

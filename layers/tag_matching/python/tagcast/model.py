@@ -76,9 +76,9 @@ class Topic:
 
     Each change of a subscription raises *subscriptions_version* by one and appends the subscription's name to *recent*,
     which has only the last names. *unindexed_characters* is the sum over all filters of
-    :func:`tagcast.filters.index.parted_index.unindexed_characters`. *filling_quota_until* bounds the number of new
-    groups with *start_from* (:func:`tagcast.registry.groups.count_filling`). Only a topic created through the CMQ
-    endpoint has a *filter_type*.
+    :func:`tagcast.filters.index.parted_index.unindexed_characters`. Each new group with *start_from* moves
+    *filling_quota_until*, at most to a day from now (:func:`tagcast.registry.groups.count_filling`). Only a topic
+    created through the CMQ endpoint has a *filter_type*.
     """
 
     name: str

@@ -29,8 +29,9 @@ class MalformedError(Exception):
 def parse(content: bytes, number: Callable[[str], object] | None = None) -> object:
     """Return the value of *content*, a JSON text. Raises MalformedError.
 
-    *number* converts numbers with a fraction or an exponent; by default they become floats. Values are counted before
-    parsing. A million values fit into 4 MiB of text, but parsed they take a hundred times as much memory.
+    *number* converts numbers with a fraction or an exponent; by default they become floats. A text with more than
+    :data:`JSON_VALUES_MAX` values is refused before parsing: 4 MiB of text may have a million values, which would take
+    a hundred times as much memory.
 
     >>> parse(b'{"tags": ["apple"]}')
     {'tags': ['apple']}

@@ -143,9 +143,9 @@ class LaneLease:
         return True
 
     async def renew(self, seconds: float) -> None:
-        """Extend the claim for *seconds*, if it would end before then or soon after.
+        """Extend the claim if it ends in less than *seconds* and half of the grace period (:data:`LEASE_GRACE_S`).
 
-        Do nothing if the next attempt is planned.
+        The new claim lasts *seconds* and the grace period. Do nothing if the next attempt is planned.
         """
         until = self.world.clock.now() + (seconds + LEASE_GRACE_S / 2) * 1000
         if self.is_held and self.held_until < until:

@@ -49,9 +49,9 @@ class Idempotency:
     fingerprint: str
 
     def at(self, place: int) -> Idempotency:
-        """Return the claim of the message at *place* in a request: each message of a batch has its own.
+        """Return the claim of the message at *place* in a request. Each message of a batch has a claim of its own.
 
-        The keys of the service's own claims never end with a place, so no producer can use such a key.
+        A claim of the service never ends with a place, so it never has the key of a producer's claim.
 
         >>> Idempotency("k", "f").at(2)
         Idempotency(key='k#2', fingerprint='f')

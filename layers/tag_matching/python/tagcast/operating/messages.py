@@ -231,7 +231,10 @@ class ViewsOfTopic:
         self._backlogs = BacklogFront(world, self._owner.topic_id)
 
     def as_read(self, row: MessageRow) -> MessageView:
-        """Return the view of a row that was read with its ends; for a wide message, the view of the section read."""
+        """Return the view of *row*: a narrow message, or one section of a wide message.
+
+        *row* contains the states from all its separate rows (:func:`tagcast.rows.stored.with_ends`).
+        """
         versions: Mapping[int, FilterVersion] = {}
         if row.is_wide:  # Avoid reading all names of its topic, which may be many megabytes.
             unknown = row.map.matched - kept_names(self._world, self._owner.topic_id, row.map.matched).keys()

@@ -83,11 +83,10 @@ def change_verified(
     *,
     verification: str | None = None,
 ) -> Subscription:
-    """Store a subscription with the settings that *change* returns, like :func:`put_verified`.
+    """Read a subscription and store, by :func:`put_verified`, the settings that *change* returns for it.
 
-    *if_match* is the required current version; None allows any.
-
-    Raises NotFoundError and the errors of :func:`put_verified`.
+    *if_match* is the required current version; None allows any. Raises NotFoundError and the errors of
+    :func:`put_verified`.
     """
 
     def attempt() -> Subscription:

@@ -58,7 +58,7 @@ def batch_event(batch: PushBatch) -> bytes:
 
 
 def array_parts(batch: PushBatch, shared: Sequence[Content]) -> tuple[bytes, ...]:
-    """Return the JSON array of the messages of *batch*, in parts. The large parts come from *shared*."""
+    """Return the JSON array of the messages of *batch*, in parts. *shared* has the :func:`shared_item` of each."""
     form, parts = format_of(batch.subscription.settings.content_format), [b"["]
     for push, each in zip(batch.pushes, shared, strict=True):
         if len(parts) > 1:

@@ -191,9 +191,9 @@ def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: 
 
 
 def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
-    """Return the time of the next attempt of a delivery whose *failures*-th attempt failed, and ended at *ended_at*.
+    """Return the time of the next attempt of a delivery after *failures* failed attempts, the last at *ended_at*.
 
-    This is *ended_at* if the policy allows no more retries.
+    Return *ended_at* if the policy allows no more retries.
     """
     wait_s = delay_s(subscription.settings.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
     return ended_at + round(wait_s / world.time_scale * 1000)

@@ -59,6 +59,6 @@ SIGNED_ROWS = row_format(signed_key, Codec(Signed))
 def signed_put(signed: Signed, *named: str) -> Put:
     """Return the write that accepts a signed request. It fails if the request was accepted before.
 
-    *named* are the arguments of :func:`tagcast.rows.keys.signed_key`.
+    *named*: the id of the secret, and the signature.
     """
     return SIGNED_ROWS.put(signed, *named, expect={"pk": ABSENT})

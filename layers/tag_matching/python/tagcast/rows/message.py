@@ -205,9 +205,9 @@ def _unpacked(row: Attributes, name: str) -> frozenset[int]:
 
 
 def prefix_of(audience: Audience) -> str:
-    """Return the prefix of the attribute names that store an audience's first round.
+    """Return the prefix of the attributes of an audience's first round in the message's row.
 
-    A message with *is_split* has two first rounds in its row: ordered and unordered.
+    The row of a message with *is_split* has two first rounds: for ordered and for unordered subscriptions.
     """
     return "apart_" if audience is Audience.APART else ""
 

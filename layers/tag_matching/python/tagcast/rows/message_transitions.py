@@ -182,7 +182,7 @@ def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
 
 
 def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
-    """Return one write for each end in *ends*, the ended entries by ordinal. The writes do not count early ends."""
+    """Return one write for each of *ends*, the ended entries by ordinal; it stores the end, and counts no early end."""
     origin = Origin.of(row)
     return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in ends.items()]
 

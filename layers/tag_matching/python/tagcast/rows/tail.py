@@ -76,7 +76,7 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True)
 class TopicWatch:
-    """The watch of a topic by clients since *since*, without a break. It ends at *until* without another request."""
+    """A period in which clients watch a topic: from *since* to *until*. Requests for the tail move *until*."""
 
     topic: str
     topic_id: str

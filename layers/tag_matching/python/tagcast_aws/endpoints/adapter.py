@@ -67,8 +67,8 @@ class AdapterEnvironment:
     - All protocols share *threads*, because a push needs one thread at a time.
     - *account* and *region* are those of the deployment; *sign* signs with the service's keys.
     - *aws_connections* counts the connections of AWS clients, so that HTTP leaves descriptors for them.
-    - Names of functions that are never invoked begin with *own_functions*; those of queues that are never written to
-      begin with *own_queues*.
+    - Adapters invoke no function whose name begins with *own_functions*, and write to no queue whose name begins with
+      *own_queues*.
     """
 
     clock: Clock

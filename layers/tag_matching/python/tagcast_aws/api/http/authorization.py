@@ -43,7 +43,7 @@ class ForbiddenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The rights of a token: its scopes, with the prefix that its issuer writes, and its topic patterns."""
+    """The rights of a token: its topic patterns, and its scopes, which include the issuer's prefix."""
 
     scopes: frozenset[str] = frozenset()
     topics: tuple[str, ...] = ()

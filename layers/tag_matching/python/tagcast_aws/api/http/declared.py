@@ -39,13 +39,13 @@ NO_WIRES: Wires = {}
 
 
 def body_base(kind: type, wires: Wires = NO_WIRES) -> Any:
-    """Return a class of bodies with the settings that *kind* declares, each with its bounds, default and help."""
+    """Return a pydantic class for bodies with the settings of the dataclass *kind*: bounds, defaults and help."""
     found: dict[str, Any] = {each.wire: _field(each, wires.get(each.name)) for each in settings_of(kind)}
     return create_model("Settings", __base__=Body, __module__=__name__, **found)
 
 
 def patch_base(kind: type, wires: Wires = NO_WIRES) -> Any:
-    """Return a class of merge patches with the settings that *kind* declares; each may be missing or null."""
+    """Return a pydantic class for merge patches with the settings of *kind*. Each may be missing or null."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         wire = wires.get(each.name)
