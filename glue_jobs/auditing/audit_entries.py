@@ -75,7 +75,7 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     return _by_entry(matched.unionByName(_happened(deliveries), allowMissingColumns=True))
 
 
-def entries_told_of(deliveries: DataFrame) -> DataFrame:
+def list_entries(deliveries: DataFrame) -> DataFrame:
     """Return one row, with the columns of :func:`entries`, for each entry that *deliveries* name."""
     return _by_entry(_happened(deliveries))
 

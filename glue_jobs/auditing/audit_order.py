@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState, Strategy
 
-from glue_jobs.auditing.audit_entries import ENTRY, HOUR_MS, Terms, end_is, entries_told_of, violation
+from glue_jobs.auditing.audit_entries import ENTRY, HOUR_MS, Terms, end_is, list_entries, violation
 from glue_jobs.auditing.history import LANE, LIFE_MS
 from glue_jobs.io import arguments
 
@@ -119,7 +119,7 @@ def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
     record shows that order. Messages of two producers may be queued in another order than accepted. So the counts are
     no violations.
     """
-    entries = entries_told_of(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
+    entries = list_entries(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))
     order = Window.partitionBy(*LANE).orderBy("message_id").rowsBetween(Window.unboundedPreceding, -1)
     seen = direct.withColumn("latest", sql.max("last_attempt_at").over(order))

@@ -77,7 +77,7 @@ class Eraser(ABC):
         return _line_of(present)
 
     def damaged(self, line: str, arrived: str) -> str:
-        """Return an invalid line, or its salted hash if it must be erased. The result is invalid, too."""
+        """Return a line without a valid record unchanged, or its salted hash if it must be erased."""
         if line.startswith('{"erased_line":') or not self.takes_damaged(line, arrived):
             return line
         salt = salt_of(self.key, line)

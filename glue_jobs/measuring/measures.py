@@ -83,7 +83,7 @@ def quantile_column(latency: str, q: float) -> str:
 
 
 def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
-    """Return the exact quantiles of both latencies by *keys*, with the names of :func:`quantiles`.
+    """Return the exact quantiles of the two :data:`LATENCIES` by *keys*, with the names of :func:`quantiles`.
 
     Counting equal milliseconds first makes exact quantiles of many deliveries cheap, without an array of all durations.
     """

@@ -120,7 +120,10 @@ class Template:
         ]
 
     def for_the_engine(self) -> dict[str, Any]:
-        """Return the engine's template, without sources and schedules. Its outputs have the values of references."""
+        """Return the engine's template, without sources and schedules.
+
+        Outputs are added: the ``Ref`` of each resource, and the ARNs of each source and its failure destination.
+        """
         resources = {
             lid: copy.deepcopy(resource)
             for lid, resource in self.resources.items()

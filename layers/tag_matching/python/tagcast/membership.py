@@ -32,7 +32,7 @@ class Mode(StrEnum):
 
 
 class MemberChange(StrEnum):
-    """The change of a member. A *lost* member stopped its heartbeats. A *refused* member differs from its group."""
+    """The change of a member. A *lost* member stopped its heartbeats. A *refused* one differs in filter or order."""
 
     JOINED = "joined"
     LEFT = "left"

@@ -260,8 +260,8 @@ class ViewsOfTopic:
 class BacklogFront:
     """The fronts of the backlogs of a topic's subscriptions, each read at most once.
 
-    Due rows are sorted by position, so a row cannot be read by its message id. Deliveries behind *rows_max* are shown
-    without attempts: only the front of a backlog is attempted, unless its deliveries are independent.
+    Due rows are sorted by position, so a row cannot be read by its message id. A front has *rows_max* rows. Deliveries
+    behind it are shown without attempts, although independent deliveries may have some.
     """
 
     def __init__(self, world: World, topic_id: str, rows_max: int = FRONT_ROWS) -> None:

@@ -549,8 +549,8 @@ class _Sender:
     async def attempt(self, request: Request) -> None:
         """Attempt the unexpired deliveries of a request.
 
-        If the whole request failed, the deliveries without a counted result wait again, as the first request. Nothing
-        may come between the check of expiry and the push.
+        Deliveries without a counted result return to the front of the waiting requests, as one request. Nothing may
+        come between the check of expiry and the push.
         """
         now = self.world.clock.now()
         waiting = drop_expired(self.world, self.run.subscription, request, self.result, now)

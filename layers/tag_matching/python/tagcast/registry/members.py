@@ -93,7 +93,8 @@ def record_heartbeat(
 
     *known* are the members as read. *also* is a further write. It is executed in the same transaction if the member is
     new or the group is not registered, and otherwise not. The group outlives its last member by *silence_s* seconds.
-    *is_refused*: the member differs from the group. Raises ConditionLostError if the condition of *also* failed.
+    *is_refused*: the member differs from the group in filter or order. Raises ConditionLostError if the condition of
+    *also* failed.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)

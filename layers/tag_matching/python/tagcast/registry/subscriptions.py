@@ -158,9 +158,9 @@ def filter_versions(world: World, topic: str, name: str, limit: int, cursor: str
 def change_filter(
     world: World, topic: str, name: str, filter: Mapping[str, object] | None, if_match: int | None = None
 ) -> Subscription:
-    """Replace the filter, as a new version of the subscription; all other settings and secrets stay.
+    """Replace the filter by a new version; all other settings and secrets stay.
 
-    *if_match* is the required current version. Accepted messages keep the verdict of their publish.
+    *if_match* is the required current version. Messages accepted earlier keep the verdict of the former filter.
 
     Raises NotFoundError, InvalidFilterError, PreconditionFailedError.
     """

@@ -100,7 +100,8 @@ class PendingDelivery:
     def failed(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
         """Return this delivery after the failed attempt *past*. The next may begin at *not_before* (None: at any time).
 
-        If *past* has the number of the last counted attempt, nothing was attempted: the delivery was only postponed.
+        A delivery that was postponed without an attempt has a *past* with the number of its last attempt. It keeps its
+        attempts.
         """
         waits = replace(self, last_outcome=past.outcome, not_before=not_before)
         if past.number == self.attempts:

@@ -145,7 +145,7 @@ def inflate_body(packed: bytes) -> bytes:
 
 
 def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
-    """Return the queue entries of one topic as deflated JSON. The ids of a request share most digits.
+    """Return the queue entries of one topic as JSON, deflated because the ids of a request share most digits.
 
     The entries for several sections of one message are stored as one item, with the set of their section numbers.
 

@@ -77,8 +77,8 @@ def _origin_in(row: Attributes) -> Origin:
 class End:
     """The end of one delivery in a row of its own.
 
-    An end has such a row if the delivery ended before or after its round was closed. A delivery that ended undelivered
-    in the round also has such a row, for its history.
+    The first round stores the ends of its deliveries without a history. All other ends have such a row: ends with a
+    history, ends that another worker wrote before the round was closed, and ends after the round.
     """
 
     origin: Origin

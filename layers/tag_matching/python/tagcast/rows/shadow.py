@@ -91,7 +91,7 @@ def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: 
 
 
 def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
-    """Return the write that stores a message on which the two filters differ as a sample.
+    """Return the write that stores a sample: a message on which the two filters differ.
 
     The write replaces the sample in one of the 50 slots for *comparison*. The sample expires with the message's
     receipt, because it is useless without the receipt.

@@ -86,12 +86,12 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def batching_of(body: BatchedPushes | None) -> Batching | None:
-    """Return the limits as a value of the core; None without batches."""
+    """Return the limits of a batch as a value of the core; None for a subscription without batches."""
     return None if body is None else Batching(body.max_messages, body.max_bytes)
 
 
 def show_batch(value: Batching) -> BatchedPushesAnswer:
-    """Return the limits under the names of the API.
+    """Return the limits of a batch under the names of the API.
 
     >>> show_batch(Batching(10, 65_536))
     {'max_messages': 10, 'max_bytes': 65536}
