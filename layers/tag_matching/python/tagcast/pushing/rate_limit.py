@@ -67,7 +67,7 @@ def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> 
 async def take_permit(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
     """Take a permit for up to *wanted* attempts.
 
-    Its *count* is 0 if no attempt may start soon, or after throttling or repeated conflicts.
+    The *count* of the permit is 0 if no attempt may start soon, or after throttling or repeated conflicts.
     """
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
