@@ -182,6 +182,32 @@ def test_what_was_changed_on_its_way_is_refused_by_the_secret_and_by_the_public_
             receiver.verify(*TAMPERED[name](dict(headers), body))
 
 
+def moved_into_the_time(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, str], bytes]:
+    """Move the beginning of a body such as ``1200.50`` into the timestamp: the signed bytes stay the same."""
+    beginning, _, rest = body.partition(b".")
+    return {**headers, "webhook-timestamp": f"{headers['webhook-timestamp']}.{beginning.decode()}"}, rest
+
+
+def moved_into_the_id(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, str], bytes]:
+    """Move the timestamp into the id, and the beginning of the body, a later time, into the timestamp."""
+    beginning, _, rest = body.partition(b".")
+    earlier = f"{headers['webhook-id']}.{headers['webhook-timestamp']}"
+    return {**headers, "webhook-id": earlier, "webhook-timestamp": beginning.decode()}, rest
+
+
+def test_no_part_of_a_body_passes_as_the_time_or_the_id() -> None:
+    amount = signed(Draft(b"1200.50", True), ContentFormat.SIMPLIFIED)
+    assert Receiver(SECRET).verify(*amount).body == b"1200.50"
+    timed = Draft(f"{int(time.time())}.order".encode(), True)
+    for headers, body in (
+        moved_into_the_time(*amount),
+        moved_into_the_id(*signed(timed, ContentFormat.SIMPLIFIED)),
+        moved_into_the_id(*signed(timed, ContentFormat.SIMPLIFIED, at_s=time.time() - 3_600)),
+    ):
+        with pytest.raises(VerificationError):
+            Receiver(SECRET).verify(headers, body)
+
+
 @pytest.mark.parametrize("off_s", [-301, 301])
 def test_what_the_service_signed_counts_for_five_minutes(off_s: int) -> None:
     with pytest.raises(VerificationError):
