@@ -157,6 +157,22 @@ def test_what_the_receiver_says_of_them_is_redacted_where_attempts_are_told(fake
         assert secret not in json.dumps(delivery) + repr(fake.store.rows)
 
 
+def test_values_in_the_query_of_the_url_are_redacted_where_a_receiver_repeats_them(fake: FakeWorld) -> None:
+    """Some hosts take a key in the query, and the pages of their errors repeat the whole path."""
+    query = "code=k4711%2Bk4712%3D%3D&sig=s4713==&flag4714&env=dev"
+    put(fake, endpoint={"protocol": "https", "url": f"https://a.test/hook?{query}"})
+    said = f"Cannot POST /hook?{query}. The code k4711+k4712== is not for dev".encode()
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 404", status=404, answer=said)
+    [message_id] = fake.first_round("1")
+
+    [delivery] = ask(fake, "GET", f"/topics/test1/messages/{message_id}/attempts").json["deliveries"]
+    shown = delivery["history"][0]["response"]
+    assert shown.startswith("Cannot POST /hook?")
+    assert shown.endswith(f"The code {REDACTED} is not for dev")
+    for secret in ("k4711", "k4712", "s4713", "flag4714"):
+        assert secret not in shown
+
+
 def test_a_value_is_redacted_as_json_has_it_and_where_the_end_of_what_is_read_cuts_it_off() -> None:
     quoted = 'user="u4711", response="r4712"'
     assert response_text(json.dumps({"you": quoted}).encode(), (quoted,)) == f'{{"you": "{REDACTED}"}}'

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Annotated
+from urllib.parse import unquote
 
 from tagcast.setting import NAME, Only, Setting
 
@@ -276,6 +277,15 @@ def has_secrets(settings: SubscriptionSettings) -> bool:
 
 
 def secrets_told(settings: SubscriptionSettings) -> tuple[str, ...]:
-    """Return the secrets that the receiver also knows, and so could repeat in a response: all but the private key."""
+    """Return the secrets that the receiver also knows, and so could repeat in a response: all but the private key.
+
+    The values in the query of the URL count as secrets, because some receivers take their keys there.
+    """
     present = () if settings.secret is None else (settings.secret,)
-    return (*present, *(settings.headers or {}).values(), *(former.secret for former in settings.formers))
+    in_query = (each.partition("=") for each in settings.endpoint.target.partition("?")[2].split("&"))
+    return (
+        *present,
+        *(settings.headers or {}).values(),
+        *(former.secret for former in settings.formers),
+        *(unquote(value or name) for name, _, value in in_query),
+    )
