@@ -176,6 +176,9 @@ def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(deployed:
     found(answers)
     listed = {action for statement in POLICY["Statement"] for action in statement["Action"]}
     assert listed == {action for action, _ in answers.calls}
+    [(_, asked)] = [call for call in answers.calls if call[0] == "s3:ListBucket"]
+    [reads] = [each["Condition"] for each in POLICY["Statement"] if "s3:ListBucket" in each["Action"]]
+    assert reads == {"StringEquals": {"s3:prefix": asked["Prefix"]}}
 
 
 def test_without_a_stack_or_a_region_the_command_says_what_to_give(

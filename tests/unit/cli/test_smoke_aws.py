@@ -13,6 +13,7 @@ import time
 import zipfile
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -349,6 +350,21 @@ def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(answers: 
     used = {action for action, _ in answers.calls} | {"iam:PassRole"}  # Of CreateFunction, which moto does not ask for.
     listed = {action for statement in POLICY["Statement"] for action in statement["Action"]}
     assert listed == used | {"execute-api:Invoke"}
+
+
+def test_its_rights_at_the_api_are_those_of_its_own_topics(
+    answers: Answers, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers.url = api.url
+    unknown = api.answer_to
+    put = (201, "application/json", "{}")
+    monkeypatch.setattr(api, "answer_to", lambda method, path: put if method == "PUT" else unknown(method, path))
+    monkeypatch.setattr(boto3, "Session", lambda **_: Session(answers))
+    CliRunner().invoke(app, ["smoke", "--stack", STACK])
+    [allowed] = [each["Resource"] for each in POLICY["Statement"] if each["Action"] == ["execute-api:Invoke"]]
+    asked = [f"arn:aws:execute-api:{REGION}:{ACCOUNT}:id/$default/{each.method}{each.path}" for each in api.requests]
+    assert {each.method for each in api.requests} == {"PUT", "POST", "DELETE"}
+    assert [each for each in asked if not fnmatchcase(each, allowed)] == []
 
 
 def test_a_stack_that_is_not_there_is_a_fault_of_the_command(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
