@@ -359,12 +359,22 @@ def test_each_message_of_a_batch_says_whether_it_is_a_replay_and_of_what(
         assert told == [(draft.tags, draft.routing_key, draft.properties) for draft in drafts]
 
 
+AS_EVENT = {
+    "ce-specversion": "1.0",
+    "ce-id": "01787000000000000001",
+    "ce-time": "2026-11-29T12:00:00Z",
+}
+"""Headers of a CloudEvent with the id of :func:`push_of`, which an attacker adds to an envelope."""
+
+
+@pytest.mark.parametrize("more", [{}, AS_EVENT], ids=["alone", "as an event"])
 @pytest.mark.parametrize("name", ["x-tagcast-topic", "x-tagcast-subscription", "x-tagcast-attempt"])
-def test_unsigned_headers_that_differ_from_the_signed_envelope_are_refused(name: str) -> None:
+def test_unsigned_headers_that_differ_from_the_signed_envelope_are_refused(name: str, more: dict[str, str]) -> None:
     headers, body = signed(BODIES["text"])
 
+    assert Receiver(SECRET).verify({**headers, **more}, body).text() == "hello"
     with pytest.raises(UnreadableError, match="than the envelope"):
-        Receiver(SECRET).verify({**headers, name: "7"}, body)
+        Receiver(SECRET).verify({**headers, **more, name: "7"}, body)
 
 
 def test_an_unsigned_header_makes_no_batch_of_a_message_and_no_message_of_a_batch() -> None:

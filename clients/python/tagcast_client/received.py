@@ -75,10 +75,10 @@ def read(headers: Mapping[str, str], body: bytes) -> Received:
         base = _of_headers(lowered, body)
         if base.message_id.startswith(BATCH_ID):
             raise ValueError(f"the id of a batch without the header {BATCH_HEADER}")
-        if lowered.get("ce-specversion"):
-            return _binary_event(base, lowered)
-        envelope = _envelope(base, body)
-        return base if envelope is None else _enveloped(base, envelope)
+        envelope = _envelope(base, body)  # The signed envelope comes first: anyone can add headers of an event.
+        if envelope is not None:
+            return _enveloped(base, envelope)
+        return _binary_event(base, lowered) if lowered.get("ce-specversion") else base
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
         raise UnreadableError(f"not a push of tagcast: {fault!r}") from fault
 
