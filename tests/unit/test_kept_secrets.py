@@ -15,7 +15,8 @@ from tests.unit.api.test_http_api import Client, Reply
 
 S, SEVERAL = "/topics/test1/subscriptions/A", "/topics/test1/subscriptions/batch"
 HOOK = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
-ELSEWHERE = {"endpoint": {"protocol": "https", "url": "https://example.org/other"}}
+ELSEWHERE = {"endpoint": {"protocol": "https", "url": "https://example.com/other"}}
+ANOTHER_HOST = {"endpoint": {"protocol": "https", "url": "https://example.org/hook"}, "verification": "required"}
 SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
 HEADERS = {"authorization": "Bearer 4711"}
 
@@ -112,6 +113,57 @@ def test_another_endpoint_is_asked_with_the_secrets_that_its_pushes_will_have(fa
 
     asked = fake.verifier.settings[-1]
     assert (asked.endpoint.target, asked.secret, asked.headers) == (ELSEWHERE["endpoint"]["url"], SECRET, HEADERS)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+def test_another_host_gets_no_headers_that_its_subscriber_does_not_name(fake: FakeWorld, method: str) -> None:
+    def move(**settings: Any) -> tuple[int, list[str]]:
+        if method != "POST":
+            reply = ask(fake, method, S, ANOTHER_HOST | settings)
+            return reply.status, reply.pointers if reply.status == 422 else []
+        [result] = ask(fake, "POST", SEVERAL, {"subscriptions": [ANOTHER_HOST | settings | {"name": "A"}]}).json[
+            "results"
+        ]
+        error = result.get("error", {"status": 200, "errors": []})
+        return error["status"], [each["pointer"] for each in error["errors"]]
+
+    for chosen in (HEADERS, None):
+        put(fake, secret=SECRET, headers=HEADERS)
+        fake.verifier.settings.clear()
+        fake.world.memory.of(OpenedSecrets).clear()
+
+        assert move() == (422, ["#/headers"])
+        assert move(secret=OTHER) == (422, ["#/headers"])
+        assert (fake.verifier.settings, kept(fake)) == ([], (SECRET, HEADERS))
+
+        assert move(headers=chosen) == (200, [])
+        assert [each.headers for each in fake.verifier.settings] == [chosen]
+        assert kept(fake) == (SECRET, chosen)
+        assert move(timeout_seconds=3) == (200, []), "the host has the headers already"
+
+
+def test_a_patch_names_every_header_that_goes_to_another_host(fake: FakeWorld) -> None:
+    put(fake, headers=HEADERS | {"x-tenant": "a"})
+
+    refused = ask(fake, "PATCH", S, ANOTHER_HOST | {"headers": {"X-Tenant": "a"}})
+    assert (refused.status, refused.pointers) == (422, ["#/headers"])
+    assert ask(fake, "PATCH", S, ANOTHER_HOST | {"headers": {"x-tenant": "b", "Authorization": None}}).status == 200
+    assert kept(fake) == (None, {"x-tenant": "b"})
+
+
+@pytest.mark.parametrize("url", ["http://example.com/hook", "https://example.com:8443/hook"])
+def test_another_scheme_or_port_is_another_host(fake: FakeWorld, url: str) -> None:
+    put(fake, headers=HEADERS)
+    moved = {"endpoint": {"protocol": url.partition(":")[0], "url": url}}
+
+    assert [ask(fake, method, S, moved).pointers for method in ("PUT", "PATCH")] == [["#/headers"]] * 2
+
+
+def test_a_secret_stays_for_another_host_which_gets_only_signatures(fake: FakeWorld) -> None:
+    put(fake, secret=SECRET)
+
+    assert ask(fake, "PATCH", S, ANOTHER_HOST).status == 200
+    assert kept(fake) == (SECRET, None)
 
 
 def test_while_secrets_cannot_be_read_a_put_that_names_one_of_them_loses_none(fake: FakeWorld) -> None:

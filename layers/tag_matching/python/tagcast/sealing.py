@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tagcast.errors import Fault, FaultCode, InvalidRequestError, ReplacedError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import Clock, World, Write
+from tagcast.rows.host import host_of
 from tagcast.rows.sealed import (
     SECRETS,
     Sealed,
@@ -18,7 +19,7 @@ from tagcast.rows.sealed import (
     with_plain_text,
     without_secrets,
 )
-from tagcast.subscription_settings import Protocol, has_secrets
+from tagcast.subscription_settings import Endpoint, Protocol, has_secrets
 
 KEPT = frozenset(("secret", "headers", "client_certificate"))
 """The write-only fields. An update that leaves one out does not change its value."""
@@ -94,13 +95,13 @@ def keep_secrets(
     """Return *settings* with the secrets of *known* in the fields *names*, which an update left out.
 
     If the update keeps the current secret, it also keeps the previous secrets. The secrets stay sealed unless the
-    update names a secret or changes the protocol of the endpoint. Raises InvalidRequestError if the new protocol does
-    not allow a kept field, and UnavailableError if the secrets cannot be decrypted.
+    update names a secret or changes the host of the endpoint. Raises InvalidRequestError if the new protocol does not
+    allow a kept field, or a new host would get kept headers, and UnavailableError if the secrets cannot be decrypted.
     """
     if known is None or known.settings.sealed is None or settings.is_group or not (names or settings.secret):
         return settings
     before = known.settings
-    if KEPT.issubset(names) and before.endpoint.protocol is settings.endpoint.protocol:
+    if KEPT.issubset(names) and host_of(before.endpoint) == host_of(settings.endpoint):
         return replace(settings, client_certificate=before.client_certificate, sealed=before.sealed)
     present = open_secrets(world, known).settings
     if "secret" in names:
@@ -112,7 +113,20 @@ def keep_secrets(
     if "client_certificate" in names:
         settings = replace(settings, client_certificate=present.client_certificate, client_key=present.client_key)
     _check_way(settings)
+    if "headers" in names:
+        check_host(settings.headers or (), before.endpoint, settings.endpoint)
     return settings
+
+
+def check_host(kept: Collection[str], before: Endpoint, after: Endpoint) -> None:
+    """Raise InvalidRequestError if the headers *kept* would go to another host than before.
+
+    No answer shows the values of headers. So a caller who does not know them must not have them sent to a host of
+    theirs.
+    """
+    if kept and host_of(before) != host_of(after):
+        detail = "is required, because the endpoint has another host; give the headers again, or null to remove them"
+        raise InvalidRequestError((Fault(detail, "/headers", FaultCode.REQUIRED),))
 
 
 def _check_way(settings: SubscriptionSettings) -> None:

@@ -12,7 +12,8 @@ from tagcast.errors import InvalidRequestError
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.verification import change_verified
 from tagcast.ports import World
-from tagcast.sealing import KEPT, open_secrets
+from tagcast.rows.host import host_of
+from tagcast.sealing import KEPT, check_host, open_secrets
 
 from tagcast_aws.api.http.body import Body, read
 from tagcast_aws.api.http.declared import patch_base
@@ -35,7 +36,8 @@ else:
 class SubscriptionPatch(_Changes):
     """A merge patch (RFC 7396) of a subscription: unnamed settings stay, null removes, objects are merged.
 
-    The result must be a valid PUT. Secrets, headers and certificate stay unless you name them.
+    The result must be a valid PUT. Secrets, headers and certificate stay unless you name them. If the endpoint gets
+    another host, name every header.
     """
 
     model_config = ConfigDict(json_schema_extra={"format": "merge-patch"})
@@ -102,6 +104,7 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
         chosen = replace(body.settings(), client_certificate=kept.client_certificate, client_key=kept.client_key)
     else:
         chosen = add_certificate(body.settings(), body.client_certificate)
+    _check_kept_headers(world, known, chosen, named)
     if opens:
         return chosen
     return replace(
@@ -113,6 +116,18 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
         formers=kept.formers,
         sealed=kept.sealed,
     )
+
+
+def _check_kept_headers(
+    world: World, known: Subscription, chosen: SubscriptionSettings, named: Mapping[str, Any]
+) -> None:
+    """Raise InvalidRequestError if the endpoint gets another host, and headers stay that the patch does not name."""
+    before = known.settings.endpoint
+    if chosen.is_group or host_of(before) == host_of(chosen.endpoint):
+        return
+    headers = open_secrets(world, known).settings.headers or {}
+    replaced = headers if named.get("headers", {}) is None else named.get("headers", {})
+    check_host(headers.keys() - replaced.keys(), before, chosen.endpoint)
 
 
 def _as_put(known: Subscription, protocol: object) -> dict[str, Any]:

@@ -118,7 +118,8 @@ else:
 class SubscriptionBody(_Settings):
     """The settings of a subscription; missing settings get their defaults.
 
-    If you replace a subscription, a missing secret, headers or client_certificate stays instead. Null removes it.
+    If you replace a subscription, a missing secret, headers or client_certificate stays instead. Null removes it. If
+    the endpoint has another host, name the headers again, or set them to null: they never go to another host unasked.
     """
 
     model_config = ConfigDict(json_schema_extra=_OF_EITHER)
