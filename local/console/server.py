@@ -44,6 +44,7 @@ from local.console.desk import DESK, Desk
 from local.console.guard import guard_request
 from local.console.samples import Charted, CloudWatchMinutes
 from local.front.front import PortInUseError
+from local.functions.plain_server import LOGGER
 
 STATIC = Path(__file__).parent / "static"
 FORM_BYTES_MAX = 1_048_576
@@ -70,7 +71,7 @@ class ConsoleServer:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._application = application(desk)
-        self._runner = web.AppRunner(self._application, access_log=None, shutdown_timeout=1)
+        self._runner = web.AppRunner(self._application, access_log=None, logger=LOGGER, shutdown_timeout=1)
         self.url = ""
 
     async def start(self, port: int) -> None:

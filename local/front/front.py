@@ -16,7 +16,12 @@ from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
 from local.functions.quick_json import encode
 from local.rules.browsers import why_refused
-from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
+from local.rules.limits import (
+    HTTP_API_HEAD_BYTES_MAX,
+    HTTP_API_PAYLOAD_BYTES_MAX,
+    HTTP_API_TIMEOUT_S,
+    LAMBDA_PAYLOAD_BYTES_MAX,
+)
 
 METRICS = "/metrics"
 """The path for Prometheus; deployments have no such route."""
@@ -68,7 +73,8 @@ class Front:
     async def listen(self, port: int) -> int:
         """Serve on 127.0.0.1 and return the port. Port 0 selects a free port. Raises PortInUseError."""
         # API Gateway passes a compressed body on as it is, and the functions refuse it.
-        server = plain_server(self._serve, HTTP_API_PAYLOAD_BYTES_MAX, auto_decompress=False)
+        lines = {"max_line_size": HTTP_API_HEAD_BYTES_MAX, "max_field_size": HTTP_API_HEAD_BYTES_MAX}
+        server = plain_server(self._serve, HTTP_API_PAYLOAD_BYTES_MAX, auto_decompress=False, **lines)
         self._runner = web.ServerRunner(server, shutdown_timeout=2)
         await self._runner.setup()
         try:

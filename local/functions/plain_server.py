@@ -1,11 +1,16 @@
 """A fast HTTP server for local callers: aiohttp's server without its slow application layer."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+LOGGER = logging.getLogger(__name__)
+"""Logs faults of local servers, but no malformed requests: their records quote the line, which may be a token."""
+LOGGER.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
 Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -26,4 +31,4 @@ def plain_server(serve: Serve, body_bytes_max: int, **how: Any) -> web.Server:
         loop = asyncio.get_running_loop()
         return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_bytes_max)
 
-    return web.Server(serve_expecting, request_factory=request, access_log=None, **how)
+    return web.Server(serve_expecting, request_factory=request, access_log=None, logger=LOGGER, **how)

@@ -28,6 +28,7 @@ EXECUTION_INPUT_BYTES_MAX = 256 * KIB
 
 # API Gateway: apigateway/latest/developerguide/http-api-quotas.html.
 HTTP_API_PAYLOAD_BYTES_MAX = 10 * MIB
+HTTP_API_HEAD_BYTES_MAX = 10_240  # the request line and the values of all headers together
 HTTP_API_TIMEOUT_S = 30
 
 PRICES_USD: dict[str, float] = {

@@ -174,6 +174,30 @@ def test_a_function_goes_on_when_its_caller_was_told_that_it_takes_too_long(monk
     with_front(play, invoke=slow)
 
 
+def test_a_token_as_long_as_api_gateway_takes_reaches_the_function() -> None:
+    def play(call: Call) -> None:
+        assert call("/topics/a", authorization=f"Bearer {'t' * 10_000}")[0] == 200
+
+    with_front(play)
+
+
+@pytest.mark.parametrize("header", ["Bearer TOKEN\x01", f"Bearer {'TOKEN' * 4_000}"], ids=["odd", "long"])
+def test_a_malformed_request_is_refused_and_no_log_quotes_it(header: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        front = Front(Routes(ROUTES), {"F": "f"}, echo)
+        port = await front.listen(0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"PUT /topics/t HTTP/1.1\r\nhost: 127.0.0.1:%d\r\nauthorization: %b\r\n\r\n" % (port, header.encode())
+        )
+        assert b" 400 " in await reader.readline()
+        writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+    assert caplog.records == []
+
+
 def test_a_caller_that_goes_away_in_the_middle_of_its_request_is_nothing_to_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
