@@ -405,6 +405,17 @@ def test_a_batch_tells_of_each_message_and_repeats_none(client: Client, api: InM
     assert len(api.fakes.queue.entries) == 1
 
 
+def test_an_item_of_another_type_is_named_and_nothing_is_sent(client: Client, api: InMemoryApi) -> None:
+    before = len(api.requests)
+    with pytest.raises(TypeError, match="item 1 of the batch must be of type NewMessage, not 'x'"):
+        client.publish_batch("orders", [NewMessage("x"), "x"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="item 0 of the batch must be of type ArchivedMessage, not NewMessage"):
+        client.replay("orders", "s", [NewMessage("x")])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="item 0 of the batch must be of type Mapping, not 'x'"):
+        client.create_subscriptions("orders", ["x"])  # type: ignore[list-item]
+    assert len(api.requests) == before
+
+
 def test_an_interrupted_batch_says_how_far_it_came(client: Client, api: InMemoryApi, waits: Waits) -> None:
     api.accidents = [lambda request: None, *[lost] * 10_000]
     with pytest.raises(BatchInterruptedError) as caught:

@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from tagcast_client.instants import json_default
 
+T = TypeVar("T")
 Body = str | bytes | Mapping[str, Any] | list[Any]
 Tags = tuple[str, ...] | list[str] | set[str] | frozenset[str]
 """The types of a list of tags. Other iterables are not allowed, because a single string is an iterable, too."""
@@ -112,3 +113,18 @@ class ArchivedMessage:
     def as_json(self) -> dict[str, Any]:
         """Return the message in the API's form."""
         return {"replay_of": self.replay_of, **self.message.as_json()}
+
+
+def check_items(kind: type[Any], items: Iterable[T]) -> list[T]:
+    """Return the items of a batch as a list. Raises TypeError for an item that is not a *kind*.
+
+    >>> check_items(NewMessage, [NewMessage("a"), "b"])
+    Traceback (most recent call last):
+        ...
+    TypeError: item 1 of the batch must be of type NewMessage, not 'b'
+    """
+    found = list(items)
+    for place, item in enumerate(found):
+        if not isinstance(item, kind):
+            raise TypeError(f"item {place} of the batch must be of type {kind.__name__}, not {item!r}")
+    return found

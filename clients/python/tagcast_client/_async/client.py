@@ -19,7 +19,7 @@ from tagcast_client.changing import (
 from tagcast_client.decoding import decode
 from tagcast_client.models import Accepted, Refused, Subscription, Tail, Topic
 from tagcast_client.operation import Answer, Operation, idempotency, if_match, part_key, path_of, query_of, reads
-from tagcast_client.outgoing import ArchivedMessage, Body, MessageAttributes, NewMessage
+from tagcast_client.outgoing import ArchivedMessage, Body, MessageAttributes, NewMessage, check_items
 from tagcast_client.settings import (
     Endpoint,
     NamedSubscription,
@@ -70,19 +70,19 @@ class AsyncClient(AsyncOperations):
         part fails after an earlier part was accepted.
         """
         path = path_of("topics", topic, "messages", "batch")
-        return await self._publish_parts(path, messages, idempotency_key, current_trace())
+        return await self._publish_parts(path, check_items(NewMessage, messages), idempotency_key, current_trace())
 
     async def replay(
         self, topic: str, subscription: str, messages: Iterable[ArchivedMessage], *, idempotency_key: str | None = None
     ) -> tuple[Accepted | Refused, ...]:
         """Replay archived messages to one subscription; otherwise like `publish_batch`."""
         path = path_of("topics", topic, "subscriptions", subscription, "replay")
-        return await self._publish_parts(path, messages, idempotency_key, {})
+        return await self._publish_parts(path, check_items(ArchivedMessage, messages), idempotency_key, {})
 
     async def _publish_parts(
         self,
         path: str,
-        messages: Iterable[NewMessage | ArchivedMessage],
+        messages: Sequence[NewMessage | ArchivedMessage],
         idempotency_key: str | None,
         trace: Mapping[str, str],
     ) -> tuple[Accepted | Refused, ...]:
@@ -150,7 +150,7 @@ class AsyncClient(AsyncOperations):
         refused; with *replace* its settings are replaced as a whole. Raises BatchInterruptedError when a part fails
         after an earlier part succeeded. Raises ValueError, and creates nothing, when a name is given twice.
         """
-        wanted = [settings_of(NamedSubscription, each) for each in subscriptions]
+        wanted = [settings_of(NamedSubscription, each) for each in check_items(Mapping, subscriptions)]
         if again := named_again(wanted):
             raise ValueError(f"the name {wanted[again[0]]['name']!r} is given twice")
         path = path_of("topics", topic, "subscriptions", "batch")
