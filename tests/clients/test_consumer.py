@@ -745,6 +745,49 @@ def test_a_consumer_of_a_service_that_does_not_answer_any_more_is_closed_soon(
     assert waiting.unanswered == ["PUT", "DELETE"]
 
 
+class Interrupted(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Hands the first heartbeat on, and then interrupts its caller, as Ctrl-C or a cancellation does."""
+
+    def __init__(self, api: PullingApi) -> None:
+        self.api, self.methods = api, list[str]()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.methods.append(request.method)
+        answer = self.api.handle_request(request)
+        if self.methods == ["PUT"]:
+            raise KeyboardInterrupt
+        return answer
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.methods.append(request.method)
+        answer = await self.api.handle_async_request(request)
+        if self.methods == ["PUT"]:
+            raise asyncio.CancelledError
+        return answer
+
+
+@pytest.mark.parametrize("is_asynchronous", [False, True])
+def test_a_consumer_that_is_interrupted_in_its_first_heartbeat_leaves(api: PullingApi, is_asynchronous: bool) -> None:
+    made(api)
+    interrupted = Interrupted(api)
+
+    def play() -> None:
+        with Client(URL, transport=interrupted) as client, pytest.raises(KeyboardInterrupt):
+            prepared(Consumer(client, "workers", OPTIONS), ignore).start()
+
+    async def play_asynchronously() -> None:
+        async def listener(messages: Sequence[Pulled]) -> None:
+            pass
+
+        async with AsyncClient(URL, transport=interrupted) as client:
+            with pytest.raises(asyncio.CancelledError):
+                await prepared(AsyncConsumer(client, "workers", OPTIONS), listener).start()
+
+    asyncio.run(play_asynchronously()) if is_asynchronous else play()
+    assert interrupted.methods == ["PUT", "DELETE"]
+    assert api.client.list_members("TopicTest", "workers") == ()
+
+
 def test_a_pull_that_outlives_its_consumer_is_not_repeated(api: PullingApi) -> None:
     made(api)
     waiting, before = Waiting(api), set(threading.enumerate())

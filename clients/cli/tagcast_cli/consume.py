@@ -132,9 +132,11 @@ def consume(
 
 
 def _run(session: Session, consumer: Consumer, enough: threading.Event) -> None:
-    with consumer:
-        try:
-            while not enough.wait(0.5):
-                pass
-        except KeyboardInterrupt:
-            session.warn("Leaving the group …")
+    try:
+        consumer.start()
+        while not enough.wait(0.5):
+            pass
+    except KeyboardInterrupt:  # Also during the first heartbeat.
+        session.warn("Leaving the group …")
+    finally:
+        consumer.shutdown()

@@ -69,6 +69,20 @@ def test_what_a_consumer_cannot_print_is_not_acknowledged(
     assert client.list_members("orders", "workers") == ()
 
 
+def test_a_consumer_that_is_interrupted_in_its_first_heartbeat_leaves_in_order(
+    api: PullingApi, client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(self: Client, *given: object, **settings: object) -> None:
+        heartbeat(self, *given, **settings)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    heartbeat = Client.heartbeat
+    monkeypatch.setattr(Client, "heartbeat", interrupt)
+    result = run("consume", "orders", "workers", "--member-id", "me")
+    assert (result.exit_code, "Leaving the group" in result.output) == (0, True)
+    assert client.list_members("orders", "workers") == ()
+
+
 def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run: Run) -> None:
     client.create_subscription("orders", "workers", {"protocol": "pull"})
     api.put("orders", "hello")

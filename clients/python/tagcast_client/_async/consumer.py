@@ -16,6 +16,7 @@ from tagcast_client.errors import (
     AcknowledgedLateError,
     DisagreementError,
     InvalidError,
+    NotFoundError,
     ServerError,
     TagcastError,
     UnreachableError,
@@ -99,12 +100,15 @@ class AsyncConsumer:
             for topic in self._filters:
                 try:
                     await self._beat(topic)
-                except DisagreementError:  # A refused member is listed in the group, too, so it must leave.
-                    self._subscriptions[topic] = self.consumer_group
+                except BaseException as fault:
+                    # A refused member is listed in the group, too. An interrupted heartbeat may have arrived.
+                    if isinstance(fault, DisagreementError) or not isinstance(fault, Exception):
+                        self._subscriptions[topic] = self.consumer_group
                     raise
         except BaseException:
-            await self._leave()
-            self._subscriptions.clear()
+            self._end.start(self._leave)
+            await self._end.abandon(ENDS_WITHIN_S)
+            self._subscriptions = {}  # Not cleared: an abandoned thread may still read it.
             raise
         for topic in self._filters:
             self._upkeep.start(self._stay_alive, topic)
@@ -147,6 +151,8 @@ class AsyncConsumer:
             except (ServerError, UnreachableError) as fault:
                 self._report(fault)
                 return  # Other tries would take as long. The memberships end without heartbeats.
+            except NotFoundError:
+                pass  # This consumer is no member, e.g. because its first heartbeat was interrupted.
             except TagcastError as fault:
                 self._report(fault)
 
