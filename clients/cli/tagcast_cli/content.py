@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 from tagcast_client.operation import Json
 from tagcast_client.outgoing import MessageAttributes, NewMessage
-from tagcast_client.settings import MESSAGE_ATTRIBUTES
+from tagcast_client.settings import MESSAGE_ATTRIBUTES, TOPIC_SETTINGS
 
 from tagcast_cli.options import SettingOptions
 
+BODY_BYTES_MAX = int(next(each.maximum or 0 for each in TOPIC_SETTINGS if each.name == "max_message_bytes"))
+"""The maximum `max_message_bytes` of a topic."""
 BodyArgument = Annotated[str, typer.Argument(help="Body of the message; - reads standard input, @FILE reads a file.")]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the message; may be repeated.")
@@ -26,21 +28,30 @@ PropertyPairs = Annotated[
 ]
 
 
-def body_bytes(source: str | None) -> bytes:
+def body_bytes(source: str | None, bytes_max: int = BODY_BYTES_MAX) -> bytes:
     """Return the body that an argument gives: a text, `-` for standard input, or `@file` for a file's content.
 
-    If there is no argument, the body is the piped standard input. In a terminal the body is then empty.
+    If there is no argument, the body is the piped standard input. In a terminal the body is then empty. Raises
+    BadParameter for a file or an input above *bytes_max*, which may have no end.
     """
     if source is None:
-        return b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+        return b"" if sys.stdin.isatty() else _read(sys.stdin.buffer, "standard input", bytes_max)
     if source == "-":
-        return sys.stdin.buffer.read()
+        return _read(sys.stdin.buffer, "standard input", bytes_max)
     if source.startswith("@"):
         try:
-            return Path(source[1:]).read_bytes()
+            with Path(source[1:]).open("rb") as file:
+                return _read(file, source[1:], bytes_max)
         except OSError as error:
             raise typer.BadParameter(f"cannot read {source[1:]}: {error.strerror}") from None
     return source.encode("utf-8", "surrogateescape")
+
+
+def _read(file: BinaryIO, name: str, bytes_max: int) -> bytes:
+    content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise typer.BadParameter(f"{name} is longer than {bytes_max:,} bytes, the maximum")
+    return content
 
 
 def properties_of(pairs: list[str]) -> dict[str, str]:

@@ -76,6 +76,8 @@ def _signatures_text(schemes: list[str]) -> str:
     return ", ".join(_SIGNED.get(each, each) for each in schemes) or "no"
 
 
+LIST_BYTES_MAX = 100_000_000
+"""The maximum bytes of a list of subscriptions: 100,000, the limit of a topic, of 1,000 bytes each."""
 _OF_PUSHES = ("timeout_seconds", "content_format")
 """Settings without meaning for a group, because its members pull."""
 
@@ -237,7 +239,7 @@ def subscribe_all(
 
 def _read(source: str) -> list[Json]:
     try:
-        items = json.loads(body_bytes(source))
+        items = json.loads(body_bytes(source, LIST_BYTES_MAX))
     except (ValueError, RecursionError) as fault:
         hint = "" if source[:1] in ("@", "-") else "; to read a file, write @FILE"
         raise typer.BadParameter(f"is not JSON: {fault}{hint}", param_hint="@FILE") from None

@@ -330,6 +330,19 @@ def test_the_body_comes_from_standard_input_or_a_file(api: FakeApi, run: Run, tm
         assert api.requests[-1].body["message"] == told
 
 
+def test_a_body_without_end_is_refused(api: FakeApi, run: Run) -> None:
+    for words in (("publish", "t"), ("filter", "test", "--tag", "a"), ("subscribe-all", "t")):
+        result = run(*words, "@/dev/zero")
+        assert result.exit_code == 2
+        assert "/dev/zero is longer than" in result.output
+    refused = run("publish", "t", "-", stdin=b"x" * 262_145)
+    assert refused.exit_code == 2
+    assert "standard input is longer than 262,144 bytes" in refused.output
+    assert not api.requests
+    api.teach("POST /topics/t/messages", {"message_id": ID, "matched": 1}, 201)
+    assert run("publish", "t", "-", stdin=b"x" * 262_144).exit_code == 0
+
+
 def test_copies_go_through_the_batch_route(api: FakeApi, run: Run) -> None:
     results = [{"message_id": ID, "matched": 1}] * 100
     api.teach("POST /topics/t/messages/batch", {"results": results})
