@@ -279,6 +279,21 @@ def test_a_listener_that_exits_gets_its_batch_again(api: PullingApi) -> None:
     assert [str(fault) for fault in consumer.faults] == ["the listener exited with enough; call shutdown instead"]
 
 
+def test_a_listener_that_raises_no_exception_gets_its_batch_again(api: PullingApi) -> None:
+    calls = list[str]()
+
+    def listener(messages: Sequence[Pulled]) -> None:
+        calls.extend(message.text() for message in messages)
+        if len(calls) == 1:
+            raise asyncio.CancelledError("too slow")  # E.g. of an event loop that the listener runs.
+
+    made(api, "a")
+    with Running(api, listener, replace(OPTIONS, suspend_seconds=0, consume_thread_max=1)) as consumer:
+        assert wait_until(lambda: api.done() == ["a"])
+    assert calls == ["a", "a"]
+    assert [str(fault) for fault in consumer.faults] == ["the listener raised CancelledError('too slow')"]
+
+
 class Exiting(list[Exception]):
     """Faults of a consumer, whose *on_error* exits at each."""
 

@@ -18,19 +18,30 @@ Sleep = Callable[[float], object]
 
 
 def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict. Raises RuntimeError if the listener called ``sys.exit``."""
+    """Return the listener's verdict. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
     try:
         return listener(messages)
-    except SystemExit as fault:
-        raise RuntimeError(f"the listener exited with {fault.code}; call shutdown instead") from fault
+    except Exception:
+        raise
+    except BaseException as fault:
+        raise _runtime_error("the listener", fault) from fault
 
 
 def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
-    """Call *on_error*. Raises RuntimeError if *on_error* called ``sys.exit``, which would end only this thread."""
+    """Call *on_error*. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
     try:
         on_error(fault)
-    except SystemExit as ended:
-        raise RuntimeError(f"on_error exited with {ended.code}; call shutdown instead") from ended
+    except Exception:
+        raise
+    except BaseException as ended:
+        raise _runtime_error("on_error", ended) from ended
+
+
+def _runtime_error(what: str, fault: BaseException) -> RuntimeError:
+    """Return *fault* as an error that is reported. Otherwise it would end only this thread, which holds a slot."""
+    if isinstance(fault, SystemExit):
+        return RuntimeError(f"{what} exited with {fault.code}; call shutdown instead")
+    return RuntimeError(f"{what} raised {fault!r}")
 
 
 class _Worker(threading.Thread):
