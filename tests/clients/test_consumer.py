@@ -264,6 +264,41 @@ def test_a_consumer_that_was_shut_down_says_that_it_cannot_start_again(api: Pull
         consumer.start()
 
 
+@dataclass
+class Poisoned:
+    """A listener that fails each batch with the text "c", the first *failures* times."""
+
+    failures: int
+    calls: list[str] = field(default_factory=list)
+
+    def __call__(self, messages: Sequence[Pulled]) -> None:
+        self.calls.append("".join(message.text() for message in messages))
+        if "c" in self.calls[-1] and self.failures:
+            self.failures -= 1
+            raise ValueError("poison")
+
+
+def test_a_message_that_always_fails_takes_no_other_message_of_its_batch_with_it(
+    api: PullingApi, running: type[Running]
+) -> None:
+    api.client.create_subscription("TopicTest", "workers", {"protocol": "pull"}, retry={"max_retries": 3})
+    api.put("TopicTest", *"abcde")
+    listener = Poisoned(failures=10)
+    with running(api, listener, replace(OPTIONS, suspend_seconds=0), expression=None):
+        assert wait_until(lambda: api.done() == [*"abde"] and len(listener.calls) == 8)
+    assert listener.calls[0] == "abcde"
+    assert sorted(listener.calls[1:]) == [*"abcccde"]
+
+
+def test_in_an_ordered_group_no_message_overtakes_a_failed_one(api: PullingApi, running: type[Running]) -> None:
+    api.client.create_subscription("TopicTest", "workers", {"protocol": "pull"}, ordered=True)
+    api.put("TopicTest", *"abcde")
+    listener = Poisoned(failures=3)
+    with running(api, listener, replace(OPTIONS, suspend_seconds=0, ordered=True), expression=None):
+        assert wait_until(lambda: api.done() == [*"abcde"])
+    assert listener.calls == ["abcde", "a", "b", "c", "c", "c", "d", "e"]
+
+
 def test_a_listener_that_exits_gets_its_batch_again(api: PullingApi) -> None:
     calls = list[str]()
 
@@ -625,6 +660,7 @@ def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, 
     with pytest.raises(DisagreementError) as refused, running(api, Gate()):
         pass
     assert refused.value.difference == ("expression: only you have 'TagB'",)
+    assert str(refused.value).endswith("; expression: only you have 'TagB'")  # So a log says it, too.
     assert [each.member_id for each in api.client.list_members("TopicTest", "workers")] == ["other"]
 
 

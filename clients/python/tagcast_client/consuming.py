@@ -62,9 +62,9 @@ class ConsumerOptions:
 
     The consumer handles at most *consume_thread_max* batches at the same time, each of at most
     *consume_message_batch_max_size* messages. It pulls no messages beyond that. While a listener works, the consumer
-    extends the visibility timeout every *prolong_seconds*, by default a third of the timeout. A failed batch becomes
-    visible again after *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
-    *pull_interval_seconds*. An idle consumer shuts down within a second.
+    extends the visibility timeout every *prolong_seconds*, by default a third of the timeout. Messages of a failed
+    batch become visible again after *suspend_seconds*; then each is a batch. A pull waits for *wait_seconds*; after an
+    empty pull the consumer pauses for *pull_interval_seconds*. An idle consumer shuts down within a second.
 
     *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. The order is set when
     the group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
@@ -127,10 +127,19 @@ class Batch:
     delay_s: int | None = None
 
     @classmethod
-    def split(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[Batch]:
-        """Split pulled messages into batches of at most *size* messages."""
+    def split(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[list[Batch]]:
+        """Split pulled messages into parts of at most *size* messages, one part for each slot.
+
+        A part is one batch, or a batch per message if one of them was pulled before. Otherwise a message that always
+        fails would use up the attempts of the other messages in its batch.
+        """
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
-        return [cls(topic, part, [message.receipt_handle for message in part]) for part in parts]
+        return [
+            [cls(topic, [each], [each.receipt_handle]) for each in part]
+            if any(each.attempt > 1 for each in part)
+            else [cls(topic, part, [each.receipt_handle for each in part])]
+            for part in parts
+        ]
 
     def ids_of(self, handles: Collection[str]) -> list[str]:
         """Return the ids of the messages with these receipt handles."""

@@ -108,6 +108,7 @@ class DisagreementError(ConflictError):
         self.group = problem.get("group")
         self.yours = problem.get("yours")
         self.difference = tuple(str(each) for each in problem.get("difference", ()))
+        self.args = ("; ".join((str(self), *self.difference)),)
 
 
 class PreconditionFailedError(ProblemError):

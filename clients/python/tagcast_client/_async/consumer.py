@@ -188,11 +188,11 @@ class AsyncConsumer:
         rest_s, options, most = 0.0, self.options, 1
         while not await self._work.pause(rest_s):
             slots = await self._slots.take(most)
-            batches: list[Batch] = []
+            parts: list[list[Batch]] = []
             try:
                 if not self._work.stopping:
-                    batches = await self._pull_batches(topic, slots)
-                rest_s = 0.0 if batches else options.pull_interval_seconds
+                    parts = await self._pull_parts(topic, slots)
+                rest_s = 0.0 if parts else options.pull_interval_seconds
             except Exception as fault:  # noqa: BLE001 - reported, and the next pull follows
                 if self._pulls.stopping:
                     return
@@ -201,18 +201,18 @@ class AsyncConsumer:
             if is_abandoned():
                 return
             # A pull that waits for messages keeps one slot only: other topics need the rest.
-            most = options.consume_thread_max if batches and not options.ordered else 1
-            self._slots.give_back(slots - len(batches))
-            for batch in batches:
-                self._batches.add(batch)
+            most = options.consume_thread_max if parts and not options.ordered else 1
+            self._slots.give_back(slots - len(parts))
+            for part in parts:
+                self._batches.update(part)
                 try:
-                    self._work.start(self._consume, batch)
+                    self._work.start(self._consume, part)
                 except RuntimeError as fault:  # No thread could start: the messages come again.
-                    self._batches.discard(batch)
+                    self._batches.difference_update(part)
                     self._slots.give_back(1)
                     self._report(fault)
 
-    async def _pull_batches(self, topic: str, slots: int) -> list[Batch]:
+    async def _pull_parts(self, topic: str, slots: int) -> list[list[Batch]]:
         options = self.options
         messages = await self.client.pull(
             topic,
@@ -224,8 +224,19 @@ class AsyncConsumer:
         )
         return Batch.split(topic, messages, options.consume_message_batch_max_size)
 
-    async def _consume(self, batch: Batch) -> None:
-        delay_s = await self._call_listener(batch)
+    async def _consume(self, part: Sequence[Batch]) -> None:
+        """Call the listener with one batch after the other. In an ordered group, stop at the first failed batch."""
+        delay_s = None
+        try:
+            for batch in part:
+                if delay_s is None or not self.options.ordered:
+                    delay_s = await self._call_listener(batch)
+                await self._answer(batch, delay_s)
+        finally:
+            self._slots.give_back(1)
+
+    async def _answer(self, batch: Batch, delay_s: int | None) -> None:
+        """Acknowledge *batch*, or nack it with a delay of *delay_s* seconds."""
         self._batches.discard(batch)
         batch.delay_s = delay_s
         try:
@@ -238,8 +249,6 @@ class AsyncConsumer:
                 await self._give_back(batch)
         except Exception as fault:  # noqa: BLE001 - reported, and the messages come again
             self._report(fault)
-        finally:
-            self._slots.give_back(1)
 
     async def _give_back(self, batch: Batch) -> None:
         subscription = self._subscriptions[batch.topic]
