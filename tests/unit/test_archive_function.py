@@ -20,6 +20,8 @@ from tagcast.archive.tail import TailWriter
 from tagcast.model import (
     Draft,
     Endpoint,
+    Entry,
+    EntryState,
     LaneState,
     Message,
     Outcome,
@@ -27,11 +29,13 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.ports import Row
+from tagcast.queues import Audience
 from tagcast.registry import subscriptions
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.rows.state_map import StateMap
+from tagcast.rows.message import MESSAGES, MessageRow, round_attributes
+from tagcast.rows.message_transitions import ENDS, ROUNDS, End, Origin, RoundRow
+from tagcast.rows.state_map import Round, StateMap
 from tagcast.rows.subscription import SETTINGS as STORED_SETTINGS
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, pack_records
@@ -368,6 +372,32 @@ def test_a_lane_is_told_whenever_its_state_or_its_generation_changes_and_never_f
     ]
     assert lane_change(lane, replace(lane, claim=1, next_attempt_at=2_000, appended=2)) == []
     assert lane_change(replace(lane, state=LaneState.REMOVED), None) == []
+
+
+def test_an_end_that_replaces_another_end_has_a_record_of_its_own() -> None:
+    """Otherwise compaction takes both for one record, and the audit sees one end."""
+    message = Message("t", str(1_000 << 22), Draft(b"x"), 1_000, 70_000)
+    owed = MessageRow(message, StateMap.of([3]), 7)
+    ends = Entry(EntryState.DELIVERED, 1, 2_000), Entry(EntryState.EXPIRED)
+    rounds = [Round.of(1_500, {3: each}) for each in ends]
+    key = {"pk": "MSG#t#m", "sk": "MSG"}
+    narrow: Row = {**key, **MESSAGES.row_of(owed)}
+    rows: list[list[Row]] = [
+        [{**key, "sk": "END#3", **ENDS.row_of(End(Origin.of(owed), 3, each))} for each in ends],
+        [{**narrow, **round_attributes(each, 1_000, "")} for each in rounds],
+        [
+            {
+                **key,
+                "sk": "ROUND#0#everybody",
+                **ROUNDS.row_of(RoundRow(Origin.of(owed), 0, Audience.EVERYBODY, each, 0)),
+            }
+            for each in rounds
+        ],
+    ]
+    for (first, second), before in zip(rows, (None, narrow, None), strict=True):
+        told = [*records_of(RowChange(before, first, 5_000), bool), *records_of(RowChange(first, second, 6_000), bool)]
+        assert [each.fields["state"] for each in told] == ["delivered", "expired"]
+        assert len({each.fields["record_id"] for each in told}) == 2
 
 
 @pytest.mark.parametrize(("by_ttl", "remover"), [(True, "ttl"), (False, "deletion")])

@@ -47,6 +47,8 @@ def records_of(change: RowChange, keeps_body: KeepsBody) -> tuple[Record, ...]:
 
 _COLUMNS = ("tags", "routing_key", "properties", "ordering_key", "content_type")
 """The attributes of a message that have a column of their own."""
+AGAIN = "again"
+"""The source of an end that replaced another end. Ends are written once, so this record shows a fault to the audit."""
 SHORT_BYTES_MAX = 1_024
 """Text up to this length is archived as text, even if base64 would be shorter."""
 
@@ -67,27 +69,30 @@ def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
             yield _vanished(change, before, ordinal)
     else:
         for audience, done in after.rounds.items():
-            if done is not None and done != before.rounds.get(audience):
-                yield from _of_round(change, Origin.of(after), done)
+            known = before.rounds.get(audience)
+            if done is not None and done != known:
+                yield from _of_round(change, Origin.of(after), done, is_again=known is not None)
 
 
 def of_round(change: RowChange) -> Iterator[Record]:
     """Yield the records of deliveries that ended in the first round of a wide message's section, when it is closed."""
     if change.after is not None:
         row = ROUNDS.value_of(change.after)
-        if row.round is not None:
-            yield from _of_round(change, row.origin, row.round)
+        known = None if change.before is None else ROUNDS.value_of(change.before).round
+        if row.round is not None and row.round != known:
+            yield from _of_round(change, row.origin, row.round, is_again=known is not None)
 
 
-def _of_round(change: RowChange, origin: Origin, done: Round) -> Iterator[Record]:
+def _of_round(change: RowChange, origin: Origin, done: Round, *, is_again: bool) -> Iterator[Record]:
     for ordinal, entry in sorted(done.entries().items()):
-        yield _ended(change, End(origin, ordinal, entry), "r", done.at if ordinal in done.finishes else None)
+        at = done.at if ordinal in done.finishes else None
+        yield _ended(change, End(origin, ordinal, entry), AGAIN if is_again else "r", at)
 
 
 def of_end(change: RowChange) -> Iterator[Record]:
     """Yield the record of a delivery that ended after its first round."""
     if change.after is not None:
-        yield _ended(change, ENDS.value_of(change.after), "e", None)
+        yield _ended(change, ENDS.value_of(change.after), "e" if change.before is None else AGAIN, None)
 
 
 def of_late(change: RowChange) -> Iterator[Record]:
