@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -16,6 +17,12 @@ from tagcast import instant
 
 GLUES_OWN = "--JOB_NAME"
 """Glue adds its own arguments to those of the job, always including this one."""
+MISTYPED = 0.75
+"""How similar an unknown argument must be to a known one to be refused on Glue (1 is equal).
+
+Glue passes arguments of its own (glue/latest/dg/aws-glue-programming-etl-glue-arguments.html), and may add others. The
+most similar one to an argument of a job is ``--scriptLocation``, with 0.69.
+"""
 DAYS_MAX, YEAR_MIN, YEAR_MAX = 36_500, 1970, 2999
 
 
@@ -99,11 +106,19 @@ def _endpoint() -> str | None:
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments. Unknown ones are errors, except on Glue. Raises SystemExit, like argparse."""
+    """Return the arguments. Unknown ones are errors; on Glue, only those that look like a mistyped argument.
+
+    Raises SystemExit, like argparse.
+    """
     given, unknown = parser.parse_known_args(argv)
-    on_glue = any(each == GLUES_OWN or each.startswith(f"{GLUES_OWN}=") for each in unknown)
+    names = [each.partition("=")[0] for each in unknown if each.startswith("--")]
+    on_glue = GLUES_OWN in names
     if unknown and not on_glue:
         parser.error(f"unknown: {' '.join(unknown)}")
+    known = [name.removeprefix("--") for action in parser._actions for name in action.option_strings]
+    for name in names:
+        for meant in get_close_matches(name.removeprefix("--").lower(), known, 1, MISTYPED):
+            parser.error(f"unknown: {name}. Did you mean --{meant}?")
     given.on_glue = on_glue
     return given
 

@@ -8,12 +8,27 @@ import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from glue_jobs import audit, backtest, chain, compact, erase, package, replay, retain
+from glue_jobs import audit, backtest, chain, compact, delivery_report, erase, package, replay, retain
 from glue_jobs.io import arguments, session
+
+GLUES = """
+    JOB_NAME JOB_ID JOB_RUN_ID WORKFLOW_NAME WORKFLOW_RUN_ID SECURITY_CONFIGURATION TempDir RedshiftTempDir
+    additional-python-modules auto-scale-within-microbatch class conf continuous-log-conversionPattern
+    continuous-log-logGroup continuous-log-logStreamPrefix customer-driver-env-vars customer-executor-env-vars
+    datalake-formats debug disable-proxy disable-proxy-v2 enable-auto-scaling enable-continuous-cloudwatch-log
+    enable-continuous-log-filter enable-glue-datacatalog enable-job-insights enable-lineage
+    enable-lakeformation-fine-grained-access enable-metrics enable-observability-metrics enable-rename-algorithm-v2
+    enable-s3-parquet-optimized-committer enable-spark-ui encryption-type executor-cores extra-files extra-jars
+    extra-py-files job-bookmark-from job-bookmark-option job-bookmark-to job-language mode
+    python-modules-installer-option scriptLocation spark-event-logs-path use-postgres-driver user-jars-first
+    write-shuffle-files-to-s3 write-shuffle-spills-to-s3
+"""
+"""What Glue documents, in its own list of job parameters and in `getResolvedOptions`."""
 
 
 def given(*argv: str) -> arguments.Window:
@@ -34,6 +49,33 @@ def test_what_glue_adds_is_tolerated_on_glue_only() -> None:
     assert given("--date", "2026-11-20", "--JOB_NAME=audit", "--enable-metrics", "true").days() == ["2026-11-20"]
     with pytest.raises(SystemExit, match="2"):
         given("--date", "2026-11-20", "--dates", "x")
+
+
+@pytest.mark.parametrize("mistyped", ["--lookback-day", "--lookback", "--lookback_days", "--Lookback-days", "--dates"])
+def test_on_glue_an_argument_that_looks_like_one_of_the_job_is_refused(
+    mistyped: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv in ([mistyped, "30"], [f"{mistyped}=30"]):
+        with pytest.raises(SystemExit, match="2"):
+            given("--JOB_NAME", "audit", *argv)
+        assert f"unknown: {mistyped}. Did you mean --" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("job", "argv"),
+    [
+        (audit, []),
+        (backtest, ["--topic", "t", "--filter", "null"]),
+        (compact, []),
+        (delivery_report, []),
+        (erase, ["--message", "0" * 20]),
+        (replay, ["--topic", "t", "--subscription", "s"]),
+        (retain, ["--bodies-days", "7"]),
+    ],
+)
+def test_no_argument_of_glue_looks_like_one_of_a_job(job: Any, argv: list[str]) -> None:
+    glues = [word for name in GLUES.split() for word in (f"--{name}", "x")]
+    assert job.read_arguments(["--archive", "s3://b", *argv, *glues]).on_glue
 
 
 @pytest.mark.parametrize(
