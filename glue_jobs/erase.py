@@ -50,7 +50,7 @@ from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import AT_ONCE, GenerationSummary, Manifest
 from glue_jobs.io.materialised import materialise
 from glue_jobs.io.messages_read import BODIES, filter_keys
-from glue_jobs.io.objects import Objects, RacedError, json_of, until_won
+from glue_jobs.io.objects import Objects, RacedError, json_of, naming, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
@@ -241,13 +241,18 @@ def _arrived(archive: Archive, chosen: Callable[[str], bool]) -> list[compact.Ar
 
 
 def _find_damaged(objects: Objects, message_ids: frozenset[str]) -> set[str]:
-    """Return the raw files whose quarantined lines mention one of the messages."""
+    """Return the raw files whose quarantined lines mention one of the messages. Raises DamagedObjectError.
+
+    Every line must be readable: otherwise the erasure could miss a raw file.
+    """
     named = set()
     for key in _quarantined(objects):
         stored = objects.read(key)
-        for line in () if stored is None else stored.content.decode().split("\n"):
-            if names_one_of(message_ids, line):
-                named.add(f"{RAW}{unquote(json.loads(line)['file']).rpartition(RAW)[2]}")
+        with naming(key):
+            for line in () if stored is None else filter(None, stored.content.decode().split("\n")):
+                file, quoted = (json.loads(line)[name] for name in ("file", "line"))
+                if names_one_of(message_ids, quoted):
+                    named.add(f"{RAW}{unquote(file).rpartition(RAW)[2]}")
     return named
 
 
@@ -281,7 +286,8 @@ def failed_records(archive: Archive) -> DataFrame:
 
     def lines_of(key: str) -> list[tuple[str]]:
         stored = opened().read(key)
-        text = "" if stored is None else text_of(stored.content)
+        with naming(key):
+            text = "" if stored is None else text_of(stored.content)
         raws = (decode_failed(line)[1] or "" for line in text.split("\n"))
         return [(line,) for raw_text in raws for line in raw_text.split("\n") if line]
 

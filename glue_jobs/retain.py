@@ -27,7 +27,7 @@ from glue_jobs.erasing.contents import Part, compile_archived, parts_read
 from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, arrival_day, certificates_of_one
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import AT_ONCE, Manifest
-from glue_jobs.io.objects import Objects, json_of
+from glue_jobs.io.objects import Objects, json_of, naming
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.retaining.aged import AgedErasure, Until, due
@@ -118,26 +118,26 @@ def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> d
 def quoting(objects: Objects, until: Until) -> list[str]:
     """Return the keys of the reports to delete, because they quote due parts.
 
-    Only backtests and certificates about one customer quote parts of messages.
+    Only backtests and certificates about one customer quote parts of messages. Raises DamagedObjectError.
     """
     keys = objects.sizes("reports/backtest/")
     folders = set()
     for key in keys:
         if key.endswith("/backtest.json"):
             told = json_of(objects.read(key))
-            filters = [*(each["filter"] for each in told.get("candidates", ())[:1]), told.get("current")]
+            with naming(key):
+                filters = [*(each["filter"] for each in told.get("candidates", ())[:1]), told.get("current")]
+                days = {rfc3339(each["accepted_at"])[:10] for each in told.get("samples", ())}
             shown = {Part.PROPERTIES}.union(*(parts_read(compile_archived(each)) for each in filters))
-            days = {rfc3339(each["accepted_at"])[:10] for each in told.get("samples", ())}
             if any(not shown.isdisjoint(due(until, day)) for day in days):
                 folders.add(key.rpartition("/")[0] + "/")
     certificates = certificates_of_one(objects)
     for key in certificates:
         if key.endswith("/certificate.json"):
             told = json_of(objects.read(key))
-            days = {
-                told["window"][:10],
-                *(rfc3339(each["accepted_at"])[:10] for each in told.get("subject", {}).get("listed", ())),
-            }
+            with naming(key):
+                listed = told.get("subject", {}).get("listed", ())
+                days = {told["window"][:10], *(rfc3339(each["accepted_at"])[:10] for each in listed)}
             if any(Part.PROPERTIES in due(until, day) for day in days):
                 folders.add(key.rpartition("/")[0] + "/")
     return [key for key in (*keys, *certificates) if key.startswith(tuple(folders))]

@@ -19,7 +19,7 @@ from typing import Any
 from tagcast.archive.record import RecordKind
 
 from glue_jobs.erasing.contents import Part, forget_parts, salt_of
-from glue_jobs.io.objects import Objects
+from glue_jobs.io.objects import Objects, naming
 from glue_jobs.io.raw import record_of
 
 RAW, FAILED, QUARANTINE = "raw/messages/", "failed/messages/", "quarantine/messages/"
@@ -96,9 +96,11 @@ class Eraser(ABC):
         return "\n".join(map(change, text.split("\n")))
 
     def _quarantined(self, line: str, arrived: str) -> str:
-        record = json.loads(line) if line else {}
-        after = self.damaged(record.get("line", ""), arrived)
-        return line if not line or after == record["line"] else json.dumps({**record, "line": after})
+        if not line:
+            return line
+        record = json.loads(line)
+        after = self.damaged(record["line"], arrived)
+        return line if after == record["line"] else json.dumps({**record, "line": after})
 
     def _failed(self, line: str, arrived: str) -> str:
         told, text = decode_failed(line)
@@ -202,12 +204,13 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
     """Rewrite one object by *change*; return whether it changed. Raises RacedError.
 
     *change* gets the object's key and a block of its lines, and returns the new lines. The object's former versions are
-    deleted in any case, because an interrupted run may have left them.
+    deleted in any case, because an interrupted run may have left them. Raises DamagedObjectError if it is unreadable.
     """
     stored = objects.read(key)
     if stored is None:
         return False
-    is_changed = any(change(key, text) != text for text in _blocks(stored.content))
+    with naming(key):
+        is_changed = any(change(key, text) != text for text in _blocks(stored.content))
     if is_changed:
         objects.write(key, _packed((change(key, text) for text in _blocks(stored.content)), stored.content), stored)
     objects.purge(key)
@@ -234,6 +237,6 @@ def reports_naming(objects: Objects, message_ids: frozenset[str]) -> list[str]:
     for key in [*objects.sizes("reports/backtest/"), *certificates_of_one(objects)]:
         if key.endswith((".json", ".html")):
             stored = objects.read(key)
-            if stored is not None and names_one_of(message_ids, stored.content.decode()):
+            if stored is not None and names_one_of(message_ids, stored.content.decode(errors="replace")):
                 named.add("/".join(key.split("/")[:3]) + "/")
     return [key for folder in sorted(named) for key in objects.sizes(folder)]

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,22 @@ class RacedError(RuntimeError):
         super().__init__(f"{key} was written by somebody else meanwhile: run the job again")
 
 
+class DamagedObjectError(RuntimeError):
+    """An object of the archive has no readable content."""
+
+    def __init__(self, key: str, fault: Exception) -> None:
+        super().__init__(f"{key} is damaged ({fault}): restore or delete it, and run the job again")
+
+
+@contextmanager
+def naming(key: str) -> Iterator[None]:
+    """Raise DamagedObjectError, which names the object *key*, instead of the errors of decoding its content."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, EOFError, OSError, zlib.error) as fault:
+        raise DamagedObjectError(key, fault) from fault
+
+
 def until_won(
     work: Callable[[], Done], attempts: int, lost: Callable[[RacedError], object] = lambda fault: None
 ) -> Done:
@@ -57,19 +74,23 @@ def until_won(
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The content of an object when it was read, and its tag (ETag) for conditional writes."""
+    """The content of an object when it was read, its tag (ETag) for conditional writes, and its key."""
 
     content: bytes
     tag: str
+    key: str = ""
 
 
 def json_of(stored: Stored | None) -> dict[str, Any]:
-    """Return the JSON object in *stored*, or an empty one if *stored* is None.
+    """Return the JSON object in *stored*, or an empty one if *stored* is None. Raises DamagedObjectError.
 
     >>> json_of(Stored(b'{"records": 7}', "tag")), json_of(None)
     ({'records': 7}, {})
     """
-    return {} if stored is None else dict(json.loads(stored.content))
+    if stored is None:
+        return {}
+    with naming(stored.key):
+        return dict(json.loads(stored.content))
 
 
 class Objects(Protocol):
@@ -106,7 +127,7 @@ class FolderObjects:
             content = (self.root / key).read_bytes()
         except FileNotFoundError:
             return None
-        return Stored(content, sha256(content).hexdigest())
+        return Stored(content, sha256(content).hexdigest(), key)
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
         """Write the file under the lock if it is unchanged since *seen*. Raises RacedError."""
@@ -189,7 +210,7 @@ class BucketObjects:
             found = self.client.get_object(Bucket=self.bucket, Key=key)
         except self.client.exceptions.NoSuchKey:
             return None
-        return Stored(found["Body"].read(), found["ETag"])
+        return Stored(found["Body"].read(), found["ETag"], key)
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
         """Put the object if it is unchanged since *seen*. Raises RacedError."""

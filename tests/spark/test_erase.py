@@ -22,7 +22,7 @@ from glue_jobs.erasing.contents import Part, forget_parts, key_of
 from glue_jobs.erasing.places import RequestedErasure, decode_failed, name_of_subject, rewrite_object, text_of
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import Manifest
-from glue_jobs.io.objects import FolderObjects, Objects, Stored
+from glue_jobs.io.objects import DamagedObjectError, FolderObjects, Objects, Stored
 from glue_jobs.io.session import PARTITIONS
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
@@ -156,6 +156,40 @@ def test_a_file_with_a_byte_that_is_no_text_is_erased_too(tmp_path: Path) -> Non
 
     assert rewrite_object(objects, key, taking.changed)
     assert SECRET.encode() not in (tmp_path / key).read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"no JSON\n", b'{"line": "x"}\n', b"[1]\n", b"\xff\n", gzip.compress(b"{}")[:-1]])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
+    """Its lines may tell of a raw file with contents, so an erasure does not pass over it."""
+    objects, key = FolderObjects(tmp_path), "quarantine/messages/x.json"
+    objects.replace(key, content)
+
+    with pytest.raises(DamagedObjectError, match=f"^{key} is damaged .*: restore or delete it, and run the job again$"):
+        erase._find_damaged(objects, frozenset())
+
+
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
+    objects, key = FolderObjects(tmp_path), f"raw/messages/dt={DAY}/hour=12/1.gz"
+    objects.replace(key, gzip.compress(json.dumps(written(1, SECRET)).encode())[:-9])
+
+    with pytest.raises(DamagedObjectError, match=f"^{key} is damaged"):
+        rewrite_object(objects, key, lambda key, text: text)
+
+
+def test_nobody_is_called_erased_if_a_file_cannot_be_read(bucket: Bucket) -> None:
+    bucket.put("messages", DAY, story()[:2])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    damaged = Path(bucket.uri) / "quarantine/messages/x.json"
+    damaged.parent.mkdir(parents=True, exist_ok=True)
+    damaged.write_bytes(b"no JSON")
+    asked = ["--archive", bucket.uri, "--message", message_id(1), "--by", "privacy", "--preview", "false"]
+
+    with pytest.raises(DamagedObjectError, match=r"^quarantine/messages/x\.json is damaged"):
+        erase.main(asked)
+    assert _record(bucket)["done_at"] is None
+    damaged.unlink()
+    assert erase.main(asked) == 0
+    assert [key for key, text in texts(bucket).items() if SECRET in text] == []
 
 
 def test_a_file_is_rewritten_without_its_whole_text_in_memory(tmp_path: Path) -> None:

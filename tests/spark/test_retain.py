@@ -25,7 +25,7 @@ from glue_jobs.auditing.history import FOREVER, FilterInForce
 from glue_jobs.erasing.contents import Part
 from glue_jobs.erasing.places import name_of_subject
 from glue_jobs.io import arguments
-from glue_jobs.io.objects import FolderObjects
+from glue_jobs.io.objects import DamagedObjectError, FolderObjects
 from glue_jobs.io.storage import Archive
 from glue_jobs.retaining.aged import AgedErasure
 from tests.spark.conftest import Bucket, S3Bucket
@@ -210,6 +210,15 @@ def test_a_backtest_of_a_filter_that_this_release_cannot_read_may_quote_any_part
     objects.replace(key, json.dumps({"candidates": [{"filter": {"kind": "later"}}], "samples": samples}).encode())
 
     assert retain.quoting(objects, {Part.BODY: DAY}) == [key]
+
+
+@pytest.mark.parametrize("content", [b"no JSON", b"[1]", b'{"samples": [{}]}', b"\xff"])
+def test_a_report_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
+    objects, key = FolderObjects(tmp_path), "reports/backtest/one/backtest.json"
+    objects.replace(key, content)
+
+    with pytest.raises(DamagedObjectError, match=f"^{key} is damaged .*: restore or delete it, and run the job again$"):
+        retain.quoting(objects, {Part.BODY: DAY})
 
 
 def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -> None:
