@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.registry import subscriptions
@@ -53,6 +54,33 @@ def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no
         told = after[name]
         assert (told["verdict"], told["explanation"]["children"]) == (verdict, [])  # type: ignore[index]
         assert "the body is deleted" in told["explanation"]["note"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "state", "reason"),
+    [
+        (False, "not_matched", "filtered", "before the first push, its filter function or the filter that replaced it"),
+        (
+            None,
+            "error",
+            "discarded",
+            "the delivery is discarded (filter_error): the filter function rate gave no verdict",
+        ),
+        (True, "matched", "delivered", "its filter matched; the delivery is delivered"),
+    ],
+)
+def test_the_verdict_of_a_filter_function_is_the_one_that_it_gave(
+    fake: FakeWorld, answer: bool | None, verdict: str, state: str, reason: str
+) -> None:
+    fake.subscribe("A", filter={"kind": "function", "function": "rate"})
+    fake.filter_functions.behaviours["A"] = lambda asked: None if answer is None else [answer for _ in asked]
+    [message_id] = fake.first_round("1")
+
+    told: Any = explain(fake.world, "test1", message_id, "A")
+
+    assert (told["filter"]["verdict"], told["delivery"]["state"]) == (verdict, state)
+    assert told["received"] is (state == "delivered")
+    assert told["reason"].startswith(reason)
 
 
 def test_a_filter_is_known_as_long_as_the_receipt_is_however_often_it_changed(fake: FakeWorld) -> None:

@@ -132,7 +132,8 @@ def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which
     assert (told["existed"], told["received"]) == (False, False)
     assert "the group was created after the message, which was added at" in str(told["reason"])
     assert explain(fake.world, "test1", pear, "late")["reason"] == (
-        "the subscription was created after the message was accepted"
+        "the group was created after the message was accepted. Its start_from includes the message, but the message "
+        "was not added: the filter did not match, the body was deleted, or the group is still filling"
     )
     assert pulled(fake) == ["apple"]
     assert explain(fake.world, "test1", apple, "late")["received"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tagcast.errors import NotFoundError
 from tagcast.filters.compiled import CompiledFilter
@@ -59,7 +60,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
         version = FILTER_VERSIONS.read(world.store, topic, ordinal, late.filter_version)
     answer: dict[str, object] = {"topic": topic, "message_id": message_id, "subscription": subscription}
     answer |= row.message.trace.fields
-    absence = _absence(world, row, ordinal, version)
+    absence = _absence(world, row, name, ordinal, version)
     if version is None or absence is not None:
         return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}
     entry = entry_view(world, row, ordinal)
@@ -68,7 +69,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     if is_stored:
         tree = _as_stored(filter.kind, row, subscription, is_matched=entry is not None)
     else:
-        tree = filter.explain(row.message)
+        tree = _as_decided(filter.explain(row.message), filter, entry)
     return answer | {
         "existed": late is None,
         "received": entry is not None and entry.state.value == "delivered",
@@ -85,6 +86,17 @@ def _as_stored(kind: str, row: MessageRow, subscription: str, *, is_matched: boo
     if not (is_matched or value) and row.filter_error_count > len(row.filter_errors):
         note = f"the body is deleted; it did not match, or failed: {len(row.filter_errors)} failures are stored by name"
     return Explanation(f"{kind.replace('_', ' ')}, as stored", value, note=note)
+
+
+def _as_decided(tree: Explanation, filter: CompiledFilter, entry: Entry | None) -> Explanation:
+    """Return *tree* with the verdict of a filter function, if the delivery ended without a push because of it."""
+    if not isinstance(filter, FunctionFilter) or entry is None:
+        return tree
+    if entry.state is EntryState.FILTERED:
+        return replace(tree, value=False, note="the function, or the filter that replaced it, did not match")
+    if entry.last_outcome == FILTER_ERROR:
+        return replace(tree, value="error", note="the function gave no verdict")
+    return tree
 
 
 def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> int:
@@ -112,10 +124,20 @@ def _matched_ordinal(world: World, row: MessageRow, name: str, ordinal: int) -> 
     return ordinal
 
 
-def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion | None) -> str | None:
+def _absence(world: World, row: MessageRow, name: str, ordinal: int, version: FilterVersion | None) -> str | None:
     """Return why the subscription of *ordinal* did not exist when a message was published; None if it existed."""
     if version is None:
-        return "the subscription was created after the message was accepted"
+        absence, present = (
+            "created after the message was accepted",
+            stored.subscription(world.store, row.message.topic, name),
+        )
+        since = None if present is None or present.ordinal != ordinal else present.settings.start_from
+        if since is None or row.message.accepted_at < since or row.message.replay_of is not None:
+            return f"the subscription was {absence}"
+        return (
+            f"the group was {absence}. Its start_from includes the message, but the message was not added: "
+            "the filter did not match, the body was deleted, or the group is still filling"
+        )
     gone = None if ordinal in row.map.matched else REMOVALS.read(world.store, row.message.topic, ordinal)
     if gone is None or not gone.precedes(row.subscriptions_version):
         return None
@@ -135,7 +157,8 @@ def _reason(
         return "before the first push, its filter function or the filter that replaced it did not match"
     outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
     if entry.last_outcome == FILTER_ERROR and isinstance(filter, FunctionFilter):
-        outcome += f": the filter function {filter.function} gave no verdict. Check that it exists and may be invoked"
+        fault = f"the filter function {filter.function} gave no verdict. Check that it exists and may be invoked"
+        return f"the delivery is {entry.state.value}{outcome}: {fault}"
     if entry.added_at is not None:
         added = f"the group was created after the message, which was added at {rfc3339(entry.added_at)}"
         return f"{added}: its filter at that time matched; the delivery is {entry.state.value}{outcome}"
