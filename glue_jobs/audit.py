@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
+from typing import cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -29,7 +30,7 @@ from glue_jobs.io.materialised import materialise
 from glue_jobs.io.objects import json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, day_of, finish, tell
-from glue_jobs.pages.certificate import certificate_page
+from glue_jobs.pages.certificate import certificate_page, listing
 
 LISTED_MAX = 100
 NOTHING_JUDGED = 3
@@ -42,6 +43,8 @@ KINDS = {
     "removed_pending": "the row of a pending delivery is never removed",
     "unmatched": "only matching subscriptions get deliveries",
     "orphan": "every delivery belongs to a message in the archive",
+    "unattempted": "no delivery is delivered without an attempt",
+    "before_acceptance": "no attempt ends before its message is accepted",
     "after_expiry": "no push ends later than its timeout after the expiry",
     "expired_early": "no delivery without attempts expires before its time",
     "too_many_attempts": "no delivery is attempted more often than settings and suspensions allow",
@@ -52,6 +55,8 @@ KINDS = {
     "filtered_unasked": "only subscriptions that had a filter function have filtered deliveries",
     "not_in_filter": "every message with a delivery matches the filter at its acceptance",
     "missed": "every message that matches the filter at its acceptance has a delivery",
+    "no_filter": "every matched subscription has its filter in the archive, and was not deleted an hour before",
+    "outdated": "every message is matched with the filters that have been in force for an hour",
     "late_not_in_filter": "every late entry matches the filter version that it names",
     "late_unasked": "every late entry was requested by its group, and not decided by a publish or a replay",
     "out_of_order": "under BACKOFF_RETRY no message is attempted while an earlier message of its backlog is pending",
@@ -91,7 +96,7 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
         wrong.select("kind", "topic", "message_id", "ordinal", "at", reasons[sql.col("kind")].alias("detail")),
         audit_late.find_wrong(late, records.subscriptions),
         audit_order.find_out_of_order(backlog, closed, terms),
-        audit_order.find_overtaken(entries, hours, terms),
+        audit_order.find_overtaken(entries, hours, policies, terms),
     ]
     # Each row of `late` is one late entry, with its message.
     counted = {"late_entries": late, "late_unjudged": late.where("verdict is null"), "failed_attempts": attempts}
@@ -153,8 +158,10 @@ def certify(
             archive.write_days(_with_days(found, window).coalesce(1), *place)
         archive.keep_only({row.dt for row in counted}, window.days(), *place)
     partitions = roots(archive, window)
+    seen = {day for kind, day, *_ in partitions if kind == RecordKind.MESSAGES}
     certificate: dict[str, object] = {
         "window": window.label,
+        "days_without_messages": [day for day in window.days() if day not in seen],
         "topic": topic,
         "as_of": rfc3339(terms.as_of),
         "skew_ms": terms.skew_ms,
@@ -228,6 +235,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     count, judged = certificate["violations"], certificate["judged"]
     told = f"{count} violations" if count else "no violation"
     tell(told if count or judged else "nothing was proved: there was nothing to judge")
+    if empty := cast("list[str]", certificate["days_without_messages"]):
+        tell(f"the archive has no message of {listing(empty)}")
     names = ("window", "as_of", "judged", "violations", "by_kind", "erasures", "merkle_root")
     summary = {name: certificate[name] for name in names}
     finish({"job": "audit", "ok": not count and bool(judged), **summary, "html": as_html, "json": as_json})

@@ -39,7 +39,11 @@ def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str,
 
 
 def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, terms: Terms) -> DataFrame:
-    """Return violations: attempts after the expiry, too many attempts, and entries discarded or expired too early."""
+    """Return violations of the limits of attempts.
+
+    These are attempts before the acceptance or after the expiry, too many attempts, entries delivered without an
+    attempt, and entries discarded or expired too early.
+    """
     last = sql.greatest("last_attempt_at", "last_failure_at")
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
     suspect = (last > sql.col("expires_at") + terms.skew_ms) | (made > 1) | end_is(EntryState.DISCARDED)
@@ -53,6 +57,16 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
     )
     after = (sql.col("last_at") - sql.col("expires_at")).alias("after")
     found = violation("after_expiry", late, sql.col("last_at"), "attempted ", after, " ms after its life ended")
+    alone = entries.where(end_is(EntryState.DELIVERED) & (sql.coalesce("attempts", sql.lit(0)) < 1))
+    found = found.unionByName(
+        violation("unattempted", alone, sql.col("ended_at"), "delivered, and no attempt is recorded")
+    )
+    first = sql.least("last_attempt_at", "last_failure_at")
+    early = entries.where(first < sql.col("accepted_at") - terms.skew_ms)
+    before = (sql.col("accepted_at") - first).alias("before")
+    found = found.unionByName(
+        violation("before_acceptance", early, first, "attempted ", before, " ms before its message was accepted")
+    )
     suspensions = interventions.where(sql.col("state") == LaneState.SUSPENDED.value).groupBy(*LANE).count()
     # A 410 suspends the lane and leaves its delivery pending, so each suspension may add an attempt.
     allowed = bounded.join(sql.broadcast(suspensions), list(LANE), "left")

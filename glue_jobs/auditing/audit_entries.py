@@ -128,15 +128,18 @@ def _by_entry(together: DataFrame) -> DataFrame:
 def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that could break a promise (``usual`` is 0), and one row whose ``usual`` counts the others.
 
-    A usual entry matched, its only attempt delivered it before the expiry, and its lane was open in the hour of its
-    first round. *closed_hours* has the hours in which lanes were closed. Usual entries need no other check.
+    A usual entry matched, its only attempt delivered it between acceptance and expiry, and its lane was open in the
+    hour of its first round. *closed_hours* has the hours in which lanes were closed. Usual entries need no other check.
     """
     closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
     hour = sql.floor(sql.col("round_at") / HOUR_MS)
     marked = entries.withColumn("hour", hour).join(sql.broadcast(closed), ["topic", "ordinal", "hour"], "left")
     usual = (sql.col("matched") == 1) & (sql.col("ends") == 1) & (sql.col("waits") == 0) & end_is(EntryState.DELIVERED)
-    usual &= (sql.col("attempts") <= 1) & sql.col("dropped").isNull() & sql.col("is_closed").isNull()
-    usual &= sql.coalesce(sql.col("last_attempt_at") <= sql.col("expires_at") + terms.skew_ms, sql.lit(True))
+    usual &= (sql.col("attempts") == 1) & sql.col("dropped").isNull() & sql.col("is_closed").isNull()
+    in_life = sql.col("last_attempt_at").between(
+        sql.col("accepted_at") - terms.skew_ms, sql.col("expires_at") + terms.skew_ms
+    )
+    usual &= sql.coalesce(in_life, sql.lit(True))
     usual = sql.coalesce(usual, sql.lit(False))
     keys = (sql.when(~usual, sql.col(name)).alias(name) for name in ENTRY)
     rest = [name for name in entries.columns if name not in ENTRY]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ RESULT = "kind string, topic string, message_id string, ordinal int, at bigint, 
 VIOLATIONS = {
     "not_in_filter": "it has a delivery, and the filter of its time does not match it",
     "missed": "the filter of its time matches it, and it has no delivery",
+    "no_filter": "it has a delivery, and the archive has no filter of that time for this subscription",
+    "outdated": "it was matched without a filter that had been in force for an hour",
 }
 COUNTED = (
     *("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays"),
@@ -71,6 +74,9 @@ class TopicFilters:
         for place, each in enumerate(filters):
             self._places.setdefault(each.ordinal, []).append(place)
         self._changes = sorted(each.changed_at for each in filters)
+        by_since = sorted(((each.since, each.changed_at, each.ordinal) for each in filters), reverse=True)
+        self._oldest_since = list(accumulate(((at, ordinal) for _, at, ordinal in by_since), min))[::-1]
+        self._since = [since for since, _, _ in reversed(by_since)]
         self._asked: dict[tuple[int, int, int], frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
@@ -153,6 +159,18 @@ class TopicFilters:
             found = _remember(self._in_force, version, frozenset(places))
         return found
 
+    def find_outdated(self, version: int, accepted_at: int) -> Sequence[int]:
+        """Return the ordinal of a filter that is younger than the topic's *version*, but was an hour old at acceptance.
+
+        Return nothing if there is none. A publish reads the version at most minutes before it accepts a message.
+        """
+        place = bisect_right(self._since, version)
+        return [
+            ordinal
+            for changed_at, ordinal in self._oldest_since[place : place + 1]
+            if changed_at < accepted_at - HOUR_MS
+        ]
+
     def removed_before(self, at: int) -> frozenset[int]:
         """Return the indices of the filters whose subscriptions were deleted before *at* (milliseconds)."""
         number = bisect_left(self._removals, at)
@@ -191,6 +209,9 @@ def judge_batches(
             filter_keys(batch), zip(*columns, strict=True), strict=True
         ):
             known_filters = topics[topic]
+            rows.extend(
+                ("outdated", topic, message_id, each, at, 1) for each in known_filters.find_outdated(version, at)
+            )
             known = known_filters.read_of(known)
             key = (known, version, len(known_filters.removed_before(at - HOUR_MS)), matched, replay_of is not None)
             if not gone and erasure is None and key in known_filters.clean:
@@ -203,7 +224,8 @@ def judge_batches(
             wrong = _judge(known_filters, found, version, set(matched), at, replay_of is not None, terms, told)
             rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
             counts.update(told)
-            if not wrong and not gone and not told["misses_not_provable"] and known[3] is None:
+            by_time = told["misses_not_provable"] or told["matches_of_unknown_filters"]
+            if not wrong and not gone and not by_time and known[3] is None:
                 known_filters.clean[key] = told
         for (topic, key), number in clean.items():
             for kind, each in topics[topic].clean[key].items():
@@ -229,11 +251,10 @@ def _judge(
     """Return the violations (kind, ordinal) of one message, and update *counts*.
 
     *found* is the result of :meth:`TopicFilters.verdicts`. A subscription that was deleted more than an hour before the
-    message is checked only if the message has a delivery for it.
+    message has no filter.
     """
-    force, (places, unread) = known_filters.in_force(version), found
-    removed = known_filters.removed_before(at - HOUR_MS)
-    force -= {place for place in removed if known_filters.filters[place].ordinal not in matched}
+    (places, unread), removed = found, known_filters.removed_before(at - HOUR_MS)
+    force = known_filters.in_force(version) - removed
     blind = {known_filters.filters[place].ordinal for place in unread & force}
     unreadable = {known_filters.filters[place].ordinal for place in unread & force & known_filters.unreadable}
     counts["unreadable_filters"] += len(unreadable)
@@ -242,8 +263,10 @@ def _judge(
     by_ordinal = {known_filters.filters[place].ordinal for place in force}
     wrong = []
     for ordinal in matched:
-        if ordinal not in by_ordinal:
+        if ordinal not in by_ordinal and at > terms.as_of:
             counts["matches_of_unknown_filters"] += 1
+        elif ordinal not in by_ordinal:
+            wrong.append(("no_filter", ordinal))
         elif ordinal in blind:
             continue
         elif ordinal not in expected:

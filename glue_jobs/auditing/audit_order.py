@@ -98,14 +98,18 @@ def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
     return closed.where(begins <= until).withColumn("hour", sql.explode(hours))
 
 
-def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
+def find_overtaken(entries: DataFrame, hours: DataFrame, policies: DataFrame, terms: Terms) -> DataFrame:
     """Return violations: entries that a first round delivered while their lane was closed, under any strategy.
 
-    A round reads the lanes after it begins, so it pushes nothing to a lane that was closed before.
+    A round reads the lanes after it begins, so it pushes nothing to a lane that was closed before. Under
+    INDEPENDENT_RETRY a round may probe a lane without contact. Then the lane opens when its worker ends its run.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))
-    last = sql.col("ends_at") - terms.skew_ms
+    probing = policies.where(sql.col("strategy") == Strategy.INDEPENDENT_RETRY.value).select(*LANE).distinct()
+    probing = probing.withColumn("opens_within", sql.lit(RUN_MS))
+    direct = direct.join(sql.broadcast(probing), list(LANE), "left")
+    last = sql.col("ends_at") - sql.coalesce("opens_within", sql.lit(terms.skew_ms))
     inside = sql.col("round_at").between(sql.col("begins_at") + terms.blur_ms, last)
     inside &= sql.col("last_attempt_at") <= last
     found = direct.join(sql.broadcast(hours), [*LANE, "hour"]).where(inside).dropDuplicates(list(ENTRY))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glue_jobs.pages import page
@@ -17,6 +17,16 @@ LIMITS = (
 )
 
 
+def listing(days: Sequence[str]) -> str:
+    """Return *days* as text, at most seven by name.
+
+    >>> listing(["2026-11-20", "2026-11-21"])
+    '2026-11-20, 2026-11-21'
+    """
+    rest = f" and {len(days) - 7:,} more days" if len(days) > 7 else ""
+    return f"{', '.join(days[:7])}{rest}"
+
+
 def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     """Return the HTML report of a certificate. *kinds* maps each kind of violation to the promise that it breaks."""
     counts, found = certificate["counts"], certificate["violations"]
@@ -26,6 +36,8 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
     if subject is not None:
         where, counts = f"{where}, messages with {subject['property']}", {**counts, **subject["counts"]}
     below = f"Audit of {certificate['window'].replace('_', ' to ')}, {where}, as of {certificate['as_of']}"
+    if empty := certificate["days_without_messages"]:
+        below = f"{below}. The archive has no message of {listing(empty)}"
     ended = counts["entries"] - counts["within_life"]
     cards = [
         ("messages", counts["messages"], ""),
@@ -131,7 +143,10 @@ def _looked_at(counts: Mapping[str, int], skew_ms: int) -> str:
         ("late entries: added for groups created after the message", counts["late_entries"]),
         ("late entries not checked: body not archived, or filter unreadable", counts["late_unjudged"]),
         ("matches that a filter function decided later", counts["matches_judged_later"]),
-        ("matches of filters that are not in the archive", counts["matches_of_unknown_filters"]),
+        (
+            "matches, accepted after that instant, of filters that are not in the archive",
+            counts["matches_of_unknown_filters"],
+        ),
         ("missing matches near the deletion of a subscription, not provable", counts["misses_not_provable"]),
         ("filters not checked: they read a body that was not archived", counts["unjudged_without_body"]),
         ("filters not checked: this release cannot read them", counts["unreadable_filters"]),

@@ -137,7 +137,12 @@ def settings(topic: str = "fruit", ordinal: int = 0, *, at: int = NOON - LIFE_MS
 
 
 def filter_version(
-    topic: str = "fruit", ordinal: int = 0, filter: str | None = None, since: int = 1, version: int = 1
+    topic: str = "fruit",
+    ordinal: int = 0,
+    filter: str | None = None,
+    since: int = 1,
+    version: int = 1,
+    at: int = NOON - LIFE_MS,
 ) -> Record:
     return {
         "record_id": f"{topic}.{ordinal}.{version}.filter",
@@ -149,7 +154,7 @@ def filter_version(
         "version": version,
         "filter": filter,
         "since": since,
-        "changed_at": NOON - LIFE_MS,
+        "changed_at": at,
     }
 
 

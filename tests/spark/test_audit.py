@@ -101,7 +101,8 @@ def one_run(topic: str, state: str, **life: Any) -> Plot:
 
 def subscribed_since(topic: str, since: int, filter: str, **more: Any) -> list[Record]:
     """A subscription that was made after the messages of its topic. Its versions begin at the topic's."""
-    return [settings(topic, version=since, **more), filter_version(topic, 0, filter, since, since)]
+    at = more.setdefault("at", NOON + 30_000)
+    return [settings(topic, version=since, **more), filter_version(topic, 0, filter, since, since, at)]
 
 
 def kept() -> dict[str, Plot]:
@@ -126,6 +127,7 @@ def kept() -> dict[str, Plot]:
     judged, dropped = message(1, "judged"), message(1, "dropped")
     function = '{"kind": "function", "function": "rate"}'
     unreadable = message(1, "unreadable")
+    lost, probe = message(1, "probed"), message(2, "probed", at=NOON + 59_990)
     replay = message(1, "replay", matched=(), replay_of="00000000000000000001")
     return {
         "plain": both,
@@ -150,13 +152,20 @@ def kept() -> dict[str, Plot]:
             subscribed("afterwards"),
             [lane("afterwards", NOON), lane("afterwards", NOON + 60_000, "active", "blocked")],
         ),
+        # Its worker had the lane while a new message proved that the receiver answers again.
+        "probed": Plot(
+            [lost, probe],
+            [wait(lost, attempts=1), end(lost, attempts=2, after_ms=63_000), end(probe, round_at=NOON + 60_000)],
+            subscribed("probed", strategy="INDEPENDENT_RETRY", interval_s=None),
+            [lane("probed", NOON, "lost_contact"), lane("probed", NOON + 63_000, "active", "lost_contact")],
+        ),
         "pulled_in_any_order": backlog("pulled_in_any_order", 30_000, protocol="pull"),
         "added": Plot(
             [added_late],
             [added(added_late, version=3), end(added_late, after_ms=100_000)],
             [
                 *subscribed_since("added", 2, PEAR, protocol="pull", start_from=NOON),
-                filter_version("added", 0, APPLE, since=3, version=3),
+                filter_version("added", 0, APPLE, since=3, version=3, at=NOON + 60_000),
             ],
         ),
         "skipped": Plot(
@@ -198,6 +207,13 @@ def planted() -> dict[str, Plot]:
     lost = message(3, "late_orphan")
     plots["orphan"].deliveries = [end(one["orphan"]), end(message(2, "orphan"))]
     plots["late_orphan"] = Plot([], [added(lost), end(lost, after_ms=100_000)], subscribed("late_orphan"))
+    plots["unattempted"].deliveries = [end(one["unattempted"], attempts=0)]
+    plots["before_acceptance"].deliveries = [end(one["before_acceptance"], after_ms=-1_001)]
+    plots["no_filter"].deliveries = [end(one["no_filter"])]
+    plots["no_filter"].subscriptions = [settings("no_filter")]
+    plots["outdated"] = Plot(
+        [message(1, "outdated", matched=())], [], subscribed_since("outdated", 2, PEAR, at=NOON - 3_600_001)
+    )
     plots["after_expiry"].deliveries = [end(one["after_expiry"], after_ms=LIFE_MS + 17_000)]
     plots["expired_early"].deliveries = [end(one["expired_early"], state="expired", after_ms=LIFE_MS - 60_000)]
     plots["too_many_attempts"] = retried("too_many_attempts", (60,) * 4)
@@ -366,6 +382,15 @@ def test_an_audit_judges_no_life_that_is_not_over_whatever_it_is_asked(
     assert [each for each in certificate["listed"] if each["topic"] == "live"] == []
 
 
+def test_a_certificate_names_the_days_of_which_it_saw_no_message(
+    everything: tuple[int, dict[str, Any], Bucket],
+) -> None:
+    _, certificate, bucket = everything
+    assert certificate["days_without_messages"] == ["2026-11-21"]
+    [page] = [key for key in bucket.keys(f"reports/audit/{DAY}_2026-11-21/") if key.endswith("index.html")]
+    assert "The archive has no message of 2026-11-21" in bucket.text(page)
+
+
 def test_what_keeps_its_promises_is_not_accused(everything: tuple[int, dict[str, Any], Bucket]) -> None:
     _, certificate, _ = everything
     assert [each for each in certificate["listed"] if each["topic"] in kept()] == []
@@ -435,7 +460,7 @@ def judged(filter: str | None, *instants: tuple[int, tuple[int, ...]]) -> dict[s
 def test_a_filter_is_not_judged_later_than_an_hour_after_the_deletion_of_its_subscription() -> None:
     later_ms = 3_600_001
     told = judged(None, (-1_001, ()), (0, ()), (later_ms, ()), (later_ms, (0,)))
-    assert told == {"missed": 1, "misses_not_provable": 1, "evaluated": 3}
+    assert told == {"missed": 1, "misses_not_provable": 1, "evaluated": 2, "no_filter": 1}
     assert judged(PEAR, (0, ()), (later_ms, ())) == {"evaluated": 1}
 
 

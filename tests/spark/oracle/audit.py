@@ -83,6 +83,7 @@ class Audit:
 
     def __init__(self, archive: Archive, window: Window, as_of: int, erased: Collection[str] = ()) -> None:
         self.as_of, self.over_before = as_of, as_of - WRITTEN_WITHIN_MS
+        self.known_since = window.first_at - HOUR_MS
         self.erased = erased
         self.messages = [each for each in archive.messages if window.holds(each["accepted_at"])]
         self.deliveries = [each for each in named(archive) if window.holds(each["accepted_at"])]
@@ -147,6 +148,11 @@ class Audit:
             timeout_s = max((policy.fields["timeout_s"] for policy in told), default=TIMEOUT_S_MAX)
             last = most(attempt.get("last_attempt_at") for attempt in (*each.ends, *each.waits))
             expires_at = each.expires_at or FOREVER
+            firsts = [most(it.get("last_attempt_at") for it in several) for several in (each.ends, each.waits)]
+            if (first := least(firsts)) is not None and first < each.accepted_at - SKEW_MS:
+                yield "before_acceptance", *place, first
+            if each.end == "delivered" and (each.attempts or 0) < 1:
+                yield "unattempted", *place, each.ended_at
             is_late = last is not None and last > expires_at + timeout_s * 1000 + SKEW_MS
             is_pulled = any(policy.is_pulled for policy in told)
             if is_late and not is_pulled:
@@ -225,10 +231,22 @@ class Audit:
         known = [each for each in self.filters.get(lane, ()) if each["since"] <= version]
         return max(known, key=lambda each: each["since"]) if known else None
 
+    def unseen(self, message: Fields) -> int | None:
+        """Return the subscription of the oldest filter that a message should have met, and did not."""
+        others = []
+        for (topic, ordinal), rows in self.filters.items():
+            gone = [each["changed_at"] for each in self.subscriptions[topic, ordinal] if each["part"] == "removed"]
+            if topic == message["topic"] and not any(at < self.known_since for at in gone):
+                others += [each for each in rows if each["since"] > message["subscriptions_version"]]
+        oldest = min(((each["changed_at"], each["ordinal"]) for each in others), default=(FOREVER, None))
+        return oldest[1] if oldest[0] < message["accepted_at"] - HOUR_MS else None
+
     def matching(self) -> Iterator[Violation]:
         for message in self.messages:
             self.counts["erased"] += message["record_id"] in self.erased
             self.counts["replays"] += "replay_of" in message
+            if (ordinal := self.unseen(message)) is not None:
+                yield "outdated", message["topic"], message["message_id"], ordinal, message["accepted_at"]
             for ordinal in {*self.ordinals.get(message["topic"], ()), *message["matched"]} - {None}:
                 if (kind := self.verdict(message, ordinal)) is not None:
                     yield kind, message["topic"], message["message_id"], ordinal, message["accepted_at"]
@@ -237,12 +255,11 @@ class Audit:
         """Return what is wrong about one subscription and a message, and count what is looked at."""
         lane, pending = (message["topic"], ordinal), ordinal in message["matched"]
         found = self.filter_of(lane, message["subscriptions_version"])
-        if found is None:
-            self.counts["matches_of_unknown_filters"] += pending
-            return None
-        gone = [each["changed_at"] for each in self.subscriptions[lane] if each["part"] == "removed"]
-        if not pending and any(at < message["accepted_at"] - HOUR_MS for at in gone):
-            return None
+        gone = [each["changed_at"] for each in self.subscriptions.get(lane, ()) if each["part"] == "removed"]
+        if found is None or any(at < message["accepted_at"] - HOUR_MS for at in gone):
+            is_young = message["accepted_at"] > self.as_of
+            self.counts["matches_of_unknown_filters"] += pending and is_young
+            return "no_filter" if pending and not is_young else None
         does_match = matches(found.get("filter"), message)
         if does_match is None:
             self.counts["unjudged_without_body"] += 1
@@ -316,8 +333,10 @@ class Audit:
             began, ended = each.round_at, each.last_attempt_at
             if each.end == "delivered" and began is not None and ended is not None:
                 closed = self.closed.get(each.lane, ())
-                last = max(began, ended)
-                if any(begins + BLUR_MS <= began and last <= ends - SKEW_MS for begins, ends in closed):
+                told = self.policies.get(each.lane, ())
+                probes = any(policy.fields["strategy"] == "INDEPENDENT_RETRY" for policy in told)
+                last = max(began, ended) + (RUN_MS if probes else SKEW_MS)
+                if any(begins + BLUR_MS <= began and last <= ends for begins, ends in closed):
                     yield "overtaken", each.topic, each.message_id, each.ordinal, began
 
 

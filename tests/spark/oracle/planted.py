@@ -153,6 +153,14 @@ def other_version(plot: Plot) -> None:
         plot.change(one, subscriptions_version=max(0, version))
 
 
+def match_with_outdated_filters(plot: Plot) -> None:
+    """A message that was matched at a version of its topic from before a filter of hours ago."""
+    one, other = plot.some("messages"), plot.some("subscriptions", lambda fields: fields["part"] == "filter")
+    if one and other:
+        plot.change(one, subscriptions_version=other.fields["since"] - 1)
+        plot.change(other, changed_at=one.fields["accepted_at"] - plot.dice.choice((3_500_000, 7_200_000)))
+
+
 def filter_otherwise(plot: Plot) -> None:
     if one := plot.some("subscriptions", lambda fields: fields["part"] == "filter"):
         plot.change(one, filter=plot.dice.choice(FILTERS))
@@ -211,7 +219,7 @@ FAULTS: tuple[Callable[[Plot], None], ...] = (
     lose, lose, end_otherwise, end_twice, contradict, shift_instant, shift_instant, shift_instant, miscount, displace,
     drop_by_function, expire_young, remove_owed, push_past_a_closed_lane, owe_otherwise, write_otherwise, replay,
     other_version, filter_otherwise, set_otherwise, set_later, push_late_before_settings, add_late, name_other_filter,
-    move_lane, damage,
+    move_lane, damage, match_with_outdated_filters,
 )  # fmt: skip
 
 
