@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 from typing import cast
 
@@ -24,10 +24,10 @@ from glue_jobs.auditing import audit_attempts, audit_entries, audit_late, audit_
 from glue_jobs.auditing.audit_entries import HOUR_MS, Terms
 from glue_jobs.auditing.subject import Subject
 from glue_jobs.erasing.contents import key_of
-from glue_jobs.erasing.places import name_of_subject
+from glue_jobs.erasing.places import arrival_day, name_of_subject
 from glue_jobs.io import arguments
 from glue_jobs.io.materialised import materialise
-from glue_jobs.io.objects import json_of
+from glue_jobs.io.objects import Objects, json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.pages.certificate import certificate_page, listing
@@ -132,6 +132,15 @@ def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str,
     return sum(numbers.values()), found
 
 
+def find_set_aside(objects: Objects, days: Collection[str]) -> list[str]:
+    """Return the folders of damaged lines, and of records that Firehose could not deliver, that arrived on *days*.
+
+    No job reads their records, so an audit may miss violations, or find some that are none.
+    """
+    keys = (key for prefix in ("quarantine/", "failed/") for key in objects.sizes(prefix))
+    return sorted({key.rpartition("/")[0] for key in keys if arrival_day(key) in days})
+
+
 def certify(
     archive: Archive, window: arguments.Window, terms: Terms, topic: str | None, subject: Subject | None = None
 ) -> dict[str, object]:
@@ -162,6 +171,7 @@ def certify(
     certificate: dict[str, object] = {
         "window": window.label,
         "days_without_messages": [day for day in window.days() if day not in seen],
+        "set_aside": find_set_aside(archive.objects, window.days()),
         "topic": topic,
         "as_of": rfc3339(terms.as_of),
         "skew_ms": terms.skew_ms,
@@ -237,6 +247,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     tell(told if count or judged else "nothing was proved: there was nothing to judge")
     if empty := cast("list[str]", certificate["days_without_messages"]):
         tell(f"the archive has no message of {listing(empty)}")
+    if aside := cast("list[str]", certificate["set_aside"]):
+        tell(f"records that this audit cannot read are in {listing(aside)}")
     names = ("window", "as_of", "judged", "violations", "by_kind", "erasures", "merkle_root")
     summary = {name: certificate[name] for name in names}
     finish({"job": "audit", "ok": not count and bool(judged), **summary, "html": as_html, "json": as_json})

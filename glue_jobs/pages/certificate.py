@@ -17,14 +17,14 @@ LIMITS = (
 )
 
 
-def listing(days: Sequence[str]) -> str:
-    """Return *days* as text, at most seven by name.
+def listing(names: Sequence[str]) -> str:
+    """Return *names* as text, at most seven of them.
 
-    >>> listing(["2026-11-20", "2026-11-21"])
-    '2026-11-20, 2026-11-21'
+    >>> listing(["2026-11-20", "2026-11-21"]), listing(["a"] * 9)
+    ('2026-11-20, 2026-11-21', 'a, a, a, a, a, a, a and 2 more')
     """
-    rest = f" and {len(days) - 7:,} more days" if len(days) > 7 else ""
-    return f"{', '.join(days[:7])}{rest}"
+    rest = f" and {len(names) - 7:,} more" if len(names) > 7 else ""
+    return f"{', '.join(names[:7])}{rest}"
 
 
 def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
@@ -38,6 +38,8 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
     below = f"Audit of {certificate['window'].replace('_', ' to ')}, {where}, as of {certificate['as_of']}"
     if empty := certificate["days_without_messages"]:
         below = f"{below}. The archive has no message of {listing(empty)}"
+    if aside := certificate["set_aside"]:
+        below = f"{below}. Records that this audit cannot read are in {listing(aside)}"
     ended = counts["entries"] - counts["within_life"]
     cards = [
         ("messages", counts["messages"], ""),

@@ -443,6 +443,20 @@ def test_anybody_can_compute_the_merkle_root_again(
     assert merkle.root_of(roots) == certificate["merkle_root"]
 
 
+def test_a_certificate_names_the_records_that_it_could_not_read(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    for key in (
+        f"quarantine/lanes/dt={DAY}/1.json",
+        f"failed/messages/x/dt={DAY}/1",
+        "quarantine/lanes/dt=2026-11-19/1",
+    ):
+        objects.replace(key, b"{}")
+
+    aside = audit.find_set_aside(objects, [DAY])
+
+    assert aside == [f"failed/messages/x/dt={DAY}", f"quarantine/lanes/dt={DAY}"]
+
+
 def judged(filter: str | None, *instants: tuple[int, tuple[int, ...]]) -> dict[str, int]:
     """Return the counts of messages by (ms after noon, matched), of a topic whose subscription was deleted at noon."""
     records = [message(number, at=NOON + at, matched=matched) for number, (at, matched) in enumerate(instants)]
