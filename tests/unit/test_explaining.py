@@ -73,7 +73,7 @@ def test_the_verdict_of_a_filter_function_is_the_one_that_it_gave(
     fake: FakeWorld, answer: bool | None, verdict: str, state: str, reason: str
 ) -> None:
     fake.subscribe("A", filter={"kind": "function", "function": "rate"})
-    fake.filter_functions.behaviours["A"] = lambda asked: None if answer is None else [answer for _ in asked]
+    fake.filter_functions.behaviours["A"] = lambda asked: None if answer is None else (answer,) * len(asked)
     [message_id] = fake.first_round("1")
 
     told: Any = explain(fake.world, "test1", message_id, "A")
