@@ -99,6 +99,7 @@ def test_a_way_that_has_no_headers_is_refused_until_they_are_removed(fake: FakeW
     several = ask(fake, "POST", SEVERAL, {"subscriptions": [queue | {"name": "A"}]})
 
     assert (refused.status, refused.pointers) == (422, ["#/headers"])
+    assert "allowed only for pushes over HTTP" in refused.json["errors"][0]["detail"]
     assert several.json["results"][0]["error"]["errors"][0]["pointer"] == "#/headers"
     assert kept(fake) == (SECRET, HEADERS)
     assert ask(fake, "PUT", S, queue | {"headers": None}).status == 200
