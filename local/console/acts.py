@@ -20,7 +20,8 @@ class Preview:
     """The effect of an action, in sentences. *stop* is the reason why the action is impossible; None if it is possible.
 
     A form sends *fields* to the address *action*; an empty *action* is the address of the preview. The form's button
-    shows *verb*, and its cancel link leads to *back*. *command* is the equivalent command line; empty if there is none.
+    shows *verb*, and its cancel link leads to *back*. With *returns*, a cancel button sends the fields there instead.
+    *command* is the equivalent command line; empty if there is none.
     """
 
     title: str
@@ -31,6 +32,7 @@ class Preview:
     asks_reason: bool = False
     stop: str | None = None
     action: str = ""
+    returns: bool = False
     command: str = ""
 
 
@@ -104,12 +106,13 @@ async def change(request: web.Request) -> web.Response:
     desk, topic, name, act = _asked(request)
     form = await request.post()
     if act == "skip":
+        reason, head = str(form.get("reason", "")), str(form.get("head", "")) or None
         try:
-            head = str(form.get("head", "")) or None
-            await desk.api.skip(topic, name, str(form.get("reason", "")), message_id=head)
+            await desk.api.skip(topic, name, reason, message_id=head)
         except ConflictError:
             told = lane_preview(await desk.api.get_subscription(topic, name), act)
-            return desk.page("confirm.html", 409, preview=told, changed="The head has changed. Review it again:")
+            changed = "The head has changed. Review it again:"
+            return desk.page("confirm.html", 409, preview=told, changed=changed, reason=reason)
     elif act == "verify":
         subscription = await desk.api.verify_endpoint(topic, name)
         if subscription.state == UNVERIFIED:

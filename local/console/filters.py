@@ -27,6 +27,8 @@ from local.console.topics import new_message
 from local.console.verdicts import VerdictLine, lines
 
 RECENT_SHOWN, RECENT_READ = 6, 100
+TEST_MESSAGE = ("body", "tags", "routing_key", "properties")
+"""The form fields of the test message."""
 
 
 @dataclass(frozen=True)
@@ -246,13 +248,15 @@ def _preview(bench: Bench, subscription: Subscription, candidate: AnyFilter | No
             "Other settings do not change.",
         ),
         "Update",
-        f"/workbench?topic={bench.topic}&subscription={bench.subscription}",
+        "/workbench",
         {
             **{"topic": bench.topic, "subscription": bench.subscription, "version": bench.version},
             **asdict(bench.form),
+            **{name: bench.said.get(name, "") for name in (*TEST_MESSAGE, "message")},
             "confirmed": "yes",
         },
         action="/workbench/save",
+        returns=True,
         command=shlex.join(["tagcast", "filter", "set", bench.topic, bench.subscription, *filter_options(candidate)]),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aiohttp import web
+from tagcast_cli.screen import count_noun
 from tagcast_client.models import Shadow
 
 from local.console.acts import Preview
@@ -57,6 +58,19 @@ async def promote(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(lane_page(topic, name, "promoted"))
 
 
+async def preview_end(request: web.Request) -> web.Response:
+    """Show the preview of deleting the shadow."""
+    desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
+    found = await desk.api.get_shadow(topic, name)
+    sentences = (
+        f"The shadow of {name} is deleted, with its results of {count_noun(found.counts.evaluated, 'message')}.",
+        "The active filter and all deliveries stay as they are.",
+    )
+    back, command = lane_path(topic, name, "shadow"), f"tagcast shadow delete {topic} {name}"
+    preview = Preview(f"Delete the shadow of {name}", sentences, "Delete", back, command=command)
+    return desk.page("confirm.html", preview=preview)
+
+
 async def end(request: web.Request) -> web.Response:
     """Delete the shadow. The active filter does not change."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
@@ -69,5 +83,6 @@ ROUTES = (
     web.get(_SHADOW, shadow),
     web.get(_SHADOW + "/promote", preview),
     web.post(_SHADOW + "/promote", promote),
+    web.get(_SHADOW + "/end", preview_end),
     web.post(_SHADOW + "/end", end),
 )

@@ -142,6 +142,7 @@ def test_a_skip_is_done_to_the_head_that_was_told_of_and_no_other(visitor: Visit
 
     assert late.status == 409
     assert late.field("head") == ids[1]
+    assert 'name="reason" value="mine"' in late.text
     assert visitor.api.get_message("orders", ids[1]).subscribers["billing"].state == "blocked"
     assert visitor.act(f"{LANE}/skip", {"head": ids[1], "reason": "mine"}).status == 303
     assert visitor.api.get_message("orders", ids[1]).subscribers["billing"].last_outcome == "skipped: mine"
@@ -553,8 +554,8 @@ def test_the_workbench_says_what_saving_a_filter_would_change(visitor: Visitor, 
         shown = found(r'id="change">((?s:.*?))</p>', visitor.act("/workbench", {**asked, "text": text}).text)
         return re.sub(r"\s+", " ", re.sub("<[^>]+>", "", shown)).strip()
 
-    assert "mailer gets 2 more and 1 fewer of the last 5 messages" in change("price > 50")
-    assert "No change: 1 of the last 5 messages match before and after." in change("price = 30")
+    assert "mailer gets 2 more and 1 fewer of the 5 tested messages" in change("price > 50")
+    assert "No change: 1 of the 5 tested messages match before and after." in change("price = 30")
     message = visitor.api.publish("orders", "x", properties={"price": "7"}).message_id
     loaded = visitor.get(f"/workbench?topic=orders&subscription=mailer&message={message}").text
     assert "price=7</textarea>" in loaded
@@ -591,10 +592,14 @@ def test_a_filter_is_saved_to_the_version_that_was_edited_and_to_no_other(visito
         "version": bench.field("version"),
         "kind": "tags",
         "text": "a",
+        "tags": "b",
     }
     told = visitor.act("/workbench/save", asked)
     assert f"The update needs version {version} of the subscription" in told.text
     assert "<code>tagcast filter set orders mailer --tag a</code>" in told.text
+    assert 'formaction="/workbench">Cancel' in told.text
+    sent_back = visitor.act("/workbench", {name: told.field(name) for name in (*asked, "tags")})
+    assert (">a</textarea>" in sent_back.text, sent_back.field("tags")) == (True, "b")
     assert visitor.api.get_subscription("orders", "mailer").version == version
 
     assert visitor.act("/workbench/save", {**asked, "confirmed": told.field("confirmed")}).status == 303
@@ -643,6 +648,9 @@ def test_a_shadow_is_made_looked_at_promoted_and_ended(visitor: Visitor) -> None
     assert "?done=promoted&" in done.location
     assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["paid", "open"]}
     visitor.act("/workbench/shadow", {**asked, "text": "other"})
+    told = visitor.get(f"{page}/end").text
+    assert "The shadow of mailer is deleted, with its results of 0 messages." in told
+    assert "<code>tagcast shadow delete orders mailer</code>" in told
     assert visitor.act(f"{page}/end", {}).location.partition("?")[2].startswith("done=ended&")
     assert "No shadow." in visitor.get(page).text
 
