@@ -218,7 +218,7 @@ def test_a_verdict_changes_while_a_filter_is_typed_and_it_is_shadowed_promoted_a
     page.get_by_role("link", name="Promote").click()
     page.get_by_role("button", name="Promote").click()
     expect(page.get_by_role("status")).to_contain_text("The shadow is now the active filter.")
-    page.get_by_role("link", name="edit").click()
+    page.get_by_role("link", name="update filter").click()
     page.get_by_label("Kind").select_option("tags")
     page.get_by_role("textbox", name="Text").fill("paid")
     page.get_by_role("button", name="Update filter").click()
@@ -299,13 +299,13 @@ def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     page = window.open("/topics/orders/subscriptions/search-index")
     expect(page.locator("#age-words")).to_contain_text("refreshes every 3 s")
     before = page.locator("#read-at").get_attribute("datetime")
-    page.get_by_role("link", name="edit").focus()
+    page.get_by_role("link", name="update filter").focus()
     page.evaluate("document.querySelector('#backlog-title').dataset.keptNode = 'yes'; scrollTo(0, 120)")
     sent = window.api.publish("orders", "one more").message_id
 
     expect(page.locator(f"#due-{sent}")).to_be_attached()
     assert page.locator("#read-at").get_attribute("datetime") != before
-    assert page.evaluate("document.activeElement.textContent") == "edit"
+    assert page.evaluate("document.activeElement.textContent") == "update filter"
     assert page.evaluate("document.querySelector('#backlog-title').dataset.keptNode") is None, (
         "attributes are read, too"
     )
@@ -369,6 +369,30 @@ def test_an_explanation_leaves_the_list_of_subscriptions_as_it_is_and_the_way_ba
     expect(page.locator("#age-words")).to_contain_text("held")
 
 
+def test_a_part_that_is_replaced_keeps_the_focus_and_is_announced(window: Window) -> None:
+    page, message = window.page, f"/topics/orders/messages/{window.scene.ordered[1]}"
+    window.open(message)
+    page.get_by_label("Subscription", exact=True).fill("warehouse")
+    page.keyboard.press("Enter")
+    expect(page.locator("#say")).to_have_text("Explanation: warehouse did not get this message")
+    expect(page.get_by_label("Subscription", exact=True)).to_be_focused()
+    window.open("/topics/orders/charts")
+    page.get_by_role("link", name="day").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#charts-title")).to_have_text("Last day")
+    expect(page.get_by_role("link", name="day")).to_be_focused()
+
+
+def test_a_request_that_fails_leaves_no_old_result(window: Window) -> None:
+    page = window.open("/workbench?topic=orders&subscription=mailer")
+    refused = "The form is outdated"
+    page.route("**/workbench", lambda route: route.fulfill(status=403, content_type="text/plain", body=refused))
+    page.get_by_role("textbox", name="Text").fill("other")
+    expect(page.locator("#verdicts").get_by_role("alert")).to_have_text(refused)
+    expect(page.locator("#verdicts summary")).to_have_count(0)
+    window.complaints.clear()
+
+
 def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_same(window: Window) -> None:
     page = window.open("/topics/payments/subscribe")
     page.get_by_label("Name: a letter").fill("typed")
@@ -393,7 +417,10 @@ def test_the_five_places_have_keys_that_can_be_turned_off(window: Window) -> Non
         settle(page)
     page.keyboard.press("/")
     expect(page.get_by_role("textbox", name="Message id")).to_be_focused()
-    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Shortcuts").click()
+    expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Shortcuts")).to_be_focused()
     page.keyboard.press("?")
     expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
     page.get_by_label("Turn off shortcuts").check()

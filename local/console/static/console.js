@@ -56,6 +56,7 @@
     if (!main) throw new Error("unexpected response");
     become(byId("main"), main);
     become(byId("read-at"), wanted.getElementById("read-at"));
+    document.title = wanted.title;
     document.body.dataset.live = wanted.body.dataset.live || "0";
     if (focused && focused.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
   }
@@ -112,6 +113,22 @@
     byId("age").classList.toggle("old", Boolean(fault) || age > STALE_S);
   }
 
+  /* Announce what a user's action changed in a part of the page: only the elements marked data-say. */
+  function say({ detail: { elt } }) {
+    const said = [elt, ...elt.querySelectorAll("[data-say]")].filter((each) => each.matches("[data-say]"));
+    if (said.length) byId("say").textContent = said.map((each) => each.textContent.trim()).join(". ");
+  }
+
+  /* An old result must not look like the result of a failed request. */
+  function fail({ detail: { elt, target, xhr } }) {
+    if (!elt.matches("form, a")) return;
+    const answer = new DOMParser().parseFromString(xhr.responseText, "text/html");
+    const words = [...answer.querySelectorAll("main h1, main h1 + p")].map((each) => each.textContent.trim()).join(": ");
+    const shown = Object.assign(document.createElement("p"), { className: "fault", textContent: words || answer.body.textContent || "No response from the console." });
+    shown.setAttribute("role", "alert");
+    target.replaceChildren(shown);
+  }
+
   /* Shortcuts: g and the letter of a page, / to find a message, ? to list them. Users can turn them off. */
   const OFF = "tagcast-keys-off";
   let going = false;
@@ -150,9 +167,13 @@
       lookLater();
       addEventListener("visibilitychange", look);
     }
+    byId("keys-show").hidden = false;
+    byId("keys-show").addEventListener("click", () => byId("keys").showModal());
     off.checked = Boolean(localStorage.getItem(OFF));
     off.addEventListener("change", () => (off.checked ? localStorage.setItem(OFF, "yes") : localStorage.removeItem(OFF)));
     addEventListener("keydown", pressed);
+    addEventListener("htmx:afterSettle", say);
+    for (const name of ["htmx:responseError", "htmx:sendError"]) addEventListener(name, fail);
     for (const name of ["htmx:beforeRequest", "htmx:beforeSwap"]) addEventListener(name, rest);
     for (const name of ["visibilitychange", "selectionchange"]) document.addEventListener(name, goOn);
   });
