@@ -34,6 +34,8 @@ def _what(result: Mapping[str, Any]) -> str:
 
 
 def _code(value: object) -> str:
+    if value is None:
+        return page.paragraph("No filter: every message matches.")
     return f"<pre>{escape(json.dumps(value, ensure_ascii=False))}</pre>"
 
 

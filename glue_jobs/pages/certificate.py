@@ -86,8 +86,8 @@ def _promises(by_kind: Mapping[str, int], kinds: Mapping[str, str]) -> str:
         rows.append(
             f"<tr><td>{mark}</td><td>{sentence[0].upper()}{sentence[1:]}.</td><td><code>{kind}</code></td></tr>"
         )
-    head = "<tr><th></th><th>Promise</th><th>Kind of violation</th></tr>"
-    return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+    head = "<tr><th>Result</th><th>Promise</th><th>Kind of violation</th></tr>"
+    return page.scrolling_table(head, "".join(rows))
 
 
 def _listed(certificate: Mapping[str, Any]) -> str:
@@ -174,4 +174,4 @@ def _roots(certificate: Mapping[str, Any]) -> str:
     )
     head = "<tr><th>Records</th><th>Day</th><th class='n'>Number</th><th>Root</th></tr>"
     whole = f"<p>Root of all: <code>{certificate['merkle_root']}</code></p>"
-    return f'{whole}<div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+    return whole + page.scrolling_table(head, rows)

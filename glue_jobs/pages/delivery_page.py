@@ -124,7 +124,7 @@ def _failures(failures: Sequence[Mapping[str, Any]]) -> str:
 
 def _subscriptions(rows: Sequence[Mapping[str, Any]], topic: str | None) -> str:
     heads = (
-        "Subscription", "Deliveries", "Delivered", "", "Discarded", "Expired", "Cancelled", "Filtered",
+        "Subscription", "Deliveries", "Delivered", "Share", "Discarded", "Expired", "Cancelled", "Filtered",
         "Still pending", "Retries", "Attempt p50", "End to end p50", "p95", "p99", "Closed for",
     )  # fmt: skip
     listed = sorted(rows, key=lambda row: (row["topic"], row["ordinal"]))[:SUBSCRIPTIONS_SHOWN]

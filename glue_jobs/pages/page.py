@@ -39,15 +39,16 @@ h1{font-size:26px;line-height:1.25;margin:0 0 4px}h2{font-size:18px;margin:40px 
 margin:20px 0 6px}
 p{margin:6px 0;max-width:80ch}.soft{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad)}
 .warn{color:var(--warn)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:12px;margin:22px 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:22px 0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
-.card b{display:block;font-size:24px;line-height:1.25;font-variant-numeric:tabular-nums}.card span{color:var(--soft);
-font-size:13px}
+.card b{display:block;font-size:20px;line-height:1.25;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+.card span{color:var(--soft);font-size:13px}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 th{text-align:left;color:var(--soft);font-weight:600;border-bottom:2px solid var(--line);padding:6px 10px;
 vertical-align:bottom}
 td{border-bottom:1px solid var(--line);padding:6px 10px;vertical-align:top}
-.wide td:not(:last-child),.n{white-space:nowrap}.n{text-align:right}
+.wide td:not(:first-child,:last-child),.n{white-space:nowrap}.wide td:first-child{min-width:16em;overflow-wrap:anywhere}
+.wide td:last-child:not(.n){min-width:12em}.n{text-align:right}
 code{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 figure{margin:14px 0}figure svg{width:100%;height:auto;color:var(--ink)}figcaption{color:var(--soft);font-size:13px}
 pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 12px;overflow-x:auto;
@@ -59,9 +60,9 @@ main{padding:18px 14px 40px}h1{font-size:21px}
 thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 table,tbody{display:block}tr{display:grid;grid-template-columns:1fr 1fr;gap:1px 12px;padding:8px 0;
 border-bottom:1px solid var(--line)}
-td{display:block;border:0;padding:0;min-width:0;overflow-wrap:anywhere;white-space:normal!important;
-text-align:left!important}
-td:first-child{grid-column:1/-1;font-weight:600}
+td{display:block;border:0;padding:0;overflow-wrap:anywhere;white-space:normal!important;
+text-align:left!important;min-width:0!important}
+.wide td:first-child{grid-column:1/-1;font-weight:600}
 td[data-label]:not([data-label=""])::before{content:attr(data-label) " ";color:var(--soft);font-size:12px}
 figure svg{min-width:600px}figure div{overflow-x:auto}
 }
@@ -118,8 +119,13 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         )
         for row in body
     )
-    rest = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rest}</tbody></table></div>'
+    return scrolling_table(f"<tr>{head}</tr>", "".join(f"<tr>{line}</tr>" for line in lines))
+
+
+def scrolling_table(head: str, rows: str) -> str:
+    """Return a table that scrolls sideways, also with the keyboard. *head* and *rows* are in HTML."""
+    made = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+    return f'<div class="wide" tabindex="0" role="group" aria-label="Table">{made}</div>'
 
 
 def format_value(value: object) -> str:

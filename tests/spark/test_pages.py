@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glue_jobs.pages.certificate import _listed
+from glue_jobs.pages.certificate import _listed, _promises
 from glue_jobs.pages.delivery_page import SUBSCRIPTIONS_SHOWN, _subscriptions, _title
 
 ENDS = ("matched", "delivered", "cancelled", "filtered", "pending")
@@ -50,3 +50,12 @@ def test_only_a_report_on_all_topics_refers_to_the_table_of_hours() -> None:
     rows = [{**row, "ordinal": number} for number in range(SUBSCRIPTIONS_SHOWN + 2)]
     assert "2 more are in the table delivery_report_hours." in _subscriptions(rows, None)
     assert "2 more are not listed." in _subscriptions(rows, "fruit")
+
+
+def test_every_column_has_a_heading_and_a_wide_table_scrolls_with_the_keyboard() -> None:
+    numbers = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered", "pending", "retries")
+    times = ("attempt_ms_p50", "end_to_end_ms_p50", "end_to_end_ms_p95", "end_to_end_ms_p99")
+    row = {"topic": "fruit", "subscription": "s", "ordinal": 1, "blocked_ms": 0, **dict.fromkeys((*numbers, *times), 1)}
+    for table in (_subscriptions([row], None), _promises({"order": 0}, {"order": "the order is kept"})):
+        assert "></th>" not in table
+        assert '<div class="wide" tabindex="0"' in table
