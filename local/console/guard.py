@@ -62,7 +62,8 @@ async def _refusal(request: web.Request) -> web.Response | None:
         token = str((await request.post()).get("token", ""))
         if _same(token, desk_of(request).token):
             return None
-        return web.Response(status=403, text="The form is outdated or from another console. Open its page again.\n")
+        detail = "It is from another console, or from before a restart. Go back, reload the page, and send it again."
+        return desk_of(request).page("fault.html", 403, title="The form is outdated", detail=detail, faults=())
     return None
 
 

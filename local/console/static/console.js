@@ -123,7 +123,7 @@
   function fail({ detail: { elt, target, xhr } }) {
     if (!elt.matches("form, a")) return;
     const answer = new DOMParser().parseFromString(xhr.responseText, "text/html");
-    const words = [...answer.querySelectorAll("main h1, main h1 + p")].map((each) => each.textContent.trim()).join(": ");
+    const words = [...answer.querySelectorAll("main h1, main h1 + p")].map((each) => each.textContent.trim()).join(". ");
     const shown = Object.assign(document.createElement("p"), { className: "fault", textContent: words || answer.body.textContent || "No response from the console." });
     shown.setAttribute("role", "alert");
     target.replaceChildren(shown);
