@@ -14,7 +14,7 @@ from tagcast_client.models import Entry, Message
 from local.console.cached_list import part_of, unless_gone
 from local.console.desk import Desk, desk_of
 from local.console.lanes import history_in
-from local.console.rendering import word
+from local.console.rendering import is_in
 from local.console.verdicts import lines
 
 SUBSCRIPTIONS_SHOWN = 100
@@ -128,13 +128,13 @@ def answer_of(why: Mapping[str, Any]) -> str:
 
     >>> answer_of({"reason": "its filter matched; the delivery is blocked (http 500)",
     ...     "delivery": {"state": "blocked", "lane": "lost_contact"}})
-    'its filter matched; the delivery waits, because its lane is lost contact (http 500)'
+    'its filter matched; the delivery waits, because its lane lost contact (http 500)'
     """
     reason, delivery = str(why["reason"]), why.get("delivery") or {}
     lane = str(delivery.get("lane", ""))
     if delivery.get("state") != "blocked" or lane in ("", "blocked"):
         return reason
-    return reason.replace("the delivery is blocked", f"the delivery waits, because its lane is {word(lane)}")
+    return reason.replace("the delivery is blocked", f"the delivery waits, because its lane {is_in(lane)}")
 
 
 async def _names(desk: Desk, topic: str) -> list[str]:

@@ -68,7 +68,7 @@ def environment() -> Environment:
         word,
     )
     made.filters |= {each.__name__: each for each in filters}
-    functions = (path_of, lane_path, message_path, expires_soon, is_awake, next_attempt, count_noun, word)
+    functions = (path_of, lane_path, message_path, expires_soon, is_awake, is_in, next_attempt, count_noun, word)
     made.globals |= {each.__name__: each for each in functions}
     made.globals |= {"places": PLACES, "kinds": KINDS, "dialects": DIALECTS, "scopes": SCOPES}
     return made
@@ -131,6 +131,15 @@ def word(state: str) -> str:
     ('lost contact', 'unverified', 'no delivery')
     """
     return SHOWN_STATES.get(state) or state.replace("_", " ")
+
+
+def is_in(state: str) -> str:
+    """Return the words that follow "the lane".
+
+    >>> is_in("paused"), is_in("lost_contact")
+    ('is paused', 'lost contact')
+    """
+    return word(state) if state == "lost_contact" else f"is {word(state)}"
 
 
 def short(message_id: str) -> Markup:

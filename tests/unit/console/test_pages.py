@@ -256,6 +256,8 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
 
     assert "Explanation: mailer did not get this message" in seen
     assert "its filter did not match" in seen
+    waiting = visitor.get(f"/topics/orders/messages/{ids[0]}?why=billing").text
+    assert "Explanation: billing did not get this message yet" in waiting
     assert "no delivery</span>" in seen
     assert 'id="again-mailer"' not in seen, "what its filter does not match is not sent again"
     assert make_trace("orders", ids[0]).trace_id in seen
