@@ -316,6 +316,7 @@ def test_properties_that_cannot_be_read_are_named_and_nothing_is_published(
     refused = visitor.act("/topics/orders", {"body": "x", "properties": text})
 
     assert (refused.status, "<code>/properties</code>" in refused.text, fault in refused.text) == (422, True, True)
+    assert re.findall(r'name="(\w+)"[^>]* aria-invalid="true"', refused.text) == ["properties"]
     assert published(visitor) == 0
     tested = visitor.act("/workbench", {"kind": "sql92", "text": "a = 1", "properties": text})
     assert (tested.status, fault in tested.text) == (200, True)
