@@ -172,8 +172,9 @@ class Worker:
         self._events.put_nowait(None)
         if self._process is not None:
             await self._process.wait()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        runner, self._runner = self._runner, None
+        if runner is not None:  # The pool may stop a worker twice: when its event fails, and when the stack ends.
+            await runner.cleanup()
         for task in self._watching:
             task.cancel()
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from local.engine.engine_process import host_executor
 from local.functions.lambda_api import Invocation, invocation_path
 from local.functions.lambda_host import LambdaHost
-from local.functions.worker import RUNTIME_API, FunctionSpec, LogSink
+from local.functions.worker import RUNTIME_API, FunctionSpec, LogSink, Worker
 from local.stack.delivery_log import printer
 
 HANDLER = """
@@ -149,6 +150,29 @@ def test_what_a_function_prints_cannot_act_on_the_terminal() -> None:
 
     assert "\x1b" not in out.getvalue()
     assert "hello \\x1b]0;owned\\x07" in out.getvalue()
+
+
+def test_a_worker_that_is_stopped_twice_closes_its_runtime_api_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event fails while the stack ends, so both stop it. aiohttp fails if it closes a server twice at once."""
+    (tmp_path / "app.py").write_text(HANDLER)
+    closed, close = [], web.ServerRunner.cleanup
+
+    async def counted(runner: web.ServerRunner) -> None:
+        closed.append(runner)
+        await close(runner)
+
+    async def main() -> None:
+        spec = FunctionSpec("f", "arn", "app.lambda_handler", tmp_path, PATIENT_S, 128, {})
+        worker = Worker(spec, {}, lambda function, line: None)
+        await worker.start()
+        await asyncio.gather(worker.stop(), worker.stop())
+
+    monkeypatch.setattr(web.ServerRunner, "cleanup", counted)
+    asyncio.run(main())
+
+    assert len(closed) == 1
 
 
 def test_two_workers_serve_two_events_at_once(tmp_path: Path) -> None:
