@@ -43,6 +43,8 @@ def why_not_written(fault: OSError, folder: Path) -> str | None:
     >>> why_not_written(ConnectionRefusedError(errno.ECONNREFUSED, ""), Path("/")) is None
     True
     """
+    if fault.errno == errno.ENAMETOOLONG:
+        return f"the path {fault.filename or folder} is too long: choose a shorter one with --data"
     disk = f"the disk at {disk_of(folder)}"
     match fault.errno:
         case errno.ENOSPC | errno.EDQUOT:
