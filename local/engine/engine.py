@@ -225,5 +225,6 @@ class Engine:
             "TAGCAST_OWNER": self.owner.access_key,
             "TAGCAST_HOST": self.host,
             "TAGCAST_USES": str((self.uses or self.folder / "uses.jsonl").resolve()),
+            "TAGCAST_PARENT": str(os.getpid()),
             "TAGCAST_POSITIONS": str(self.positions.resolve()),
         }

@@ -10,6 +10,7 @@ folder also replace `json` of the services and `os` of S3. `speedups`, `statemen
 """
 
 import asyncio
+import fcntl
 import http.client
 import json
 import os
@@ -20,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import quote
 
 from local.engine import last_error, persistent_objects, queues, speedups, statements
@@ -165,6 +166,17 @@ def _failed(error_type: str, message: str) -> dict[str, Any]:
     return {"body": {"errorType": error_type, "errorMessage": message}, "error": True, "log": ""}
 
 
+def hold(folder: Path) -> TextIO:
+    """Lock *folder* until the returned file is closed. Wait for the engine of a killed stack, which may still write."""
+    lock = (folder / "lock").open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"the engine of an earlier run has not ended yet: {folder} is in use", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
 def _stop_with_the_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_S)
@@ -197,7 +209,8 @@ def main() -> None:
     folder = Path(os.environ["STATE_DIR"])
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        run(folder)
+        with hold(folder.parent):
+            run(folder)
     except DamageError as damage:
         last_error.end_process(str(damage))
     except OSError as fault:
@@ -232,7 +245,7 @@ def run(folder: Path) -> None:
     firehose._deliver_records_to_s3 = forget_records(firehose._deliver_records_to_s3)
     firehose._put_s3_object = guard_delivery(permissions, persistent_objects.put_object(s3))
 
-    threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_stop_with_the_parent, args=(int(os.environ["TAGCAST_PARENT"]),), daemon=True).start()
     own_paths: dict[str, Callable[[Any], None]] = {
         ROLES_PATH: permissions.put,
         SHOW_PATH: kept.queues.show,
