@@ -19,6 +19,7 @@ from tagcast_cli import OTHERS, bypass_proxies
 from local.engine.engine import EngineError
 from local.engine.garbage import look_seldom
 from local.engine.last_error import why_not_written
+from local.engine.open_files import raise_limit
 from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
 from local.stack.stack import Stack, StackOptions
@@ -138,6 +139,7 @@ def fail(sentence: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the stack, and return the exit code. Files that this process creates are private to the user."""
     os.umask(OTHERS)
+    raise_limit()
     bypass_proxies()
     return asyncio.run(run(*parse(arguments)))
 

@@ -14,7 +14,6 @@ import fcntl
 import http.client
 import json
 import os
-import resource
 import signal
 import threading
 import time
@@ -31,6 +30,7 @@ from local.engine.callers import FIREHOSE, STATES
 from local.engine.checksums import DamageError
 from local.engine.direct_calls import DirectCalls, enter
 from local.engine.http_server import serve
+from local.engine.open_files import raise_limit
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
 from local.engine.persistent_state import PersistentState, write_before_answer
 from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
@@ -253,8 +253,7 @@ def run(folder: Path) -> None:
     }
     application = _application(permissions, lambda: running.full, own_paths)
     application = write_before_answer(application, kept.services, kept.journal)
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    raise_limit()
     ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
     asyncio.run(serve(application, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))
     kept.end()
