@@ -651,9 +651,9 @@ def test_a_shadow_is_made_looked_at_promoted_and_ended(visitor: Visitor) -> None
     assert "?done=promoted&" in done.location
     assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["paid", "open"]}
     visitor.act("/workbench/shadow", {**asked, "text": "other"})
-    told = visitor.get(f"{page}/end").text
-    assert "The shadow of mailer is deleted, with its results of 0 messages." in told
-    assert "<code>tagcast shadow delete orders mailer</code>" in told
+    shown = visitor.get(f"{page}/end").text
+    assert "The shadow of mailer is deleted, with its results of 0 messages." in shown
+    assert "<code>tagcast shadow delete orders mailer</code>" in shown
     assert visitor.act(f"{page}/end", {}).location.partition("?")[2].startswith("done=ended&")
     assert "No shadow." in visitor.get(page).text
 
