@@ -25,7 +25,7 @@ from glue_jobs.auditing.audit_entries import HOUR_MS, Terms
 from glue_jobs.auditing.subject import Subject
 from glue_jobs.erasing.contents import key_of
 from glue_jobs.erasing.places import arrival_day, name_of_subject
-from glue_jobs.io import arguments
+from glue_jobs.io import arguments, manifests
 from glue_jobs.io.materialised import materialise
 from glue_jobs.io.objects import Objects, json_of
 from glue_jobs.io.session import open_session
@@ -141,6 +141,13 @@ def find_set_aside(objects: Objects, days: Collection[str]) -> list[str]:
     return sorted({key.rpartition("/")[0] for key in keys if arrival_day(key) in days})
 
 
+def find_conflicts(objects: Objects, days: Collection[str]) -> list[str]:
+    """Return the curated days that lack a record, because another record of the same id had another content."""
+    read = (each for kind in RecordKind for each in manifests.read(objects, kind, sorted(days)))
+    held = ((each, manifests.read_summary(objects, each)) for each in read)
+    return [f"{each.kind} {each.day} ({made.conflicts:,})" for each, made in held if made and made.conflicts]
+
+
 def certify(
     archive: Archive, window: arguments.Window, terms: Terms, topic: str | None, subject: Subject | None = None
 ) -> dict[str, object]:
@@ -172,6 +179,7 @@ def certify(
         "window": window.label,
         "days_without_messages": [day for day in window.days() if day not in seen],
         "set_aside": find_set_aside(archive.objects, window.days()),
+        "conflicts": find_conflicts(archive.objects, window.days()),
         "topic": topic,
         "as_of": rfc3339(terms.as_of),
         "skew_ms": terms.skew_ms,
@@ -249,6 +257,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell(f"the archive has no message of {listing(empty)}")
     if aside := cast("list[str]", certificate["set_aside"]):
         tell(f"records that this audit cannot read are in {listing(aside)}")
+    if conflicts := cast("list[str]", certificate["conflicts"]):
+        tell(f"records differ from others of the same id, which were dropped: {listing(conflicts)}")
     names = ("window", "as_of", "judged", "violations", "by_kind", "erasures", "merkle_root")
     summary = {name: certificate[name] for name in names}
     finish({"job": "audit", "ok": not count and bool(judged), **summary, "html": as_html, "json": as_json})

@@ -187,8 +187,10 @@ class _Run:
         for each in before:
             mine = [row for row in written if row.dt == each.day]
             files = [row.key for row in mine if row.key is not None]
-            made = GenerationSummary(sum(row.records for row in mine), sum(row.bytes for row in mine))
             held = None if self.rebuild else manifests.read_summary(self.objects, each)
+            conflicts = sum(row.conflicts for row in mine) + (0 if held is None else held.conflicts)
+            records, size = (sum(row[name] for row in mine) for name in ("records", "bytes"))
+            made = GenerationSummary(records, size, conflicts=conflicts)
             result.records += made.records
             if held is not None and held.records == made.records and not any(row.replaced for row in mine):
                 self.objects.remove(files)

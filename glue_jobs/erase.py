@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -164,8 +164,8 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         with manifests.watch(objects, [before]):
             written = _write_day(archive, before, change)
             held = manifests.read_summary(objects, before)
-        lacks = sorted({*parts, *(() if held is None else held.without)})
-        made = GenerationSummary(0 if held is None else held.records, sum(written.values()), lacks)
+        held = held or made
+        made = replace(held, bytes=sum(written.values()), without=sorted({*parts, *held.without}))
     keys = manifests.by_day(objects.sizes(manifests.data_prefix(MESSAGES))).get(day, [])
     stale = [key for key in keys if key not in written]
     if before.files or (stale and before.seen is None):

@@ -30,12 +30,14 @@ MADE = "_made.json"
 class GenerationSummary:
     """The content of a generation: number of records, bytes, and the parts that all its messages lack (*without*).
 
-    The job `retain` sets *without*. A later generation may contain a late record with all parts.
+    The job `retain` sets *without*. A later generation may contain a late record with all parts. *conflicts* counts the
+    records that compactions of this day dropped, because they differ from the kept record of the same id.
     """
 
     records: int
     bytes: int
     without: Sequence[str] = ()
+    conflicts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

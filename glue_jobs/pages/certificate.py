@@ -40,6 +40,8 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
         below = f"{below}. The archive has no message of {listing(empty)}"
     if aside := certificate["set_aside"]:
         below = f"{below}. Records that this audit cannot read are in {listing(aside)}"
+    if conflicts := certificate["conflicts"]:
+        below = f"{below}. Records differ from others of the same id, which were dropped: {listing(conflicts)}"
     ended = counts["entries"] - counts["within_life"]
     cards = [
         ("messages", counts["messages"], ""),

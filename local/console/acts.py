@@ -12,7 +12,7 @@ from tagcast_client.models import Subscription
 
 from local.console.desk import Desk, desk_of
 from local.console.lanes import UNVERIFIED, acts_of, command_of, lane_page
-from local.console.rendering import is_in, lane_path, word
+from local.console.rendering import lane_path, state_words, word
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _refusal(subscription: Subscription, act: str) -> str:
     assert subscription.lane is not None
     if act == "retry" and subscription.lane.state == UNVERIFIED:
         return "Unverified: the endpoint has not confirmed yet. A retry has no effect. Verify the endpoint instead."
-    return f"The lane {is_in(subscription.lane.state)}: nothing to {act}."
+    return f"The lane {state_words(subscription.lane.state)}: nothing to {act}."
 
 
 async def preview(request: web.Request) -> web.Response:

@@ -14,7 +14,7 @@ from tagcast_client.models import Entry, Message
 from local.console.cached_list import part_of, unless_gone
 from local.console.desk import Desk, desk_of
 from local.console.lanes import history_in
-from local.console.rendering import is_in
+from local.console.rendering import state_words
 from local.console.verdicts import lines
 
 SUBSCRIPTIONS_SHOWN = 100
@@ -134,7 +134,7 @@ def answer_of(why: Mapping[str, Any]) -> str:
     lane = str(delivery.get("lane", ""))
     if delivery.get("state") != "blocked" or lane in ("", "blocked"):
         return reason
-    return reason.replace("the delivery is blocked", f"the delivery waits, because its lane {is_in(lane)}")
+    return reason.replace("the delivery is blocked", f"the delivery waits, because its lane {state_words(lane)}")
 
 
 async def _names(desk: Desk, topic: str) -> list[str]:

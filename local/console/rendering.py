@@ -68,7 +68,7 @@ def environment() -> Environment:
         word,
     )
     made.filters |= {each.__name__: each for each in filters}
-    functions = (path_of, lane_path, message_path, expires_soon, is_awake, is_in, next_attempt, count_noun, word)
+    functions = (path_of, lane_path, message_path, expires_soon, is_awake, state_words, next_attempt, count_noun, word)
     made.globals |= {each.__name__: each for each in functions}
     made.globals |= {"places": PLACES, "kinds": KINDS, "dialects": DIALECTS, "scopes": SCOPES}
     return made
@@ -133,10 +133,10 @@ def word(state: str) -> str:
     return SHOWN_STATES.get(state) or state.replace("_", " ")
 
 
-def is_in(state: str) -> str:
+def state_words(state: str) -> str:
     """Return the words that follow "the lane".
 
-    >>> is_in("paused"), is_in("lost_contact")
+    >>> state_words("paused"), state_words("lost_contact")
     ('is paused', 'lost contact')
     """
     return word(state) if state == "lost_contact" else f"is {word(state)}"

@@ -15,7 +15,7 @@ from tagcast_client.operation import idempotency
 from local.console.acts import Preview
 from local.console.desk import Desk, desk_of, form_fields
 from local.console.forms import read_field
-from local.console.rendering import is_in, message_path, word
+from local.console.rendering import message_path, state_words, word
 
 
 async def preview(request: web.Request) -> web.Response:
@@ -63,7 +63,7 @@ def _waits(subscription: Subscription) -> str:
     lane = subscription.lane
     if lane is None or lane.state == "active":
         return ""
-    return f"The lane {is_in(lane.state)} with a backlog of {lane.backlog}. The new message waits behind it."
+    return f"The lane {state_words(lane.state)} with a backlog of {lane.backlog}. The new message waits behind it."
 
 
 async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:

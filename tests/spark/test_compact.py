@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
 from tagcast.model import BODY_BYTES_MAX
 
-from glue_jobs import compact
+from glue_jobs import audit, compact
 from glue_jobs.compacting import runs
 from glue_jobs.io import manifests
 from glue_jobs.io.session import BATCH
@@ -146,6 +146,9 @@ def test_records_of_one_id_that_differ_are_counted_and_one_is_kept_for_good(
         [row] = Archive.at(spark, bucket.uri).records(RecordKind.DELIVERIES).collect()
         kept.add(row.outcome)
     assert len(kept) == 1
+    objects = Archive.at(spark, bucket.uri).objects
+    assert audit.find_conflicts(objects, [DAY]) == [f"deliveries {DAY} (2)"]
+    assert audit.find_conflicts(objects, ["2026-11-19"]) == []
 
 
 def test_one_huge_day_is_spread_over_several_files_that_follow_each_other(

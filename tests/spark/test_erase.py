@@ -418,6 +418,21 @@ def test_what_may_still_be_owed_or_in_the_state_table_is_refused(
     assert (told()["messages"], [key for key, text in texts(bucket).items() if SECRET in text]) == (3, [])
 
 
+def test_a_rewritten_day_still_tells_of_records_that_differed_from_others_of_their_id(
+    spark: SparkSession, bucket: Bucket
+) -> None:
+    bucket.put("messages", DAY, [*story()[:2], {**story()[0], "content_type": "text/other"}])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    archive = Archive.at(spark, bucket.uri)
+
+    erase.rewrite_days(archive, [DAY], lambda rows: rows)
+
+    [manifest] = manifests.read(archive.objects, RecordKind.MESSAGES, [DAY])
+    made = manifests.read_summary(archive.objects, manifest)
+    assert made is not None
+    assert (made.records, made.conflicts) == (2, 1)
+
+
 def test_a_connector_that_keeps_markers_of_folders_changes_no_manifest(
     spark: SparkSession, s3_bucket: S3Bucket
 ) -> None:
