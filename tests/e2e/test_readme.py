@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from local.engine.engine import free_port
-from tests.running_stack import PAUSE_S, ROOT, RunningStack, wait_until
+from tests.running_stack import PAUSE_S, ROOT, RunningStack, start_stack, wait_until
 from tests.tenth import of_this_commit
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -114,6 +114,14 @@ class Shell:
         assert self._bash.stdin is not None
         self._bash.stdin.write(f"{words}\n")
         self._bash.stdin.flush()
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """A stack as fast as life: on a faster one a push on a busy machine is late, and its outcome has other words."""
+    running = start_stack(tmp_path_factory.mktemp("stack") / "data")
+    yield running
+    running.stop()
 
 
 @pytest.fixture
