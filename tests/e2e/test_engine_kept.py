@@ -18,7 +18,8 @@ from local.engine.journal import Journal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 ROWS = 100_000
-START_CPU_S = 5.0
+START_RATIO_MAX = 8.0
+"""The processor time of a start, as a multiple of what writing its journal took in the same run (measured: 5.5)."""
 """CPU of the engine until it answers: what a start takes where nothing else runs."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -162,11 +163,13 @@ def test_an_engine_with_a_large_journal_starts_in_seconds(killed: Killed) -> Non
     item = {"body": {"S": "x" * 200}, "map": {"M": {"0": {"S": "waiting"}, "1": {"S": "done"}}}, "n": {"N": "1"}}
     journal = Journal(killed.folder / "journal")
     list(journal.read()[1])
+    began_s = time.process_time()
     for number in range(ROWS):
         journal.add("put", table, f"{number}", "__no_sort__", {"pk": {"S": f"{number}"}, **item})
         journal.add("told", table, "INSERT", f"{number}", f"{number:030d}", time.time())
         journal.write()
+    written_s = time.process_time() - began_s
     killed.start()
-    assert killed.cpu_s() < START_CPU_S
+    assert killed.cpu_s() < START_RATIO_MAX * written_s
     described = killed.client("dynamodb").describe_table(TableName="Things")["Table"]
     assert described["ItemCount"] == ROWS

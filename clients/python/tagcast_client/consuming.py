@@ -141,6 +141,12 @@ class Batch:
             for part in parts
         ]
 
+    @classmethod
+    def joined(cls, batches: Sequence[Batch]) -> Batch:
+        """Return one batch of the messages of *batches*, which have one topic."""
+        messages = [message for batch in batches for message in batch.messages]
+        return cls(batches[0].topic, messages, [handle for batch in batches for handle in batch.handles])
+
     def ids_of(self, handles: Collection[str]) -> list[str]:
         """Return the ids of the messages with these receipt handles."""
         pairs = zip(self.messages, self.handles, strict=True)

@@ -225,12 +225,18 @@ class AsyncConsumer:
         return Batch.split(topic, messages, options.consume_message_batch_max_size)
 
     async def _consume(self, part: Sequence[Batch]) -> None:
-        """Call the listener with one batch after the other. In an ordered group, stop at the first failed batch."""
-        delay_s = None
+        """Call the listener with one batch after the other.
+
+        In an ordered group, stop at the first failed batch, and nack the rest with it by one request: a pull between
+        two requests could get a later message without the one before it.
+        """
         try:
-            for batch in part:
-                if delay_s is None or not self.options.ordered:
-                    delay_s = await self._call_listener(batch)
+            for number, batch in enumerate(part):
+                delay_s = await self._call_listener(batch)
+                if delay_s is not None and self.options.ordered:
+                    self._batches.difference_update(part)
+                    await self._answer(Batch.joined(part[number:]), delay_s)
+                    return
                 await self._answer(batch, delay_s)
         finally:
             self._slots.give_back(1)
