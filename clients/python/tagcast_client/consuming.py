@@ -142,7 +142,7 @@ class Batch:
         ]
 
     @classmethod
-    def joined(cls, batches: Sequence[Batch]) -> Batch:
+    def join(cls, batches: Sequence[Batch]) -> Batch:
         """Return one batch of the messages of *batches*, which have one topic."""
         messages = [message for batch in batches for message in batch.messages]
         return cls(batches[0].topic, messages, [handle for batch in batches for handle in batch.handles])

@@ -235,7 +235,7 @@ class AsyncConsumer:
                 delay_s = await self._call_listener(batch)
                 if delay_s is not None and self.options.ordered:
                     self._batches.difference_update(part)
-                    await self._answer(Batch.joined(part[number:]), delay_s)
+                    await self._answer(Batch.join(part[number:]), delay_s)
                     return
                 await self._answer(batch, delay_s)
         finally:
