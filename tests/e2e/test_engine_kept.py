@@ -19,7 +19,7 @@ from local.engine.journal import Journal
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 ROWS = 100_000
 START_RATIO_MAX = 8.0
-"""CPU of the engine until it answers, as a multiple of what writing its journal took in the same run (measured: 5.5)."""
+"""CPU of the engine until it answers, as a multiple of writing its journal in the same run (measured: 5.5)."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
