@@ -12,7 +12,6 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import reduce
-from typing import cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -30,7 +29,7 @@ from glue_jobs.io.materialised import materialise
 from glue_jobs.io.objects import Objects, json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, day_of, finish, tell
-from glue_jobs.pages.certificate import certificate_page, listing
+from glue_jobs.pages.certificate import certificate_page, find_gaps
 
 LISTED_MAX = 100
 NOTHING_JUDGED = 3
@@ -253,12 +252,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     count, judged = certificate["violations"], certificate["judged"]
     told = f"{count} violations" if count else "no violation"
     tell(told if count or judged else "nothing was proved: there was nothing to judge")
-    if empty := cast("list[str]", certificate["days_without_messages"]):
-        tell(f"the archive has no message of {listing(empty)}")
-    if aside := cast("list[str]", certificate["set_aside"]):
-        tell(f"records that this audit cannot read are in {listing(aside)}")
-    if conflicts := cast("list[str]", certificate["conflicts"]):
-        tell(f"records differ from others of the same id, which were dropped: {listing(conflicts)}")
+    for sentence in find_gaps(certificate):
+        tell(sentence)
     names = ("window", "as_of", "judged", "violations", "by_kind", "erasures", "merkle_root")
     summary = {name: certificate[name] for name in names}
     finish({"job": "audit", "ok": not count and bool(judged), **summary, "html": as_html, "json": as_json})

@@ -27,6 +27,16 @@ def listing(names: Sequence[str]) -> str:
     return f"{', '.join(names[:7])}{rest}"
 
 
+def find_gaps(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the sentences that say what the archive lacked for this certificate, without capital and full stop."""
+    sentences = {
+        "days_without_messages": "the archive has no message of",
+        "set_aside": "records that this audit cannot read are in",
+        "conflicts": "records differ from others of the same id, which were dropped:",
+    }
+    return [f"{words} {listing(certificate[name])}" for name, words in sentences.items() if certificate[name]]
+
+
 def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     """Return the HTML report of a certificate. *kinds* maps each kind of violation to the promise that it breaks."""
     counts, found = certificate["counts"], certificate["violations"]
@@ -36,12 +46,7 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
     if subject is not None:
         where, counts = f"{where}, messages with {subject['property']}", {**counts, **subject["counts"]}
     below = f"Audit of {certificate['window'].replace('_', ' to ')}, {where}, as of {certificate['as_of']}"
-    if empty := certificate["days_without_messages"]:
-        below = f"{below}. The archive has no message of {listing(empty)}"
-    if aside := certificate["set_aside"]:
-        below = f"{below}. Records that this audit cannot read are in {listing(aside)}"
-    if conflicts := certificate["conflicts"]:
-        below = f"{below}. Records differ from others of the same id, which were dropped: {listing(conflicts)}"
+    below = ". ".join((below, *(f"{each[0].upper()}{each[1:]}" for each in find_gaps(certificate))))
     ended = counts["entries"] - counts["within_life"]
     cards = [
         ("messages", counts["messages"], ""),

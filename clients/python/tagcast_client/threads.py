@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tagcast_client.operation import Page
@@ -19,29 +20,27 @@ Sleep = Callable[[float], object]
 
 def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
     """Return the listener's verdict. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
-    try:
+    with _report_all("the listener"):
         return listener(messages)
-    except Exception:
-        raise
-    except BaseException as fault:
-        raise _runtime_error("the listener", fault) from fault
 
 
 def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
     """Call *on_error*. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
-    try:
+    with _report_all("on_error"):
         on_error(fault)
+
+
+@contextmanager
+def _report_all(what: str) -> Iterator[None]:
+    """Raise RuntimeError, which is reported, for other than an Exception: that would end a thread that holds a slot."""
+    try:
+        yield
     except Exception:
         raise
-    except BaseException as ended:
-        raise _runtime_error("on_error", ended) from ended
-
-
-def _runtime_error(what: str, fault: BaseException) -> RuntimeError:
-    """Return *fault* as an error that is reported. Otherwise it would end only this thread, which holds a slot."""
-    if isinstance(fault, SystemExit):
-        return RuntimeError(f"{what} exited with {fault.code}; call shutdown instead")
-    return RuntimeError(f"{what} raised {fault!r}")
+    except SystemExit as fault:
+        raise RuntimeError(f"{what} exited with {fault.code}; call shutdown instead") from fault
+    except BaseException as fault:
+        raise RuntimeError(f"{what} raised {fault!r}") from fault
 
 
 class _Worker(threading.Thread):

@@ -127,16 +127,13 @@ def _matched_ordinal(world: World, row: MessageRow, name: str, ordinal: int) -> 
 def _absence(world: World, row: MessageRow, name: str, ordinal: int, version: FilterVersion | None) -> str | None:
     """Return why the subscription of *ordinal* did not exist when a message was published; None if it existed."""
     if version is None:
-        absence, present = (
-            "created after the message was accepted",
-            stored.subscription(world.store, row.message.topic, name),
-        )
+        present = stored.subscription(world.store, row.message.topic, name)
         since = None if present is None or present.ordinal != ordinal else present.settings.start_from
         if since is None or row.message.accepted_at < since or row.message.replay_of is not None:
-            return f"the subscription was {absence}"
+            return "the subscription was created after the message was accepted"
         return (
-            f"the group was {absence}. Its start_from includes the message, but the message was not added: "
-            "the filter did not match, the body was deleted, or the group is still filling"
+            "the group was created after the message was accepted. Its start_from includes the message, but the "
+            "message was not added: the filter did not match, the body was deleted, or the group is still filling"
         )
     gone = None if ordinal in row.map.matched else REMOVALS.read(world.store, row.message.topic, ordinal)
     if gone is None or not gone.precedes(row.subscriptions_version):

@@ -122,11 +122,10 @@ def _check_kept_headers(
     world: World, known: Subscription, chosen: SubscriptionSettings, named: Mapping[str, Any]
 ) -> None:
     """Raise InvalidRequestError if the endpoint gets another host, and headers stay that the patch does not name."""
-    before = known.settings.endpoint
-    if chosen.is_group or host_of(before) == host_of(chosen.endpoint):
+    before, replaced = known.settings.endpoint, named.get("headers", {})
+    if chosen.is_group or replaced is None or host_of(before) == host_of(chosen.endpoint):
         return
     headers = open_secrets(world, known).settings.headers or {}
-    replaced = headers if named.get("headers", {}) is None else named.get("headers", {})
     check_host(headers.keys() - replaced.keys(), before, chosen.endpoint)
 
 
