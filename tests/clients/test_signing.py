@@ -125,3 +125,20 @@ def test_a_token_that_no_header_can_hold_is_neither_sent_nor_logged(
     with Client("http://127.0.0.1:9", auth=BearerToken(lambda: token)) as client, pytest.raises(SigningError) as fault:
         client.health()
     assert "s3cr" not in str(fault.value) + caplog.text
+
+
+def test_a_token_is_sent_by_plain_http_to_this_machine_only() -> None:
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(f"{request.url.scheme}://{request.url.host}")
+        return httpx.Response(200, json={"status": "ok"})
+
+    for url in ("http://127.0.0.1", "http://localhost", "http://[::1]", "https://example.org", "http://127.0.0.1.org"):
+        with Client(url, auth=BearerToken("t"), transport=httpx.MockTransport(answer)) as client:
+            if url.endswith("1.org"):
+                with pytest.raises(SigningError, match="https only"):
+                    client.request("GET", "/health")
+            else:
+                client.request("GET", "/health")
+    assert sent == ["http://127.0.0.1", "http://localhost", "http://::1", "https://example.org"]

@@ -18,6 +18,7 @@ _AWS = re.compile(rf"\.{_DOMAIN}$|{_FUNCTION_URL.pattern}")
 _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
 """The signed headers. Proxies may change other headers."""
 TOKEN_RULE = "a token must not be empty, and must not contain spaces or line breaks"
+_THIS_MACHINE = re.compile(r"(.+\.)?localhost|127\.[0-9.]+|::1")
 
 
 def is_aws(url: str) -> bool:
@@ -61,13 +62,18 @@ def is_token(text: str) -> bool:
 
 
 class BearerToken(httpx.Auth):
-    """Sends a bearer token of the deployment's issuer. *token* may be a function, called before every request."""
+    """Sends a bearer token of the deployment's issuer. *token* may be a function, called before every request.
+
+    Plain http would show the token to the network, so it is sent only by https, or to this machine.
+    """
 
     def __init__(self, token: str | Callable[[], str]) -> None:
         self._token = token
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the token. Raises SigningError for a token that a header cannot have, e.g. with a line break."""
+        """Add the token. Raises SigningError for a token that a header cannot have, and for plain http to a host."""
+        if request.url.scheme == "http" and not _THIS_MACHINE.fullmatch(request.url.host):
+            raise SigningError(f"a token is sent by https only, not to http://{request.url.host}")
         token = self._token if isinstance(self._token, str) else self._token()
         if not is_token(token):
             raise SigningError(TOKEN_RULE)

@@ -23,6 +23,7 @@ from tagcast_client import BearerToken, Client, ForbiddenError, NotFoundError, R
 
 from functions.manage import app as manage
 from functions.publish import app as publish
+from functions.pull import app as pull
 from local.front.authorizer import JwtAuthorizer, read_authorizer
 from local.front.front import Front
 from local.front.routes import Routes
@@ -35,6 +36,7 @@ from tests.fakes.world import FakeWorld
 from tests.http_server import Handler, serving
 
 AUDIENCE = "tagcast"
+WORKERS = "/topics/orders/subscriptions/workers"
 
 
 def encoded(content: bytes) -> str:
@@ -90,7 +92,7 @@ def with_api(issuer: Issuer, play: Callable[[httpx.Client], None]) -> None:
     parameters = {"JwtIssuer": issuer.url, "JwtAudience": AUDIENCE}
     grounds = read_authorizer(Resolver(translated(), Account("123456789012", "us-east-1"), parameters=parameters))
     assert grounds is not None
-    handlers = {"PublishFunction": publish, "ManageFunction": manage}
+    handlers = {"PublishFunction": publish, "ManageFunction": manage, "PullFunction": pull}
 
     async def invoke(function: str, event: bytes) -> Invocation:
         return Invocation(json.dumps(handlers[function].handle(json.loads(event), world)).encode())
@@ -117,6 +119,7 @@ def test_a_token_lets_through_what_its_scopes_and_topics_say(issuer: Issuer) -> 
     manager = issuer.token(scope="manage", tagcast_topics=["orders", "billing-*"])
     publisher = issuer.token(scope="publish other", tagcast_topics="orders")
     reader = issuer.token(scp="read", tagcast_topics=["*"])
+    consumer = issuer.token(scope="consume", tagcast_topics="orders")
 
     def play(api: httpx.Client) -> None:
         with Client(str(api.base_url), auth=BearerToken(manager), retries=Retries(seconds=0)) as client:
@@ -141,6 +144,13 @@ def test_a_token_lets_through_what_its_scopes_and_topics_say(issuer: Issuer) -> 
                 client.get_topic("no-such-topic")
             with pytest.raises(ForbiddenError, match="scopes manage"):
                 client.delete_topic("orders")
+        with Client(str(api.base_url), auth=BearerToken(consumer), retries=Retries(seconds=0)) as client:
+            client.request("PUT", f"{WORKERS}/members/one", {"filter": None})
+            assert client.request("POST", f"{WORKERS}/pull", {}).json == {"messages": []}
+            client.request("DELETE", f"{WORKERS}/members/one")
+            for method, path in (("DELETE", WORKERS), ("GET", WORKERS), ("POST", "/topics/orders/messages")):
+                with pytest.raises(ForbiddenError, match="none of the scopes"):
+                    client.request(method, path)
         assert status(api, "GET", "/topics", issuer.token(scp=["read", "other"], tagcast_topics="*")) == 200
 
     with_api(issuer, play)

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.answer_types import Instant
+from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -124,7 +125,8 @@ ROUTES = (
         "Send the heartbeat of a consumer",
         {201: GroupAnswer, 200: GroupAnswer},
         body=HeartbeatBody,
+        scope=TokenScope.CONSUME,
     ),
-    Route("DELETE", _CLIENT, delete, "Leave a group", {204: None}),
+    Route("DELETE", _CLIENT, delete, "Leave a group", {204: None}, scope=TokenScope.CONSUME),
     Route("GET", _CLIENTS, answer_members, "List the members of a group", {200: MembersAnswer}),
 )

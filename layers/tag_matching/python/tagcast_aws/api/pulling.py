@@ -13,6 +13,7 @@ from tagcast.pushing.content_formats import envelope
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.paging import encoded_size
 from tagcast_aws.api.http.requests import Request
@@ -131,16 +132,12 @@ def _results(answered: Sequence[HandleResult]) -> Answer:
 
 _GROUP = "/topics/{topic}/subscriptions/{subscription}"
 
-ROUTES = (
-    Route("POST", _GROUP + "/pull", pull_messages, "Pull messages of a group", {200: PullAnswer}, body=PullBody),
-    Route("POST", _GROUP + "/ack", ack, "Acknowledge messages", {200: HandlesAnswer}, body=AckBody),
-    Route("POST", _GROUP + "/nack", nack, "Nack messages", {200: HandlesAnswer}, body=NackBody),
-    Route(
-        "POST",
-        _GROUP + "/extend",
-        extend_pulls,
-        "Extend the visibility timeout of messages",
-        {200: HandlesAnswer},
-        body=ExtendBody,
-    ),
+ROUTES = tuple(
+    Route("POST", f"{_GROUP}/{path}", serve, summary, {200: answer}, body=body, scope=TokenScope.CONSUME)
+    for path, serve, summary, answer, body in (
+        ("pull", pull_messages, "Pull messages of a group", PullAnswer, PullBody),
+        ("ack", ack, "Acknowledge messages", HandlesAnswer, AckBody),
+        ("nack", nack, "Nack messages", HandlesAnswer, NackBody),
+        ("extend", extend_pulls, "Extend the visibility timeout of messages", HandlesAnswer, ExtendBody),
+    )
 )

@@ -35,6 +35,7 @@ class TokenScope(StrEnum):
     PUBLISH = "publish"
     MANAGE = "manage"
     READ = "read"
+    CONSUME = "consume"
 
 
 class ForbiddenError(Exception):

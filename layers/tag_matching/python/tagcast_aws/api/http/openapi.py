@@ -154,7 +154,7 @@ _SECURITY_SCHEMES: dict[str, Any] = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "JWT",
-        "description": "Replaces signatures if the deployment names an issuer; manage includes read",
+        "description": "Replaces signatures if the deployment names an issuer; manage includes read and consume",
     },
 }
 _REPLAYED: dict[str, Any] = {

@@ -58,11 +58,11 @@ class Route:
 
     @property
     def scopes(self) -> tuple[TokenScope, ...]:
-        """The scopes that allow this route; a token needs one of them. The scope manage includes read."""
+        """The scopes that allow this route; a token needs one of them. The scope manage includes read and consume."""
         if self.is_public:
             return ()
         scope = self.scope or (TokenScope.READ if self.method == "GET" else TokenScope.MANAGE)
-        return (TokenScope.READ, TokenScope.MANAGE) if scope is TokenScope.READ else (scope,)
+        return (scope, TokenScope.MANAGE) if scope in (TokenScope.READ, TokenScope.CONSUME) else (scope,)
 
     def parameters_in(self, path: str) -> dict[str, str] | None:
         """Return the values of the path parameters in *path*; None if the path does not match.
