@@ -23,6 +23,7 @@ def live_functions() -> Mapping[tuple[str, str], list[FunctionType]]:
     """
     for module in MODULES:
         import_module(module)
+    gc.unfreeze()  # get_objects does not return frozen objects.
     found: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
     for known in gc.get_objects():
         if isinstance(known, FunctionType):
