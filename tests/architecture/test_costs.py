@@ -173,7 +173,7 @@ CHOSEN_FREE = {
     ("AWS::Lambda::Function", "ProvisionedConcurrencyConfig"): None,
     ("AWS::Lambda::Function", "SnapStart"): None,
     ("AWS::Lambda::Function", "EphemeralStorage"): None,
-    ("AWS::DynamoDB::Table", "SSESpecification"): None,
+    ("AWS::DynamoDB::Table", "SSESpecification", "SSEEnabled"): False,
     ("AWS::SQS::Queue", "KmsMasterKeyId"): None,
     ("AWS::SSM::Parameter", "Tier"): None,
     ("AWS::KinesisFirehose::DeliveryStream", "ExtendedS3DestinationConfiguration", "ProcessingConfiguration"): None,

@@ -177,6 +177,14 @@ def test_every_region_has_every_type_of_resource_that_the_template_names() -> No
     assert {region: each for region, each in lacking.items() if each} == {}
 
 
+@pytest.mark.parametrize(("key", "managed"), [("aws-owned", False), ("aws-managed", True)])
+def test_the_key_of_the_tables_can_change_and_change_back(key: str, managed: bool) -> None:
+    """CloudFormation refuses an update or a rollback that takes SSESpecification away (aws/aws-cdk, 8286 and 8450)."""
+    resolver = Resolver(TEMPLATE, Account("123456789012", "us-east-1"), parameters={"TableKey": key})
+    tables = [table for _, table in resolver.of_type("AWS::DynamoDB::Table")]
+    assert [table.get("SSESpecification") for table in tables] == [{"SSEEnabled": managed}] * 2
+
+
 def test_nothing_is_left_behind_by_a_creation_that_was_rolled_back() -> None:
     """Retain keeps tables, buckets and keys under made-up names also when their creation fails."""
     policies = {name: each.get("DeletionPolicy", "Delete") for name, each in RESOURCES.items()}
