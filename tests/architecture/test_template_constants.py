@@ -104,6 +104,15 @@ def test_firehose_writes_each_kind_of_record_where_jobs_read_it() -> None:
     assert all(rule["ExpirationInDays"] for rule in rules if rule.get("Prefix") in expiring)
 
 
+def test_no_delete_marker_of_the_archive_stays_for_ever() -> None:
+    """A rule with days removes them under its prefix alone (AmazonS3/latest/userguide/ManagingDelMarkers.html)."""
+    bucket = of("ArchiveBucket")
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    (everywhere,) = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if "Prefix" not in rule]
+    assert everywhere["NoncurrentVersionExpiration"] == {"NoncurrentDays": 30}
+    assert everywhere["ExpiredObjectDeleteMarker"] is True
+
+
 SILENCES = ("SweepSilence", "ArchiveSilence")
 """Start when nothing happens."""
 
