@@ -185,12 +185,56 @@ def test_the_key_of_the_tables_can_change_and_change_back(key: str, managed: boo
     assert [table.get("SSESpecification") for table in tables] == [{"SSEEnabled": managed}] * 2
 
 
+def another_value(parameter: dict[str, Any]) -> str:
+    """Return a value that CloudFormation accepts instead of the default."""
+    samples = [*map(str, parameter.get("AllowedValues", ())), "4", "8", "a:b", "x"]
+    pattern, default = re.compile(parameter.get("AllowedPattern", "")), str(parameter.get("Default"))
+    return next(each for each in samples if each != default and pattern.search(each))
+
+
+def at(value: Any, path: list[str]) -> list[Any]:
+    """Return what a resource has at the path of its schema; `*` stands for each of a list."""
+    if not path:
+        return [value]
+    if isinstance(value, list):
+        return [found for each in value for found in at(each, path[1:] if path[0] == "*" else path)]
+    return at(value[path[0]], path[1:]) if isinstance(value, dict) and path[0] in value else []
+
+
+def unchangeable(parameters: dict[str, str]) -> dict[str, dict[str, list[Any]]]:
+    """Return what CloudFormation cannot change without replacing the resource, by logical id and path."""
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # It takes half a second of each worker.
+
+    resolver = Resolver(TEMPLATE, Account("123456789012", "us-east-1"), parameters=parameters)
+    found: dict[str, dict[str, list[Any]]] = {}
+    for kind in {resource["Type"] for resource in RESOURCES.values()}:
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema
+        paths = [*schema.get("createOnlyProperties", ()), *schema.get("conditionalCreateOnlyProperties", ())]
+        for name, properties in resolver.of_type(kind):
+            found[name] = {path: at(properties, path.split("/")[2:]) for path in paths}
+    return found
+
+
+@pytest.mark.parametrize("parameter", TEMPLATE.parameters)
+def test_a_parameter_that_changes_replaces_no_resource_and_takes_none_with_data_away(parameter: str) -> None:
+    before, after = unchangeable({}), unchangeable({parameter: another_value(TEMPLATE.parameters[parameter])})
+    assert {name: after[name] for name in before} == before
+    assert after.keys() - before.keys() <= {"DailyRetain", "PublishFunctionUrl"}
+
+
 def test_nothing_is_left_behind_by_a_creation_that_was_rolled_back() -> None:
     """Retain keeps tables, buckets and keys under made-up names also when their creation fails."""
     policies = {name: each.get("DeletionPolicy", "Delete") for name, each in RESOURCES.items()}
     assert set(policies.values()) == {"Delete", "RetainExceptOnCreate"}
     kept = {name for name, policy in policies.items() if policy == "RetainExceptOnCreate"}
     assert kept == {"ArchiveBucket", "MessagesTable", "RegistryTable", "SecretsKey"}
+
+
+@pytest.mark.parametrize("name", ["ArchiveBucket", "MessagesTable", "RegistryTable", "SecretsKey"])
+def test_what_a_deleted_stack_leaves_can_be_imported_before_everything_else_is_created(name: str) -> None:
+    """An import takes nothing but what exists (AWSCloudFormation/latest/UserGuide/resource-import.html)."""
+    kept = json.dumps(RESOURCES[name])
+    assert [other for other in RESOURCES if re.search(rf'"{other}"|\$\{{{other}[.}}]', kept)] == []
 
 
 def children_of_workflows() -> dict[str, list[str]]:
