@@ -160,6 +160,12 @@ def test_every_resource_whose_name_begins_with_the_stacks_has_a_known_bound() ->
     assert named - NAME_CHARS_MAX.keys() == set()
 
 
+@pytest.mark.parametrize("parameter", ["ArchiveKeptDays", "RequestsPerSecond"])
+def test_a_zero_is_refused_where_it_would_not_mean_that_there_is_no_bound(parameter: str) -> None:
+    """S3 refuses a rule of 0 days, and API Gateway then every request (terraform-aws-modules, apigateway-v2, 59)."""
+    assert TEMPLATE.parameters[parameter].get("MinValue") == 1
+
+
 @pytest.mark.parametrize(
     ("scale", "is_taken"), [("1", True), ("0.5", True), ("10", True), ("0", False), ("0.0", False)]
 )
