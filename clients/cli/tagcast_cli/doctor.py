@@ -141,6 +141,10 @@ def check_stack(of: Deployment) -> Iterator[Finding]:
         yield Finding("stack", State.OK, f"{of.stack} is {status}.")
     else:
         remedy = f"aws cloudformation describe-stack-events --stack-name {of.stack} says why"
+        if status == "ROLLBACK_COMPLETE":  # CloudFormation updates no stack whose creation failed.
+            remedy += "; run sam delete before you deploy again"
+        elif status == "UPDATE_ROLLBACK_FAILED":
+            remedy += f"; then aws cloudformation continue-update-rollback --stack-name {of.stack}"
         yield Finding("stack", State.FAULT, f"{of.stack} is {status}.", remedy)
 
 

@@ -36,12 +36,13 @@ class Answers(aws.Answers):
     source_result: str = "No records processed"
     audited_at: datetime | None = NOW - timedelta(hours=10)
     created_at: datetime = NOW - timedelta(days=9)
+    status: str = "CREATE_COMPLETE"
 
     def replies(self) -> dict[str, Any]:
         parameters = [{"ParameterKey": "WaitingPerTopic", "ParameterValue": "100"}]
         outputs = stack_outputs(Url="https://api.test/", ArchiveBucketName=BUCKET)
         stack = {
-            "StackStatus": "CREATE_COMPLETE",
+            "StackStatus": self.status,
             "CreationTime": self.created_at,
             "Parameters": parameters,
             "Outputs": outputs,
@@ -101,6 +102,22 @@ def test_before_the_first_deployment_the_account_is_looked_at(account: None) -> 
     assert findings["concurrency"].state is State.FAULT
     assert "runs 10 functions at once. Under load publishers get 503" in findings["concurrency"].detail
     assert "free" in findings["concurrency"].remedy
+
+
+@pytest.mark.parametrize(
+    ("status", "then"),
+    [
+        ("UPDATE_ROLLBACK_COMPLETE", ""),
+        ("ROLLBACK_COMPLETE", "; run sam delete before you deploy again"),
+        ("UPDATE_ROLLBACK_FAILED", "; then aws cloudformation continue-update-rollback --stack-name shop"),
+    ],
+)
+def test_a_stack_that_no_deployment_can_update_is_told_with_what_comes_before(
+    deployed: None, status: str, then: str
+) -> None:
+    finding = found(Answers(status=status))["stack"]
+    assert (finding.state, finding.detail) == (State.FAULT, f"shop is {status}.")
+    assert finding.remedy == f"aws cloudformation describe-stack-events --stack-name shop says why{then}"
 
 
 def test_a_name_that_is_too_long_is_told_before_it_fails(account: None) -> None:
