@@ -39,8 +39,8 @@ FED = ("fan-out", "retry")
 YOUNG_MAX = {"fan-out": 2}
 """The maximum number of concurrent young batches of a topic. Others wait until one ends, or is no longer young."""
 WORKERS_OTHERWISE = 2
-WARM_LATER = ("cmq",)
-"""Functions that most stacks never call. Their first request waits for a second."""
+WARM_LATER = ("cmq", "pull", "retry", "sweep")
+"""Functions that a stack calls late or never. Their first event waits for a second."""
 
 
 @dataclass(frozen=True)
