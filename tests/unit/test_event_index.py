@@ -24,7 +24,9 @@ SCOPES = (("eventbridge", "body"), ("eventbridge", "envelope"), ("eventbridge", 
 
 
 def message(dice: random.Random, event: str) -> Any:
-    properties = {"a": dice.choice(["a", "1", "3.5", '["a", "1"]', "[", "ab"]), "b": dice.choice(["x", "12", "1.0"])}
+    properties = {"a": dice.choice(["a", "1", "3.5", '["a", "1"]', "[", "ab"]), "b": dice.choice(["x", "12", "1e0"])}
+    if not dice.randrange(8):
+        properties = {}
     return SimpleNamespace(
         tags=("a", "b"), routing_key=dice.choice([None, "a"]), properties=properties, body=event.encode()
     )

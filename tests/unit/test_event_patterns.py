@@ -114,6 +114,35 @@ def test_properties_are_texts_to_eventbridge_and_attributes_to_sns() -> None:
         assert tuple(says(pattern, b"", properties, **each) for each in both) == expected, pattern
 
 
+@pytest.mark.parametrize("text", ["301.5", "+301.500", "3.015e2", "3015E-1", "000000000301.5", "301.50000000"])
+def test_a_decimal_attribute_is_a_number_in_each_notation(text: str) -> None:
+    said: dict[str, Any] = {"scope": "properties", "dialect": "sns"}
+    for leaf in (301.5, {"numeric": ["=", 301.5]}, {"numeric": [">", 301.49, "<=", 301.5]}, text):
+        assert says({"price": [leaf]}, b"", {"price": text}, **said)
+    assert not says({"price": [{"anything-but": [301.5]}]}, b"", {"price": text}, **said)
+
+
+def test_an_attribute_may_have_more_decimals_than_a_policy() -> None:
+    said: dict[str, Any] = {"scope": "properties", "dialect": "sns"}
+    for text in ("0.30000000000000004", ".5", "5e-7", "1700000000000"):
+        assert says({"price": [{"numeric": [">", 0]}]}, b"", {"price": text}, **said), text
+    for text in ("", " 5", "5 ", ".", "1e400", "1e9999999999999999999", "NaN", "Infinity", "0x1", "1_0", "\u0665"):
+        assert not says({"price": [{"numeric": [">=", -1_000_000_000]}]}, b"", {"price": text}, **said), text
+
+
+def test_a_message_without_attributes_matches_no_policy_for_attributes() -> None:
+    """As SNS documents it: a policy with "exists": false, too, needs a message with an attribute."""
+    patterns = [{"store": [{"exists": False}]}, {"$or": [{"store": [{"exists": False}]}, {"a": ["b"]}]}]
+    for pattern in patterns:
+        value = {"kind": "event_pattern", "pattern": pattern, "scope": "properties", "dialect": "sns"}
+        compiled, bare, other = compile_filter(value), message({"a": 1}), message({"a": 1}, region="eu")
+        assert [compiled.evaluate(each) for each in (bare, other)] == [False, True]
+        assert [TopicIndex.build({7: value}).match(each).ordinals for each in (bare, other)] == [(), (7,)]
+        assert "no properties" in compiled.explain(bare).note
+        assert compile_filter({**value, "dialect": "eventbridge"}).evaluate(bare)
+        assert compile_filter({**value, "scope": "body"}).evaluate(message({}))
+
+
 def test_a_list_of_objects_is_no_list_of_attributes_whatever_the_order_of_properties() -> None:
     properties = {"a.b": "y", "a": '[{"b": "x"}]'}
     for each in (properties, dict(reversed(properties.items()))):
@@ -181,7 +210,7 @@ def test_a_property_with_a_dot_is_a_path_too() -> None:
         ({"key": [{"anything-but": {"suffix": "test"}}]}, "body", "/pattern/key/0/anything-but", "not an operator"),
         ({"key": [{"anything-but": {"exists": False}}]}, "body", "/pattern/key/0/anything-but", "not an operator"),
         ({"key": [{"anything-but": {"prefix": False}}]}, "body", "/pattern/key/0/anything-but/prefix", "a text"),
-        ({"key": [{"wildcard": "a*"}]}, "body", "/pattern/key/0", "not an operator"),
+        ({"key": [{"prefix": {"equals-ignore-case": "a"}}]}, "body", "/pattern/key/0/prefix", "a text"),
         ({"key": [1_000_000_001]}, "body", "/pattern/key/0", "from -1000000000"),
         ({"key": [{"numeric": [">", 0.123456]}]}, "body", "/pattern/key/0/numeric/1", "5 digits"),
     ],
@@ -205,9 +234,16 @@ def test_sns_takes_what_sns_takes() -> None:
     compile_filter({"kind": "event_pattern", "pattern": taken, "dialect": "sns", "scope": "properties"})
     one_more = {**taken, "source": [*sources, "aws.test2"]}
     assert "combinations" in refused(one_more, dialect="sns", scope="properties")["/pattern"]
-    for leaf in ({"prefix": "test-"}, ["test", "test2"], "test"):
+    assert says({"key": [{"wildcard": "*/src/*.js"}]}, b"", {"key": "a/src/b.js"}, dialect="sns", scope="properties")
+    for leaf in ({"prefix": "test-"}, {"wildcard": "test-*"}, ["test", "test2"], "test"):
         assert says({"key": [{"anything-but": leaf}]}, b"", {"key": "other"}, dialect="sns", scope="properties")
     assert "/scope" in refused({"a": ["b"]}, dialect="sns", scope="envelope")
+
+
+def test_the_allowed_operators_are_named_where_another_is_refused() -> None:
+    assert "use one of prefix, suffix" in refused({"a": [{"prefx": "x"}]})["/pattern/a/0"]
+    but = refused({"a": [{"anything-but": {"suffix": "x"}}]}, dialect="sns")["/pattern/a/0/anything-but"]
+    assert but == "anything-but suffix is not an operator here; use one of anything-but prefix, anything-but wildcard"
 
 
 def test_sns_counts_an_or_that_is_a_field_among_its_keys() -> None:

@@ -16,7 +16,10 @@ from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, PatternScope, eve
 from tagcast.filters.explanation import Explanation
 
 SNS_OPERATORS = frozenset(
-    ("prefix", "suffix", "equals-ignore-case", "numeric", "cidr", "exists", "anything-but", "anything-but prefix")
+    (
+        *("prefix", "suffix", "equals-ignore-case", "wildcard", "numeric", "cidr", "exists"),
+        *("anything-but", "anything-but prefix", "anything-but wildcard"),
+    )
 )
 SNS_KEYS_MAX = 5
 SNS_COMBINATIONS_MAX = 150

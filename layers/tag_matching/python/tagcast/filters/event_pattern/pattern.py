@@ -334,10 +334,17 @@ class _Reader:
             return None
         value, here = members[operator], f"{pointer}/{pointer_part(operator)}"
         read = _OPERATORS.get(operator)
-        if read is None or (self._operators is not None and operator not in self._operators):
-            self._fault(f"{operator} is not an operator here", pointer)
+        if read is None or not self._is_allowed(operator):
+            self._refuse(operator, list(_OPERATORS), pointer)
             return None
         return read(self, value, here)
+
+    def _is_allowed(self, operator: str) -> bool:
+        return self._operators is None or operator in self._operators
+
+    def _refuse(self, operator: str, operators: list[str], pointer: str) -> None:
+        allowed = ", ".join(filter(self._is_allowed, operators))
+        self._fault(f"{operator} is not an operator here; use one of {allowed}", pointer)
 
     def _only(self, members: Mapping[str, object], pointer: str) -> str | None:
         if len(members) != 1:
@@ -356,7 +363,7 @@ class _Reader:
         return self._end(value, pointer, "suffix")
 
     def _end(self, value: object, pointer: str, where: str) -> Leaf | None:
-        if isinstance(value, Mapping) and (self._operators is None or f"{where} ignoring case" in self._operators):
+        if isinstance(value, Mapping) and self._is_allowed(f"{where} ignoring case"):
             if list(value) != ["equals-ignore-case"]:
                 self._fault("must be a text or {equals-ignore-case}", pointer)
                 return None
@@ -455,8 +462,8 @@ class _Reader:
         is_legacy = self.or_is_a_field and (
             operator == "wildcard" or (operator != "equals-ignore-case" and isinstance(value, list))
         )
-        if allowed is None or is_legacy or (self._operators is not None and name not in self._operators):
-            self._fault(f"anything-but {operator} is not an operator here", pointer)
+        if allowed is None or is_legacy or not self._is_allowed(name):
+            self._refuse(name, [f"anything-but {each}" for each in _LISTED], pointer)
             return None
         listed = value if isinstance(value, list) else [value]
         self._count(len(listed), pointer)
@@ -472,7 +479,6 @@ class _Reader:
 
 
 _OPERATORS: Mapping[str, Callable[[_Reader, object, str], Leaf | None]] = {
-    "exactly": _Reader._exactly,
     "prefix": _Reader._prefix,
     "suffix": _Reader._suffix,
     "equals-ignore-case": _Reader._ignoring_case,
@@ -481,6 +487,7 @@ _OPERATORS: Mapping[str, Callable[[_Reader, object, str], Leaf | None]] = {
     "cidr": _Reader._cidr,
     "exists": _Reader._exists,
     "anything-but": _Reader._anything_but,
+    "exactly": _Reader._exactly,
 }
 _LISTED: Mapping[str, Callable[[_Reader, object, str], Listed | None]] = {
     "prefix": _Reader._plain_prefix,

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from tagcast.filters.compiled import FilterInput
-from tagcast.filters.event_pattern.event import Decimals, Event, Value, event_in, object_in
+from tagcast.filters.event_pattern.event import Decimals, Event, Value, event_in, number_in, object_in
 from tagcast.strict_json import JSON_VALUES_MAX, MalformedError, parse
 
 BODY_UNKNOWN = "the body is deleted"
+NO_ATTRIBUTES = "the message has no properties; SNS requires at least one, also for exists: false"
 ENVELOPE_NAMES = ("version", "id", "source", "account", "time", "region", "detail-type")
 EVENT_VALUES_MAX = JSON_VALUES_MAX + 100
 """The most values of an event: those of the body, and in an envelope also the tags and :data:`ENVELOPE_NAMES`."""
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,10}(\.[0-9]{1,5})?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 
 
 class PatternScope(StrEnum):
@@ -26,10 +27,13 @@ class PatternScope(StrEnum):
 def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool = False) -> Event | str:
     """Return the event that a pattern of *scope* reads from *message*, or a text: the reason why there is none.
 
-    *are_attributes*: properties are read like SNS message attributes (:func:`attributes`).
+    *are_attributes*: properties are read like SNS message attributes (:func:`attributes`). Without any there is no
+    event: in SNS even "exists": false needs a message with an attribute.
     """
     if scope is PatternScope.PROPERTIES:
-        return attributes(message.properties) if are_attributes else _texts(message.properties)
+        if not are_attributes:
+            return _texts(message.properties)
+        return attributes(message.properties) if message.properties else NO_ATTRIBUTES
     body = message.body
     if body is None:
         return BODY_UNKNOWN
@@ -58,10 +62,11 @@ def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, ob
 def attributes(properties: Mapping[str, str]) -> Event:
     """Return an event of *properties*, read like SNS message attributes.
 
-    A text with a JSON list of scalars becomes several values. A decimal text becomes a :class:`Decimals`.
+    A text with a JSON list of scalars becomes several values. A decimal text becomes a :class:`Decimals`, unless a
+    double would lose digits.
 
-    >>> attributes({"price": "7.5", "tags": '["a", "b"]', "name": "x"}).values
-    {'price': [Decimals(text='7.5', number=7.5)], 'tags': ['a', 'b'], 'name': ['x']}
+    >>> attributes({"price": "7.5e1", "tags": '["a", "b"]', "name": "x"}).values
+    {'price': [Decimals(text='7.5e1', number=75.0)], 'tags': ['a', 'b'], 'name': ['x']}
     """
     event = Event()
     for name, text in properties.items():
@@ -79,7 +84,8 @@ def attributes(properties: Mapping[str, str]) -> Event:
 
 
 def _attribute(text: str) -> Value:
-    return Decimals(text, float(text)) if _DECIMAL.fullmatch(text) else text
+    number = number_in(text) if _DECIMAL.fullmatch(text) else None
+    return Decimals(text, number) if isinstance(number, float) else text
 
 
 def _texts(properties: Mapping[str, str]) -> Event:
