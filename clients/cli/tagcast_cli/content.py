@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 from tagcast_client.operation import Json
@@ -52,6 +53,26 @@ def _read(file: BinaryIO, name: str, bytes_max: int) -> bytes:
     if len(content) > bytes_max:
         raise typer.BadParameter(f"{name} is longer than {bytes_max:,} bytes, the maximum")
     return content
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON. Raises ValueError also if an object has a name twice, because only its last value would be sent.
+
+    >>> parse_json('{"a": [1], "a": [2]}')
+    Traceback (most recent call last):
+        ...
+    ValueError: "a" is given twice
+    """
+    return json.loads(text, object_pairs_hook=_members)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> Json:
+    members: Json = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"{json.dumps(name)} is given twice")
+        members[name] = value
+    return members
 
 
 def properties_of(pairs: list[str]) -> dict[str, str]:

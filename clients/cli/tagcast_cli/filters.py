@@ -14,7 +14,7 @@ from tagcast_client import TagcastError
 from tagcast_client.operation import Json
 from tagcast_client.signing import is_aws
 
-from tagcast_cli.content import BodyArgument, PropertyPairs, TextAttributes, body_bytes, message_of
+from tagcast_cli.content import BodyArgument, PropertyPairs, TextAttributes, body_bytes, message_of, parse_json
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import state_text
 from tagcast_cli.session import Session, session_of
@@ -53,7 +53,7 @@ FILTER_OPTIONS = "--tag, --tag-expression, --routing-key, --sql, --event-pattern
 
 def _parsed(option: str, text: str, example: str) -> Json:
     try:
-        parsed = json.loads(text)
+        parsed = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"{option} is not JSON: {error}") from None
     if not isinstance(parsed, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from tagcast_client.changing import needs_present, patch_of, with_endpoint
 from tagcast_client.operation import Json, drop_none, path_of
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS
 
-from tagcast_cli.content import body_bytes
+from tagcast_cli.content import body_bytes, parse_json
 from tagcast_cli.filters import FilterOptions, absent_function_lines, filter_text, filters, warning_lines
 from tagcast_cli.instant import duration
 from tagcast_cli.options import remove_settings, with_options
@@ -239,7 +238,7 @@ def subscribe_all(
 
 def _read(source: str) -> list[Json]:
     try:
-        items = json.loads(body_bytes(source, LIST_BYTES_MAX))
+        items = parse_json(body_bytes(source, LIST_BYTES_MAX))
     except (ValueError, RecursionError) as fault:
         hint = "" if source[:1] in ("@", "-") else "; to read a file, write @FILE"
         raise typer.BadParameter(f"is not JSON: {fault}{hint}", param_hint="@FILE") from None

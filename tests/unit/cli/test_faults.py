@@ -264,6 +264,22 @@ def test_a_value_out_of_all_bounds_is_refused_before_anything_is_sent(
     assert "Invalid value" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("subscribe", "t", "A", "--pull", "--event-pattern", '{"store": ["a"], "price": [1], "store": ["b"]}'),
+        ("filter", "test", "--event-pattern", '{"d": {"store": [1], "store": [2]}}', "{}"),
+        ("filter", "set", "t", "A", "--filter", '{"kind": "sql92", "store": 1, "store": 2}'),
+        ("subscribe-all", "t", '[{"name": "A", "filter": {"store": 1, "store": 2}}]'),
+    ],
+    ids=["subscribe", "filter test", "filter set", "subscribe-all"],
+)
+def test_a_repeated_name_is_refused_and_not_dropped(api: FakeApi, run: Run, words: tuple[str, ...]) -> None:
+    refused = run(*words)
+    assert (refused.exit_code, api.requests) == (2, [])
+    assert '"store" is given twice' in " ".join(refused.stderr.replace("│", " ").split())
+
+
 def test_what_cannot_be_read_is_a_sentence(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
