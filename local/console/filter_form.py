@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tagcast_cli.content import parse_json
 from tagcast_client import AnyFilter, Filter
 
 KINDS = {
@@ -114,8 +115,8 @@ def _described(form: FilterForm) -> dict[str, Any] | None:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        read = json.loads(text)
-    except ValueError as fault:
+        read = parse_json(text)
+    except (ValueError, RecursionError) as fault:
         raise UnreadableFilterError(f"The text is not JSON: {fault}") from None
     if not isinstance(read, dict):
         raise UnreadableFilterError('The text is not a JSON object. Expected e.g. {"kind": "tags", "tags": ["a"]}')

@@ -584,6 +584,8 @@ def test_the_workbench_says_what_a_filter_says_and_what_is_wrong_with_one(visito
     assert "/filter/expression" in visitor.act("/workbench", {**asked, "text": "price >"}).text
     assert "is a text, write" in visitor.act("/workbench", {**asked, "text": "region = eu"}).text.replace("&#39;", "'")
     assert "The text is not JSON" in visitor.act("/workbench", {**asked, "kind": "json", "text": "{"}).text
+    for kind, text in (("event_pattern", '{"a": [1], "a": [2]}'), ("json", '{"a": 1, "a": 2}'), ("json", "[" * 5_000)):
+        assert "The text is not JSON" in visitor.act("/workbench", {**asked, "kind": kind, "text": text}).text
 
 
 def test_a_filter_is_saved_to_the_version_that_was_edited_and_to_no_other(visitor: Visitor) -> None:
