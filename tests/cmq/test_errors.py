@@ -69,7 +69,6 @@ SIGNED: dict[CmqFault, tuple[str, dict[str, str]]] = {
     CmqFault.NO_MATCH: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "imac"}),
     CmqFault.FILTERS: ("Subscribe", {**NEW, **numbered("filterTag", *SIX), **numbered("bindingKey", *SIX)}),
     CmqFault.REPEATED: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "a", "MsgTag.1": "b"}),
-    CmqFault.OVERDUE: ("ListTopic", {"Timestamp": "1"}),
     CmqFault.SECRET_ID: ("ListTopic", {"SecretId": "LTAI1"}),
     CmqFault.UNKNOWN_SECRET_ID: ("ListTopic", {"SecretId": "AKIDother"}),
 }

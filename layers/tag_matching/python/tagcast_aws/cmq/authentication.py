@@ -44,7 +44,7 @@ def authenticate(world: World, keys: Secret, form: Form) -> CmqKey:
     key = _key(keys, secret_id)
     _check_signature(form, key)
     if not is_timely(timestamp_s, world.clock.now()):
-        raise CmqError(CmqFault.OVERDUE)
+        raise CmqError(CmqFault.SIGNATURE, "its Timestamp is more than 5 minutes from now")
     if not take_once(world, secret_id, timestamp_s, signed):
         raise CmqError(CmqFault.SIGNATURE, "this request was taken already")
     return key

@@ -54,7 +54,6 @@ class CmqFault(Enum):
     SIGNATURE = (4100, 10030, "authentication failed: {}")
     REVOKED = (4100, 10080, "the secretId was revoked")
     UNKNOWN_SECRET_ID = (4100, 10270, "secretId is not existed")
-    OVERDUE = (4300, 10040, "the request is overdue: its timestamp is more than 5 minutes from now")
     BODY_SIZE = (4400, 10230, "the message is larger than maxMsgSize")
     THROTTLED = (4420, 10250, "qps throttling: {}")
     ABSENT = (4440, 10600, "{} is not existed, or deleted")
