@@ -114,6 +114,19 @@ def test_properties_are_texts_to_eventbridge_and_attributes_to_sns() -> None:
         assert tuple(says(pattern, b"", properties, **each) for each in both) == expected, pattern
 
 
+def test_a_value_that_no_property_has_is_warned_of() -> None:
+    def warnings(leaf: object, **more: str) -> tuple[str, ...]:
+        pattern = {"store": ["a"], "price": ["x", leaf]}
+        compiled = compile_filter({"kind": "event_pattern", "pattern": pattern, "scope": "properties", **more})
+        return compiled.warnings
+
+    for leaf in (7, True, None, {"numeric": [">", 7]}, {"anything-but": [7, 8]}):
+        assert ["properties are texts" in each for each in warnings(leaf)] == [True], leaf
+        assert warnings(leaf, dialect="sns") == warnings(leaf, scope="body") == (), leaf
+    for leaf in ("7", "10.0.0.1", {"prefix": "7"}, {"anything-but": "7"}, {"anything-but": {"prefix": "7"}}):
+        assert warnings(leaf) == (), leaf
+
+
 @pytest.mark.parametrize("text", ["301.5", "+301.500", "3.015e2", "3015E-1", "000000000301.5", "301.50000000"])
 def test_a_decimal_attribute_is_a_number_in_each_notation(text: str) -> None:
     said: dict[str, Any] = {"scope": "properties", "dialect": "sns"}

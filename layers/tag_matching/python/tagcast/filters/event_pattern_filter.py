@@ -11,6 +11,7 @@ from tagcast.filters.compiled import FilterInput, FilterValue, pointer_part, unk
 from tagcast.filters.event_pattern.evaluate import matches
 from tagcast.filters.event_pattern.event import Event
 from tagcast.filters.event_pattern.explain import explain
+from tagcast.filters.event_pattern.leaves import AnythingBut, Equals, Leaf, Numeric
 from tagcast.filters.event_pattern.pattern import OR, Pattern, PatternError, read_pattern
 from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, PatternScope, event_of
 from tagcast.filters.explanation import Explanation
@@ -74,6 +75,7 @@ def _number_faults(value: object, pointer: str) -> Iterator[tuple[str, str]]:
 
 _Word = TypeVar("_Word", bound=StrEnum)
 _OR_IS_A_FIELD = "$or is read as a field name here; as alternatives it must be a list of two or more objects"
+_ARE_TEXTS = 'properties are texts in the dialect eventbridge; write numbers as "7", or use the dialect sns'
 
 
 class PatternDialect(StrEnum):
@@ -95,8 +97,12 @@ class EventPatternFilter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One warning if a ``$or`` in the pattern is read as a field name and not as the operator; else empty."""
-        return (_OR_IS_A_FIELD,) if self.pattern.or_is_a_field else ()
+        """What is misleading: a ``$or`` that is read as a field name, or a value that no property can have."""
+        found = [_OR_IS_A_FIELD] if self.pattern.or_is_a_field else []
+        if self.scope is PatternScope.PROPERTIES and self.dialect is PatternDialect.EVENTBRIDGE:
+            leaves = (leaf for condition in self.pattern.conditions for leaf in condition.leaves)
+            found += [_ARE_TEXTS] if not all(map(_is_about_texts, leaves)) else []
+        return tuple(found)
 
     @property
     def reads_body(self) -> bool:
@@ -133,6 +139,14 @@ class EventPatternFilter:
             "dialect": self.dialect.value,
             "scope": self.scope.value,
         }
+
+
+def _is_about_texts(leaf: Leaf) -> bool:
+    match leaf:
+        case Equals(token) | AnythingBut((Equals(token), *_)):
+            return isinstance(token, str)
+        case _:
+            return not isinstance(leaf, Numeric)
 
 
 def compile_event_pattern(value: FilterValue) -> EventPatternFilter:
