@@ -314,6 +314,15 @@ class Ledger:
         # What one of several strategies promises alone is not checked.
         return {**present, "strategy": SEVERAL, "max_retries": A_LIFE_OF_RETRIES}
 
+    def may_probe(self, sid: str, lane: Row) -> bool:
+        """Say whether the next first round may push, although the lane has lost contact.
+
+        Of several strategies, another than the one under which contact was lost may read the row.
+        """
+        owner = self.owner(ordinal_in(sid))
+        is_lost = lane["state"] == "lost_contact" and "lost_since" not in lane
+        return is_lost and (is_independent(owner) or owner["strategy"] == SEVERAL)
+
     def owners_since(self, message_id: str, ordinal: int) -> Iterator[Row]:
         """Yield a subscription as it was at each version of the topic since the message was accepted."""
         since = self.accepted[message_id]["subscriptions_version"]

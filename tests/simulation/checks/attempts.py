@@ -194,7 +194,8 @@ class AttemptChecks:
         if self._is_calm and ordinal not in ledger.manual_at and any(each.reply is None for each in made):
             ledger.fail("one attempt at a time", f"{told} while an attempt of it is under way")
         closed_at = ledger.closed_at.get(sid)
-        if worker.kind == "fan_out" and closed_at is not None and closed_at < (worker.read_first_at or 0):
+        is_closed = closed_at is not None and closed_at < (worker.read_first_at or 0)
+        if worker.kind == "fan_out" and is_closed and not ledger.may_probe(sid, ledger.lanes[sid]):
             ledger.fail("a closed lane", f"{told} from a first round, although its lane was closed")
 
     def _by_its_own_schedule(self, told: str, worker: Worker, push: Push, owner: Row) -> None:

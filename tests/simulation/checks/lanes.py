@@ -56,7 +56,7 @@ class LaneChecks:
             ledger.retrying_since.pop(sid, None)
         else:
             ledger.retrying_since.setdefault(sid, ledger.now)
-        if new is None or new["state"] == "retrying" or self._has_no_probe(sid, new):
+        if new is None or new["state"] == "retrying" or ledger.may_probe(sid, new):
             ledger.closed_at.pop(sid, None)
         else:
             ledger.closed_at.setdefault(sid, ledger.stage.steps)
@@ -98,10 +98,6 @@ class LaneChecks:
             worker.by_hand = worker.by_hand or old.get("next_attempt_at") == ledger.manual_due.get(sid, -1)
             worker.claim = new["claim"]
         return True
-
-    def _has_no_probe(self, sid: str, lane: Row) -> bool:
-        is_lost = lane["state"] == "lost_contact" and "lost_since" not in lane
-        return is_lost and is_independent(self.ledger.owner(ordinal_in(sid)))
 
     def _transition(self, sid: str, old: Row | None, new: Row | None) -> None:
         """Check that a lane changes in one of the ways that `tagcast.rows.lane_transitions` lists."""
