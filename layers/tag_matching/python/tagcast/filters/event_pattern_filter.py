@@ -97,7 +97,7 @@ class EventPatternFilter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is misleading: a ``$or`` that is read as a field name, or a value that no property can have."""
+        """A warning for a ``$or`` that is read as a field name, and one for a value that no property can have."""
         found = [_OR_IS_A_FIELD] if self.pattern.or_is_a_field else []
         if self.scope is PatternScope.PROPERTIES and self.dialect is PatternDialect.EVENTBRIDGE:
             leaves = (leaf for condition in self.pattern.conditions for leaf in condition.leaves)
