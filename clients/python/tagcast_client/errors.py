@@ -18,6 +18,10 @@ __all__ = [
 class TagcastError(Exception):
     """The root of all errors of the client."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to pickle and copy the error: without `__init__`, because *args* are not its arguments."""
+        return type(self).__new__, (type(self), *self.args), vars(self)
+
 
 class UnreachableError(TagcastError):
     """No answer from *url*. If *refused*, no connection was made. Otherwise the request may have arrived."""
