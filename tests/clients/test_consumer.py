@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import anyio
 import httpx
 import pytest
 from tagcast_client import (
@@ -837,6 +838,90 @@ def test_a_consumer_that_is_interrupted_in_its_first_heartbeat_leaves(api: Pulli
     asyncio.run(play_asynchronously()) if is_asynchronous else play()
     assert interrupted.methods == ["PUT", "DELETE"]
     assert api.client.list_members("TopicTest", "workers") == ()
+
+
+@dataclass
+class Cleaning:
+    """An asynchronous listener that works without end, and needs a while to clean up."""
+
+    state: str = "idle"
+
+    async def __call__(self, messages: Sequence[Pulled]) -> None:
+        self.state = "works"
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            self.state = "clean"
+
+
+def test_a_context_whose_shutdown_is_cancelled_ends_its_listeners_and_leaves(api: PullingApi) -> None:
+    made(api, "a")
+    listener = Cleaning()
+
+    async def consume(consumer: AsyncConsumer) -> None:
+        async with consumer:
+            while listener.state == "idle":
+                await asyncio.sleep(0.01)
+
+    async def play() -> None:
+        async with AsyncClient(URL, transport=api) as client:
+            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS), listener)
+            consuming = asyncio.create_task(consume(consumer))
+            await consumer.wait()
+            consuming.cancel()
+            await asyncio.wait({consuming})
+        assert consuming.cancelled()
+        assert listener.state == "clean"
+        assert api.client.list_members("TopicTest", "workers") == ()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(play())
+    assert api.in_flight() == 1
+
+
+def test_a_context_in_a_cancelled_scope_of_anyio_leaves_no_task_behind(api: PullingApi) -> None:
+    made(api, "a")
+    listener = Cleaning()
+
+    async def play() -> None:
+        async with AsyncClient(URL, transport=api) as client:
+            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS), listener)
+            with anyio.CancelScope() as scope:
+                async with consumer:
+                    while listener.state == "idle":
+                        await asyncio.sleep(0.01)
+                    scope.cancel()
+        async with asyncio.timeout(10):
+            while len(asyncio.all_tasks()) > 1:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(play())
+
+
+def test_a_context_whose_shutdown_is_interrupted_repeats_no_pull_and_leaves(
+    api: PullingApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(api)
+    waiting, before, join = Waiting(api), set(threading.enumerate()), threading.Thread.join
+
+    def interrupt(thread: threading.Thread, timeout: float | None = None) -> None:
+        monkeypatch.setattr(threading.Thread, "join", join)
+        raise KeyboardInterrupt
+
+    def play(client: Client) -> None:
+        with prepared(Consumer(client, "workers", OPTIONS), ignore):
+            waiting.pulling.wait()
+            waiting.pulling.clear()
+            monkeypatch.setattr(threading.Thread, "join", interrupt)
+
+    with Client(URL, transport=waiting, sleep=lambda seconds: None) as client:
+        with pytest.raises(KeyboardInterrupt):
+            play(client)
+        assert client.list_members("TopicTest", "workers") == ()
+        waiting.over.set()
+        assert wait_until(lambda: set(threading.enumerate()) <= before)
+    assert not waiting.pulling.is_set()
 
 
 def test_a_pull_that_outlives_its_consumer_is_not_repeated(api: PullingApi) -> None:

@@ -67,9 +67,11 @@ class AsyncTasks:
 
     async def abandon(self, seconds: float) -> None:
         """Wait for the end of all tasks, for at most *seconds*; cancel the rest. Raise the error of a failed task."""
-        if self._running:
-            _, late = await asyncio.wait(self._running, timeout=seconds)
-            for task in late:
+        try:
+            if self._running:
+                await asyncio.wait(self._running, timeout=seconds)
+        finally:  # Also if this wait is cancelled.
+            for task in self._running:
                 task.cancel()
         for ended in await asyncio.gather(*self._running, return_exceptions=True):
             if isinstance(ended, Exception):

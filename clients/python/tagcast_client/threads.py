@@ -86,10 +86,13 @@ class Tasks:
 
     def abandon(self, seconds: float) -> None:
         """Wait for the end of all other threads, for at most *seconds*; mark the rest as abandoned."""
-        until = time.monotonic() + seconds
-        for thread in self._others():
-            thread.join(max(0.0, until - time.monotonic()))
-            thread.is_abandoned = True
+        until, others = time.monotonic() + seconds, self._others()
+        try:
+            for thread in others:
+                thread.join(max(0.0, until - time.monotonic()))
+        finally:  # Also after Ctrl-C.
+            for thread in others:
+                thread.is_abandoned = True
 
     def join(self) -> None:
         """Wait until all other threads have ended, including new ones."""

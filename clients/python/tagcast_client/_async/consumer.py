@@ -83,7 +83,14 @@ class AsyncConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.shutdown()
+        try:
+            await self.shutdown()
+        except BaseException:  # Cancelled or interrupted, and nobody will call `shutdown` again.
+            try:
+                await self._work.abandon(0)
+            finally:
+                await self._end_membership()
+            raise
 
     async def start(self) -> None:
         """Join the group and start to pull. Raises the errors of the first heartbeat, e.g. DisagreementError.
@@ -124,6 +131,9 @@ class AsyncConsumer:
 
         A listener and *on_error* may call `shutdown`, too. All such calls but the first return at once. A pull that
         does not end in time is abandoned; its messages become visible again when their visibility timeout ends.
+
+        If the call is cancelled, listeners and heartbeats continue: call `shutdown` again. The end of a ``with`` block
+        cannot be repeated. If it is cancelled, the listeners are cancelled, too.
         """
         self._work.stop()
         self._pulls.stop()
@@ -132,16 +142,21 @@ class AsyncConsumer:
             return
         await self._pulls.abandon(ABANDONED_AFTER_S)
         await self._work.join()
+        await self._end_membership()
+
+    async def _end_membership(self) -> None:
+        """Stop heartbeats and extensions, and leave the group."""
         self._upkeep.stop()
-        await self._upkeep.abandon(ENDS_WITHIN_S)
-        if self._has_left:
-            return
-        self._has_left = True
         try:
-            self._end.start(self._leave)
-        except RuntimeError:  # No thread could start, e.g. because the interpreter ends.
-            await self._leave()
-        await self._end.abandon(ENDS_WITHIN_S)
+            await self._upkeep.abandon(ENDS_WITHIN_S)
+        finally:
+            if not self._has_left:
+                self._has_left = True
+                try:
+                    self._end.start(self._leave)
+                except RuntimeError:  # No thread could start, e.g. because the interpreter ends.
+                    await self._leave()
+                await self._end.abandon(ENDS_WITHIN_S)
 
     async def _leave(self) -> None:
         """Leave the group in the topics that this consumer has joined. Stop if the service fails or does not answer."""
