@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import is_dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -488,6 +488,22 @@ def test_names_travel_as_they_are_and_are_never_part_of_the_path(client: Client,
     with pytest.raises((InvalidError, NotFoundError)):
         client.get_topic("../health")
     assert api.requests[-1].url.raw_path == b"/topics/..%2Fhealth"
+
+
+@pytest.mark.parametrize(
+    ("timeout", "read_s"), [(5.0, (5.0, 30.0, 30.0)), (60.0, (60.0, 60.0, 60.0)), (None, [None] * 3)]
+)
+def test_a_request_for_which_the_api_waits_is_not_given_up_before_its_answer(
+    api: InMemoryApi, timeout: float | None, read_s: Sequence[float | None]
+) -> None:
+    client = Client(URL, transport=api, timeout=httpx.Timeout(timeout, connect=1.0))
+    client.create_topic("orders")
+    with pytest.raises(NotFoundError):
+        client.pull("orders", "absent", wait_seconds=20)
+    client.request("GET", "/topics/orders/tail", query={"wait_seconds": 20, "max_events": 0})
+    timeouts = [request.extensions["timeout"] for request in api.requests]
+    assert [each["read"] for each in timeouts] == [*read_s]
+    assert {each["connect"] for each in timeouts} == {1.0}
 
 
 def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:

@@ -88,6 +88,12 @@ class Operation(Generic[T]):
             return json.dumps(self.body, default=json_default).encode()
 
     @property
+    def wait_s(self) -> int:
+        """The seconds for which the API waits for messages or events before it answers."""
+        waits = str((self.body or self.query).get("wait_seconds"))
+        return int(waits) if waits.isdecimal() else 0
+
+    @property
     def creates(self) -> bool:
         """Whether the API refuses the request if the resource exists."""
         return "If-None-Match" in self.headers

@@ -40,6 +40,9 @@ logger = logging.getLogger("tagcast_client")
 CONFLICTS_MIN = 5
 """The client gives up after five conflicts with concurrent changes, or later when its time for retries ends."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
+ANSWER_S = 10.0
+"""The shortest read timeout after the API has waited for messages. A client that gave up a pull earlier would lose its
+messages for their visibility timeout."""
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 """Requests to this machine bypass the proxies of the environment."""
 
@@ -156,9 +159,13 @@ class AsyncConnection:
         if content is not None:
             headers["content-type"] = "application/json"
         try:
-            got = await self._http.request(
+            request = self._http.build_request(
                 operation.method, self.url + operation.target, headers=headers, content=content
             )
+            timeout = request.extensions["timeout"]
+            if operation.wait_s and timeout["read"] is not None:
+                timeout["read"] = max(timeout["read"], operation.wait_s + ANSWER_S)
+            got = await self._http.send(request)
         except httpx.RequestError as fault:  # Or the answer cannot be decoded, e.g. from a broken proxy.
             refused = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout)
             return UnreachableError(self.url, str(fault) or type(fault).__name__, refused=refused)
