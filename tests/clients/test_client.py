@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import is_dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import get_args, get_type_hints, is_typeddict
+from typing import ClassVar, get_args, get_type_hints, is_typeddict
 
 import httpx
 import pytest
@@ -574,17 +574,20 @@ def test_a_history_is_read_page_by_page_with_how_far_the_archive_has_come(client
     assert client.read_history("orders", tag="x", since=later).messages == ()
 
 
+class Counted(Handler):
+    """Serves any request, and keeps its connections."""
+
+    protocol_version = "HTTP/1.1"
+    connections: ClassVar[set[tuple[str, int]]]
+
+    def serve(self) -> None:
+        self.connections.add(self.client_address)
+        self.answer(200, b'{"status": "ok"}')
+
+
 def test_a_process_that_was_forked_has_connections_of_its_own() -> None:
-    connections = set[tuple[str, int]]()
-
-    class Serving(Handler):
-        protocol_version = "HTTP/1.1"
-
-        def serve(self) -> None:
-            connections.add(self.client_address)
-            self.answer(200, b'{"status": "ok"}')
-
-    with serving(Serving) as url, Client(url, retries=Retries(seconds=0)) as client:
+    Counted.connections = set()
+    with serving(Counted) as url, Client(url, retries=Retries(seconds=0)) as client:
         client.get_openapi()
         if (child := os.fork()) == 0:
             client.get_openapi()
@@ -592,7 +595,25 @@ def test_a_process_that_was_forked_has_connections_of_its_own() -> None:
         assert os.waitpid(child, 0)[1] == 0
         client.get_openapi()
 
-    assert len(connections) == 2
+    assert len(Counted.connections) == 2
+
+
+def test_each_event_loop_has_connections_of_its_own() -> None:
+    Counted.connections = set()
+    with serving(Counted) as url:
+        client = AsyncClient(url, retries=Retries(seconds=0))
+
+        async def read() -> None:
+            await client.get_openapi()
+            await client.get_openapi()
+
+        for _ in range(3):  # As a Lambda function that calls asyncio.run for each event.
+            asyncio.run(read())
+        asyncio.run(client.aclose())
+        with pytest.raises(RuntimeError, match="closed"):
+            asyncio.run(read())
+
+    assert len(Counted.connections) == 3
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -31,6 +32,14 @@ async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> 
 def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
     """Call *on_error* with *fault*. If *on_error* calls ``sys.exit``, the event loop ends."""
     on_error(fault)
+
+
+def get_runtime() -> object:
+    """Return what connections belong to: this process and its event loop."""
+    try:
+        return os.getpid(), asyncio.get_running_loop()
+    except RuntimeError:  # Of trio, with which the client works if you give it *sleep*.
+        return os.getpid()
 
 
 def is_abandoned() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,11 @@ def _report_all(what: str) -> Iterator[None]:
         raise RuntimeError(f"{what} exited with {fault.code}; call shutdown instead") from fault
     except BaseException as fault:
         raise RuntimeError(f"{what} raised {fault!r}") from fault
+
+
+def get_runtime() -> object:
+    """Return what connections belong to: this process."""
+    return os.getpid()
 
 
 class _Worker(threading.Thread):

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from tagcast_client.asyncio_tasks import AsyncPageReader, AsyncSleep, is_abandoned
+from tagcast_client.asyncio_tasks import AsyncPageReader, AsyncSleep, get_runtime, is_abandoned
 from tagcast_client.batches import parts
 from tagcast_client.changing import GENERATE
 from tagcast_client.errors import (
@@ -74,7 +74,7 @@ class AsyncConnection:
         self._sleep = sleep
         self._clock = clock
         self._is_known = False
-        self._process = os.getpid()
+        self._runtime: object = None
         self._new_http = partial(
             httpx.AsyncClient,
             auth=self.auth,
@@ -104,7 +104,15 @@ class AsyncConnection:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._renew_http().aclose()
+
+    def _renew_http(self) -> httpx.AsyncClient:
+        """Return connections of this process and event loop: those of another one would mix up answers, or fail."""
+        runtime = get_runtime()
+        if self._runtime not in (None, runtime) and not self._http.is_closed:
+            self._http = self._new_http()
+        self._runtime = runtime
+        return self._http
 
     async def _send(self, operation: Operation[T]) -> T:
         tries = Tries(self._retries, self._clock())
@@ -152,20 +160,18 @@ class AsyncConnection:
         return results
 
     async def _try(self, operation: Operation[T]) -> Answer | UnreachableError:
-        if self._process != os.getpid():  # After a fork, a shared connection would mix up the answers.
-            self._process, self._http = os.getpid(), self._new_http()
-        headers = dict(operation.headers)
+        http, headers = self._renew_http(), dict(operation.headers)
         content = operation.content
         if content is not None:
             headers["content-type"] = "application/json"
         try:
-            request = self._http.build_request(
+            request = http.build_request(
                 operation.method, self.url + operation.target, headers=headers, content=content
             )
             timeout = request.extensions["timeout"]
             if operation.wait_s and timeout["read"] is not None:
                 timeout["read"] = max(timeout["read"], operation.wait_s + ANSWER_S)
-            got = await self._http.send(request)
+            got = await http.send(request)
         except httpx.RequestError as fault:  # Or the answer cannot be decoded, e.g. from a broken proxy.
             refused = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout)
             return UnreachableError(self.url, str(fault) or type(fault).__name__, refused=refused)
