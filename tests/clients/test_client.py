@@ -305,6 +305,13 @@ def test_tags_that_are_one_string_are_refused_before_anything_is_sent(client: Cl
     assert len(api.requests) == before
 
 
+def test_no_tag_of_an_iterator_is_lost(client: Client, api: InMemoryApi) -> None:
+    client.publish("orders", "x", tags=map(str, (1, 2)))  # type: ignore[arg-type]
+    client.publish_batch("orders", [NewMessage("x", tags=map(str, (1, 2)))])  # type: ignore[arg-type]
+    single, batch = (json.loads(request.content) for request in api.requests[-2:])
+    assert single["tags"] == batch["messages"][0]["tags"] == ["1", "2"]
+
+
 @pytest.mark.parametrize("kind", [set, frozenset])
 def test_a_set_of_tags_is_the_same_request_in_every_process(
     client: Client, api: InMemoryApi, kind: type[set[str] | frozenset[str]]

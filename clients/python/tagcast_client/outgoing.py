@@ -46,7 +46,7 @@ class NewMessage:
     tracestate: str | None = None
 
     def __post_init__(self) -> None:
-        list_tags(self.tags)
+        object.__setattr__(self, "tags", list_tags(self.tags))  # The tags of an iterator can be read only once.
 
     @property
     def attributes(self) -> MessageAttributes:
@@ -82,7 +82,7 @@ class NewMessage:
         said = {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
         others = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "body"}
         others |= {
-            "tags": list(list_tags(self.tags)),
+            "tags": list(self.tags),
             "properties": dict(self.properties),
             "content_type": content_type,
         }
