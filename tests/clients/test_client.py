@@ -51,6 +51,7 @@ from tests.http_server import Handler, serving
 
 URL = "http://127.0.0.1:8080/"
 HOOK = "https://example.com/hook"
+SECRET = "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
 NEVER = Retries(seconds=0)
 
 
@@ -303,6 +304,13 @@ def test_tags_that_are_one_string_are_refused_before_anything_is_sent(client: Cl
     with pytest.raises(TypeError, match=r"\['paid'\]"):
         NewMessage("x", tags="paid")  # type: ignore[arg-type]
     assert len(api.requests) == before
+
+
+def test_the_values_of_a_refused_request_are_in_no_traceback(client: Client) -> None:
+    """By default pytest prints the arguments of the function that raised."""
+    with pytest.raises(NotFoundError) as refused:
+        client.rotate_secret("orders", "absent", secret=SECRET)
+    assert SECRET not in repr(refused.traceback[-1].locals)
 
 
 def test_no_tag_of_an_iterator_is_lost(client: Client, api: InMemoryApi) -> None:

@@ -59,7 +59,7 @@ class Operation(Generic[T]):
     method: str
     path: str
     read: Callable[[Answer], T]
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | None = field(default=None, repr=False)  # It may have secrets, and pytest prints it.
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
