@@ -36,14 +36,14 @@ def write_all(package: Path) -> None:
     """Write all generated files into *package*, a folder."""
     places = (HERE / "openapi.json", HERE.parents[1] / "docs/openapi.json")  # In a source distribution, in a checkout.
     document = next(place for place in places if place.exists())
-    openapi_source.write(json.loads(document.read_text()), package)
+    openapi_source.write(json.loads(document.read_text("utf-8")), package)
     write_sync(package)
 
 
 def write_sync(package: Path) -> None:
     """Write the folder `_sync` of *package* from its folder `_async`."""
     sources = sorted((package / "_async").glob("*.py"))
-    names = {name for source in sources for name in re.findall(r"\bAsync\w+", source.read_text())}
+    names = {name for source in sources for name in re.findall(r"\bAsync\w+", source.read_text("utf-8"))}
     words = WORDS | {name: name.removeprefix("Async") for name in names}
     shutil.rmtree(package / "_sync", ignore_errors=True)
     unasync.unasync_files([str(source) for source in sources], [unasync.Rule("/_async/", "/_sync/", words)])

@@ -97,7 +97,7 @@ def write(document: Schema, package: Path) -> None:
     for module, text in texts.items():
         # In `settings` each class precedes its use, so annotations are evaluated, which is faster than texts.
         head = HEAD.replace("from __future__ import annotations\n\n", "") if module == "settings" else HEAD
-        (package / f"{module}.py").write_text(head + IMPORTS[module] + text)
+        (package / f"{module}.py").write_text(head + IMPORTS[module] + text, "utf-8")
 
 
 def docstring(text: str, margin: str = "    ") -> str:

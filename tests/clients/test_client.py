@@ -7,6 +7,8 @@ import inspect
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import is_dataclass
@@ -17,7 +19,6 @@ from typing import ClassVar, get_args, get_type_hints, is_typeddict
 import httpx
 import pytest
 import tagcast_client
-from hatch_build import write_all
 from tagcast_client import (
     Accepted,
     AsyncClient,
@@ -537,10 +538,13 @@ def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
     assert len(api.fakes.queue.entries) == 1
 
 
-def test_the_built_modules_are_those_that_their_sources_give(tmp_path: Path) -> None:
+@pytest.mark.parametrize("utf8", ["1", "0"], ids=["utf-8", "another encoding"])
+def test_the_built_modules_are_those_that_their_sources_give(tmp_path: Path, utf8: str) -> None:
     package = Path(__file__).parents[2] / "clients/python/tagcast_client"
     shutil.copytree(package / "_async", tmp_path / "_async")
-    write_all(tmp_path)
+    environment = {**os.environ, "PYTHONUTF8": utf8, "LC_ALL": "C"}
+    build = "import hatch_build, pathlib, sys; hatch_build.write_all(pathlib.Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], env=environment, cwd=package.parent, check=True)
     built = [path.relative_to(tmp_path) for path in sorted(tmp_path.rglob("*.py"))]
     if [name for name in built if (tmp_path / name).read_text() != (package / name).read_text()]:
         pytest.fail("tagcast_client is older than its sources. Build it: make install", pytrace=False)
