@@ -39,7 +39,7 @@ from tests.running_stack import wait_until
 
 URL = "http://127.0.0.1:8080/"
 OPTIONS = ConsumerOptions(member_id="one", heartbeat_seconds=0.01, wait_seconds=0)
-Listener = Callable[[Sequence[Pulled]], object]
+Listener = Callable[[Sequence[Pulled]], Any]
 
 
 @dataclass
@@ -100,7 +100,7 @@ class AsyncRunning(Running):
         async def pause(seconds: float) -> None:
             await asyncio.sleep(0)
 
-        async def listener(messages: Sequence[Pulled]) -> object:
+        async def listener(messages: Sequence[Pulled]) -> Any:
             return await asyncio.to_thread(self.listener, messages)
 
         async with AsyncClient(URL, transport=self.api, sleep=pause) as client:

@@ -70,9 +70,10 @@ async def watch(client: AsyncClient) -> list[str]:
     return [topic.name async for topic in client.list_topics()]
 """
 BAD = """
+from asyncio import sleep
 from datetime import UTC, datetime
 
-from tagcast_client import Client, Filter, NewMessage, Received
+from tagcast_client import Client, Consumer, Filter, NewMessage, Received
 
 client, HOOK = Client("http://127.0.0.1:8080"), "https://example.com/"
 client.create_topic("orders", ordering="fifo")
@@ -98,6 +99,8 @@ Filter.pattern("price > 1")
 client.send(None)
 client.publish("orders", "x", tags="paid")
 text: str = client.get_message("orders", "1").body
+Consumer(client, "workers").register_message_listener(lambda messages: "done")
+Consumer(client, "workers").register_message_listener(lambda messages: sleep(1))
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated
@@ -14,6 +14,7 @@ from rich.text import Text
 from tagcast_client import Consumer, ConsumerOptions, ConsumeStatus, Filter, Later, MessageModel, Pulled
 from tagcast_client.consuming import member_id as new_member_id
 from tagcast_client.instants import instant
+from tagcast_client.threads import Listener
 
 from tagcast_cli.content import message_of
 from tagcast_cli.filters import FilterOptions
@@ -55,10 +56,10 @@ def _listener(
     stop_after: int | None,
     enough: threading.Event,
     faults: list[BaseException],
-) -> Callable[[Sequence[Pulled]], object]:
+) -> Listener:
     seen = 0
 
-    def listener(messages: Sequence[Pulled]) -> object:
+    def listener(messages: Sequence[Pulled]) -> ConsumeStatus | Later | None:
         nonlocal seen
         try:
             for message in messages:

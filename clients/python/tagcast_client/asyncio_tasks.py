@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from tagcast_client.consuming import ConsumeStatus, Later
 from tagcast_client.operation import Page
 from tagcast_client.received import Pulled
 
 T = TypeVar("T")
 
-AsyncListener = Callable[[Sequence[Pulled]], Awaitable[object]]
+AsyncListener = Callable[[Sequence[Pulled]], Awaitable[ConsumeStatus | Later | None]]
 AsyncPageReader = Callable[[str | None], Awaitable[Page[T]]]
 AsyncSleep = Callable[[float], Awaitable[object]]
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from tagcast_client.consuming import ConsumeStatus, Later
 from tagcast_client.operation import Page
 from tagcast_client.received import Pulled
 
 T = TypeVar("T")
 
-Listener = Callable[[Sequence[Pulled]], object]
+Listener = Callable[[Sequence[Pulled]], ConsumeStatus | Later | None]
 PageReader = Callable[[str | None], Page[T]]
 Sleep = Callable[[float], object]
 
