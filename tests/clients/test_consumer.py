@@ -530,6 +530,19 @@ def test_a_listener_that_raises_or_answers_nonsense_gets_its_batch_again_and_tha
     assert [type(fault) for fault in consumer.faults] == [RuntimeError, TypeError]
 
 
+def test_by_default_an_error_of_a_listener_is_logged_with_its_place_and_one_of_the_api_in_a_line(
+    api: PullingApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    made(api)
+    api.accidents = [lambda request: None, status(403)]  # Of the first heartbeat and of the first pull.
+    with prepared(Consumer(api.client, "workers", replace(OPTIONS, heartbeat_seconds=30)), Poisoned(1)):
+        assert wait_until(lambda: not api.accidents)
+        api.put("TopicTest", "c")
+        assert wait_until(lambda: len(caplog.records) == 2, 10)
+    assert [record.exc_info is not None for record in caplog.records] == [False, True]
+    assert 'raise ValueError("poison")' in caplog.text
+
+
 def test_what_a_listener_works_on_for_long_becomes_nobody_elses(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
     made(api, "a")

@@ -36,7 +36,9 @@ _LOG = logging.getLogger("tagcast_client.consumer")
 
 
 def _log(fault: Exception) -> None:
-    _LOG.warning("%s: %s", type(fault).__name__, fault)
+    """Log a fault: an error of a listener with its traceback."""
+    trace = None if isinstance(fault, TagcastError) else fault
+    _LOG.warning("%s: %s", type(fault).__name__, fault, exc_info=trace)
 
 
 class AsyncConsumer:
