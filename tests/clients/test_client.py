@@ -388,6 +388,12 @@ def test_an_answer_of_another_shape_is_an_error_of_the_clients_own(api: InMemory
     api.accidents = [answering("<html>Log in")]
     with pytest.raises(UnexpectedAnswerError):
         client.delete_topic("orders")
+    api.accidents = [answering(""), answering("[]"), answering('{"results": "all"}'), answering("")]
+    for _ in range(3):
+        with pytest.raises(UnexpectedAnswerError, match="has no list 'results'"):
+            client.publish_batch("orders", [NewMessage("x")])
+    with pytest.raises(UnexpectedAnswerError, match="has no list 'topics'"):
+        list(client.list_topics())
 
 
 def test_a_batch_splits_itself_by_the_apis_limits(client: Client, api: InMemoryApi) -> None:

@@ -213,7 +213,15 @@ def reads(kind: type[T]) -> Callable[[Answer], T]:
 
 def reads_list(kind: type[T], key: str) -> Callable[[Answer], tuple[T, ...]]:
     """Return a function that reads the list under *key* in an answer; its items are of type *kind*."""
-    return lambda answer: tuple(decode(kind, each) for each in answer.json.get(key, ()))
+    return lambda answer: tuple(decode(kind, each) for each in list_of(answer, key))
+
+
+def list_of(answer: Answer, key: str) -> list[Any]:
+    """Return the list under *key* in an answer. Raises UnexpectedAnswerError, e.g. for an empty answer of a proxy."""
+    found = answer.json.get(key)
+    if not isinstance(found, list):
+        raise UnexpectedAnswerError(f"the API's answer has no list {key!r}: {answer.text[:200]!r}")
+    return found
 
 
 def reads_page(kind: type[T], key: str) -> Callable[[Answer], Page[T]]:

@@ -18,7 +18,17 @@ from tagcast_client.changing import (
 )
 from tagcast_client.decoding import decode
 from tagcast_client.models import Accepted, Refused, Subscription, Tail, Topic
-from tagcast_client.operation import Answer, Operation, idempotency, if_match, part_key, path_of, query_of, reads
+from tagcast_client.operation import (
+    Answer,
+    Operation,
+    idempotency,
+    if_match,
+    list_of,
+    part_key,
+    path_of,
+    query_of,
+    reads,
+)
 from tagcast_client.outgoing import ArchivedMessage, Body, MessageAttributes, NewMessage, check_items
 from tagcast_client.settings import (
     Endpoint,
@@ -205,5 +215,5 @@ class AsyncClient(AsyncOperations):
 def _reads_results(kind: type[T]) -> Callable[[Answer], tuple[T | Refused, ...]]:
     """Return a reader of batch answers. For each item of the batch it returns a *kind*, or a `Refused`."""
     return lambda answer: tuple(
-        decode(Refused, each) if "error" in each else decode(kind, each) for each in answer.json.get("results", ())
+        decode(Refused, each) if "error" in each else decode(kind, each) for each in list_of(answer, "results")
     )
