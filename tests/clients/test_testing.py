@@ -12,6 +12,7 @@ from tagcast_client import (
     NewMessage,
     ProblemError,
     Receiver,
+    Refused,
     Retries,
     ServerError,
     VerificationError,
@@ -67,7 +68,13 @@ def asked_of(client: Client) -> list[object]:
     )
     seen += [code(lambda: client.publish("orders", "a", idempotency_key="k"))]
     seen += [code(lambda: client.publish("orders", {"order": 18}, idempotency_key="k1"))]
-    return [*seen, code(lambda: client.publish_batch("orders", both[:1], idempotency_key="k"))]
+    seen += [code(lambda: client.publish_batch("orders", both[:1], idempotency_key="k"))]
+    number: Any = {"price": 120}
+    numbers: Any = [1]
+    seen += [code(lambda: client.publish("orders", "a", properties=number))]
+    seen += [code(lambda: client.publish("orders", "a", tags=numbers))]
+    results = client.publish_batch("orders", [both[0], NewMessage("b", properties=number), both[1]])
+    return [*seen, *(each.error["code"] if isinstance(each, Refused) else "accepted" for each in results)]
 
 
 def test_the_fake_and_the_shipped_handlers_answer_the_same() -> None:

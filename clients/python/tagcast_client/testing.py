@@ -31,7 +31,7 @@ _BATCH = {"max_bytes": 262_144}
 _SIGNED = ("http", "https")
 _FIELDS = MessageAttributes.__annotations__.keys() - {"tags"}
 _PATH = re.compile(r"/topics/([^/]+)(?:/subscriptions/([^/]+))?(/messages|/messages/batch|/secret/rotate)?")
-_CODES = {404: "not_found", 409: "conflict", 412: "precondition_failed", 501: "not_implemented"}
+_CODES = {404: "not_found", 409: "conflict", 412: "precondition_failed", 422: "invalid", 501: "not_implemented"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,16 @@ class _RefusedError(Exception):
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status = status
+
+    @property
+    def problem(self) -> dict[str, Any]:
+        code = _CODES[self.status]
+        return {
+            "title": code.replace("_", " ").capitalize(),
+            "code": code,
+            "status": self.status,
+            "detail": str(self),
+        }
 
 
 @dataclass(slots=True)
@@ -76,7 +86,8 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """An API in memory for publishers: topics, subscriptions, `publish` and `publish_batch`.
 
     It records accepted messages in *published* and evaluates no filter: *matched* counts all subscriptions of a topic.
-    It checks no limits. A generated secret is always TEST_SECRET. Any other request gets 501.
+    It refuses tags and properties that are not text, but checks no limits. A generated secret is always TEST_SECRET.
+    Any other request gets 501.
     """
 
     def __init__(self) -> None:
@@ -99,14 +110,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         try:
             return httpx.Response(200, json=self._answer(request.method, request.url.path, said, request.headers))
         except _RefusedError as refused:
-            code = _CODES[refused.status]
-            problem = {
-                "title": code.replace("_", " ").capitalize(),
-                "code": code,
-                "status": refused.status,
-                "detail": str(refused),
-            }
-            return httpx.Response(refused.status, json=problem)
+            return httpx.Response(refused.status, json=refused.problem)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request of an asynchronous client."""
@@ -184,17 +188,26 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
             raise _RefusedError(409, "this Idempotency-Key was used for a different request")
         if answer is None:
             several = said.get("messages")
-            answer = (
-                self._accept(topic, said)
-                if several is None
-                else {"results": [self._accept(topic, each) for each in several]}
-            )
+            if several is None:
+                answer = self._accept(topic, said)
+            else:
+                _find(self._topics, "topic", topic)
+                answer = {"results": [self._accept_or_refuse(topic, each) for each in several]}
         if key is not None:
             self._claims[topic, key] = said, answer
         return answer
 
+    def _accept_or_refuse(self, topic: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self._accept(topic, said)
+        except _RefusedError as refused:
+            return {"error": refused.problem}
+
     def _accept(self, topic: str, said: Mapping[str, Any]) -> dict[str, Any]:
         found = _find(self._topics, "topic", topic)
+        for text in (*said.get("tags", ()), *said.get("properties", {}).values()):
+            if not isinstance(text, str):
+                raise _RefusedError(422, f"{text!r} in tags or properties must be a text")
         fields = {name: said[name] for name in _FIELDS if name in said}
         message_id, tags = f"{len(self.published) + 1:020}", tuple(said.get("tags", ()))
         self.published.append(Published(topic, message_id, body_of(said) or b"", tags, **fields))
