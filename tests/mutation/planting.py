@@ -28,6 +28,7 @@ def live_functions() -> Mapping[tuple[str, str], list[FunctionType]]:
     for known in gc.get_objects():
         if isinstance(known, FunctionType):
             found[known.__code__.co_filename, known.__code__.co_qualname].append(known)
+    gc.freeze()
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from tests.mutation.__main__ import PLANTED, chosen
 from tests.mutation.bugs import planted
 from tests.mutation.mutants import MODULES, Mutant, functions_of, mutants_of, mutated, path_of, sample
 from tests.mutation.operators import changes_of
+from tests.mutation.planting import live_functions
 from tests.mutation.results import JUDGED, SURVIVED, TESTS, Result, Results, judgements, table
 from tests.tenth import of_this_commit, tenth
 
@@ -76,6 +78,12 @@ def test_each_mutant_is_one_change_of_its_function_and_has_a_key_of_its_own(ever
 def test_a_sample_is_the_same_every_time_and_its_beginning_that_of_a_larger_one(every: list[Mutant]) -> None:
     assert sample(every, 30, 1) == sample(list(reversed(every)), 50, 1)[:30]
     assert sample(every, 30, 1) != sample(every, 30, 2)
+
+
+def test_each_function_is_found_after_the_garbage_collector_was_told_to_forget_it() -> None:
+    gc.freeze()
+
+    assert (str(path_of("tagcast.rows.keys")), "lane_key") in live_functions()
 
 
 def test_every_judgement_is_of_a_mutant_that_there_is_and_says_why(every: list[Mutant]) -> None:
