@@ -120,10 +120,18 @@ def test_a_value_that_no_property_has_is_warned_of() -> None:
         compiled = compile_filter({"kind": "event_pattern", "pattern": pattern, "scope": "properties", **more})
         return compiled.warnings
 
-    for leaf in (7, True, None, {"numeric": [">", 7]}, {"anything-but": [7, 8]}):
+    others: tuple[object, ...] = (7, True, None, {"numeric": [">", 7]}, {"anything-but": [7, 8]})
+    texts: tuple[object, ...] = (
+        "7",
+        "10.0.0.1",
+        {"prefix": "7"},
+        {"anything-but": "7"},
+        {"anything-but": {"prefix": "7"}},
+    )
+    for leaf in others:
         assert ["properties are texts" in each for each in warnings(leaf)] == [True], leaf
         assert warnings(leaf, dialect="sns") == warnings(leaf, scope="body") == (), leaf
-    for leaf in ("7", "10.0.0.1", {"prefix": "7"}, {"anything-but": "7"}, {"anything-but": {"prefix": "7"}}):
+    for leaf in texts:
         assert warnings(leaf) == (), leaf
 
 
