@@ -90,12 +90,16 @@ class StateMachine(Service):
             raise ApiError("InvalidExecutionInput")
         arn = f"{self.arn.replace(':stateMachine:', ':execution:')}:{name}"
         earlier = self.executions.get(name)
-        if earlier is not None and (earlier.ended_at or 0) + limits.EXECUTION_NAME_DAYS * DAY_MS > self._timeline.now:
+        if earlier is not None and not self._is_forgotten(earlier):
             if earlier.status != "RUNNING" or earlier.input != text:
                 raise ApiError("ExecutionAlreadyExists", f"Execution Already Exists: '{arn}'")
             return {"executionArn": arn, "startDate": earlier.began_at / 1000}
         self.begin(name, json.loads(text))
         return {"executionArn": arn, "startDate": self._timeline.now / 1000}
+
+    def _is_forgotten(self, execution: Execution) -> bool:
+        ended_at = execution.ended_at
+        return ended_at is not None and ended_at + limits.EXECUTION_NAME_DAYS * DAY_MS <= self._timeline.now
 
     def begin(self, name: str, memory: Any) -> None:
         """Let an execution begin."""

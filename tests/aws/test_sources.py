@@ -213,13 +213,18 @@ def test_a_failed_task_is_tried_again_after_the_pause_with_what_it_carried() -> 
 
 
 def test_the_name_of_an_execution_is_good_for_one_input_in_ninety_days() -> None:
-    stage = Stage("RetryFunction", lambda stage, event: {"status": "end"})
+    def handler(stage: Stage, event: Any) -> Any:
+        stage.tell(event["n"])
+        return {"status": "end"}
+
+    stage = Stage("RetryFunction", handler)
     arn = stage.deployment.machine.arn
     first = stage.states.start_execution(stateMachineArn=arn, name="one", input='{"n": 7}')
     again = stage.states.start_execution(stateMachineArn=arn, name="one", input='{"n": 7}')
     stage.play(10_000)
 
     assert first["executionArn"] == again["executionArn"]
+    assert [what for _, what in stage.told] == [7]
     with pytest.raises(ClientError, match="ExecutionAlreadyExists"):
         stage.states.start_execution(stateMachineArn=arn, name="one", input='{"n": 7}')
 
