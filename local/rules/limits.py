@@ -56,11 +56,17 @@ PRICES_USD: dict[str, float] = {
     "cloudwatch: a dashboard and month": 3.00,
     "cloudwatch: a metric and month": 0.30,
     "x-ray: a million traces": 5.00,
-    "events: a million events of an application": 1.00,
+    "events: a million custom or opt-in events": 1.00,
     "glue: a DPU-hour": 0.44,
     "kms: a key and month": 1.00,
     "kms: a rotation and month": 1.00,  # for each of a key's first two rotations: https://aws.amazon.com/kms/pricing
     "kms: ten thousand requests": 0.03,
     "secretsmanager: a secret and month": 0.40,
     "secretsmanager: ten thousand requests": 0.05,
+    "ec2: a GB to the internet": 0.09,  # the first 10 TB of a month
+    "vpc: a NAT gateway and hour": 0.045,
+    "vpc: a GB through a NAT gateway": 0.045,
+    "vpc: a public address and hour": 0.005,
+    "vpc: an interface endpoint in a zone and hour": 0.01,  # https://aws.amazon.com/privatelink/pricing
+    "vpc: a GB through an interface endpoint": 0.01,
 }

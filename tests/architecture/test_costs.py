@@ -24,6 +24,9 @@ README = (ROOT / "README.md").read_text()
 COSTS = (ROOT / "docs/speed-and-cost.md").read_text()
 ARCHIVE = (ROOT / "docs/archive.md").read_text()
 LIMITS = (ROOT / "docs/limits.md").read_text()
+EGRESS = (ROOT / "docs/egress.md").read_text()
+METRICS = (ROOT / "docs/metrics.md").read_text()
+FILTERS = (ROOT / "docs/filters.md").read_text()
 CONSUMERS = (ROOT / "docs/consumers.md").read_text()
 TEMPLATE = translated()
 
@@ -112,6 +115,8 @@ BILLED: dict[str, dict[str, tuple[str, ...]]] = {
             "s3: a thousand transitions to Glacier Instant Retrieval",
         ),
         "VersioningConfiguration": ("s3: a GB and month",),
+        # EventBridge bills events of data: https://aws.amazon.com/eventbridge/pricing, "AWS opt-in data events".
+        "NotificationConfiguration": ("events: a million custom or opt-in events",),
     },
     "AWS::SQS::Queue": {
         "": ("sqs: a million standard requests of 64 KiB",),
@@ -153,7 +158,7 @@ FREE: dict[str, str] = {
     "AWS::Lambda::Permission": "Action FunctionName Principal SourceArn",
     "AWS::Logs::LogGroup": "LogGroupName",
     "AWS::Logs::LogStream": "LogGroupName LogStreamName",
-    "AWS::S3::Bucket": "BucketEncryption NotificationConfiguration OwnershipControls PublicAccessBlockConfiguration",
+    "AWS::S3::Bucket": "BucketEncryption OwnershipControls PublicAccessBlockConfiguration",
     "AWS::S3::BucketPolicy": "Bucket PolicyDocument",
     "AWS::SQS::Queue": "DeduplicationScope FifoThroughputLimit MessageRetentionPeriod SqsManagedSseEnabled "
     "VisibilityTimeout",
@@ -162,8 +167,8 @@ FREE: dict[str, str] = {
     "AWS::SecretsManager::Secret": "Description GenerateSecretString Name",
     "AWS::StepFunctions::StateMachine": "DefinitionS3Location DefinitionSubstitutions RoleArn StateMachineName Tags",
 }
-BY_CALLS = {"events: a million events of an application"}
-"""Prices of what only the code does: no property asks for it."""
+AROUND = {name for name in PRICES_USD if name.startswith(("ec2: ", "vpc: "))}
+"""Prices of what the template does not have: traffic to the internet, and the owner's own network."""
 CHOSEN_FREE = {
     # Properties that cost money unless they have this value, by default.
     ("AWS::ApiGatewayV2::Stage", "DefaultRouteSettings", "DetailedMetricsEnabled"): "false",
@@ -204,7 +209,7 @@ def unpriced(resources: Mapping[str, Any]) -> set[tuple[str, str]]:
 def test_every_property_of_the_template_has_a_price_or_is_free() -> None:
     assert unpriced(TEMPLATE.resources) == set()
     priced = {row for properties in BILLED.values() for rows in properties.values() for row in rows}
-    assert priced | BY_CALLS == PRICES_USD.keys()
+    assert priced | AROUND == PRICES_USD.keys()
     assert not any(name in FREE.get(kind, "").split() for kind, names in BILLED.items() for name in names)
 
 
@@ -229,6 +234,38 @@ def test_what_a_rotated_key_and_the_search_cost_is_told() -> None:
     assert (
         f"decrypting secrets costs {opened:.2f} USD a month, and reading the signing seed costs {seed:.2f} USD" in costs
     )
+
+
+def test_what_fixed_addresses_cost_is_told() -> None:
+    hours = MONTH_S / 3_600
+    gateway = hours * (PRICES_USD["vpc: a NAT gateway and hour"] + PRICES_USD["vpc: a public address and hour"])
+    endpoint = hours * PRICES_USD["vpc: an interface endpoint in a zone and hour"]
+    gigabytes = [PRICES_USD[f"vpc: a GB through {way}"] for way in ("a NAT gateway", "an interface endpoint")]
+    told = " ".join(EGRESS.split())
+    assert f"A NAT gateway costs {gateway:.2f} USD a month and {gigabytes[0]} USD per GB" in told
+    assert f"{endpoint:.2f} USD a zone and month and {gigabytes[1]} USD per GB" in told
+
+
+def test_what_the_largest_use_of_a_parameter_costs_is_told() -> None:
+    def told(parameter: str) -> str:
+        return " ".join(TEMPLATE.parameters[parameter]["Description"].split())
+
+    rate = TEMPLATE.parameters["RequestsPerSecond"]["Default"]
+    millions = int(rate) * MONTH_S / 1e6
+    [singly] = re.findall(r"^\| 3 \| (\d\.\d\d) \|", COSTS, re.MULTILINE)
+    assert f"At {rate} a route can cost {millions * float(singly):,.0f} USD a month" in told("RequestsPerSecond")
+    anonymous = PRICES_USD["api gateway: a million requests of an HTTP API"] + PRICES_USD["lambda: a million requests"]
+    assert f"for {anonymous:.2f} USD a million requests" in told("CmqEndpoint")
+    assert f"RequestsPerSecond {rate} that is {millions * anonymous:,.0f} USD a month" in told("CmqEndpoint")
+    metric = PRICES_USD["cloudwatch: a metric and month"]
+    assert f"{51 * 9 * metric:.0f} USD for a topic with more" in told("MetricTopics")
+    assert f"({9_180 * metric:,.0f} USD)" in METRICS
+    assert f"for {PRICES_USD['x-ray: a million traces']:.0f} USD a million traces" in told("Tracing")
+
+
+def test_what_calls_of_filter_functions_cost_is_told() -> None:
+    calls = 1_000 * PRICES_USD["lambda: a million requests"]
+    assert f"messages to 1,000 such subscriptions cost up to {calls:.0f} USD" in " ".join(FILTERS.split())
 
 
 def test_the_size_and_the_pass_of_the_search_are_those_of_its_pace() -> None:

@@ -13,6 +13,7 @@ from tagcast.model import Ordering
 from tests.aws import limits
 from tests.aws.lambdas import Ended
 from tests.benchmarks.calls import BATCH, BUDGETS
+from tests.benchmarks.case_bills import at_pace, refused
 from tests.benchmarks.twin import THRIFT, compare_with_calls
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import usd_of
@@ -79,6 +80,27 @@ def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:
     assert of_nothing == ""
     assert of_what == "reads of TOPIC#orders"
     assert hot < 20 < free
+
+
+def test_messages_far_apart_are_all_played() -> None:
+    assert len(played(account_of(Cell(1, Ordering.NONE, 5)), Load(every_ms=15_000), 3).sent) == 3
+
+
+def test_a_message_alone_fills_no_batch_and_pays_for_whole_records_of_the_archive() -> None:
+    alone = at_pace(Cell(3, Ordering.NONE, 30), 0.05, 4, lambda: 0, FixedSdk(), warm=8)
+
+    requests = alone.lines["queue requests"] / limits.PRICES_USD["sqs: a million FIFO requests of 64 KiB"]
+    assert requests == pytest.approx(4)
+    assert alone.lines["archive"] == pytest.approx(10 * limits.PRICES_USD["firehose: a GB"])
+    assert 3 * BODY_BYTES / 1_000 < alone.gigabytes < 6
+
+
+def test_an_endpoint_that_refuses_each_message_costs_six_write_units_an_attempt() -> None:
+    attempts, each = refused(20, 1, lambda: 0, FixedSdk())
+
+    assert attempts == 20 * 7, "one in 512 s"
+    units = each.lines["table writes"] / limits.PRICES_USD["dynamodb: a million write request units"]
+    assert 6 <= units < 6.5
 
 
 def test_a_process_that_may_know_the_topic_for_a_second_reads_it_once() -> None:

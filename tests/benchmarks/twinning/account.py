@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tagcast.model import Batching, Ordering, RetryPolicy, Strategy, Subscription, SubscriptionSettings
+from tagcast.model import Batching, Ordering, RetryPolicy, Strategy, Subscription
 from tagcast.ports import World
 from tagcast.registry import topics
 from tagcast.registry.directory import kept_directory_of
@@ -59,6 +59,8 @@ class Cell:
     conditions: bool = False
     """Whether each subscription has a condition of its own over properties; else all of them want everything."""
     place: QuotaPlace = LARGE_REGION
+    retry: RetryPolicy | None = None
+    """How failed deliveries are retried; None: three times, in order if the topic has one."""
 
     def __str__(self) -> str:
         pushes = "batched pushes" if self.batched else "single pushes"
@@ -75,7 +77,10 @@ class Receivers:
 
     def __init__(self, account: Account) -> None:
         self._account = account
+        self.answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
         self.requests = 0
+        self.bytes = 0
+        """Of the requests, their heads included, without TLS."""
         self.pushed: Counter[int] = Counter()
 
     def reached(self) -> str:
@@ -84,11 +89,13 @@ class Receivers:
     def asked(self, request: Request, connection: Connection) -> None:
         network = self._account.deployment.network
         self.requests += 1
+        head = f"{request.method} {request.path} HTTP/1.1\r\n\r\n"
+        self.bytes += len(head) + sum(len(f"{name}: {value}\r\n") for name, value in request.headers.items())
+        self.bytes += len(request.body)
         for found in _SERIAL.findall(request.body):
             self.pushed[int(found)] += 1
             self._account.seen(int(found))
-        answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
-        network.timeline.after(network.one_way_ms(), lambda: connection.send(answer))
+        network.timeline.after(network.one_way_ms(), lambda: connection.send(self.answer))
 
     def left(self, connection: Connection) -> None:
         pass
@@ -145,7 +152,15 @@ class Account:
         world, cell = administrator(self.deployment), self.cell
         for table in self.deployment.tables.values():
             table.throughput = Throughput(*4 * (math.inf,))
-        subscribe(world, TOPIC, cell.ordering, cell.subscriptions, batched=cell.batched, conditions=cell.conditions)
+        subscribe(
+            world,
+            TOPIC,
+            cell.ordering,
+            cell.subscriptions,
+            batched=cell.batched,
+            conditions=cell.conditions,
+            retry=cell.retry,
+        )
         for number in range(cell.subscriptions):
             self.deployment.network.listen(host_of(number), self.receivers)
         for table in self.deployment.tables.values():
@@ -169,7 +184,14 @@ def host_of(number: int) -> str:
 
 
 def subscribe(
-    world: World, topic: str, ordering: Ordering, count: int, *, batched: bool, conditions: bool = False
+    world: World,
+    topic: str,
+    ordering: Ordering,
+    count: int,
+    *,
+    batched: bool,
+    conditions: bool = False,
+    retry: RetryPolicy | None = None,
 ) -> None:
     """Store *topic* with *count* subscriptions, in order if the topic has one.
 
@@ -178,7 +200,9 @@ def subscribe(
     made, _ = topics.put_topic(world, topic, TopicSettings(ordering=ordering))
     now = world.clock.now()
     for number in range(count):
-        settings = _settings(f"http://{host_of(number)}/", ordering, batched=batched)
+        settings = settings_for(
+            f"http://{host_of(number)}/", retry or _retry(ordering), batching=BATCHING if batched else None
+        )
         if conditions:
             settings = replace(settings, filter={"kind": "sql92", "expression": _condition(number)})
         one = Subscription(topic, f"s{number}", made.topic_id, number, settings, 1, now, now)
@@ -197,6 +221,6 @@ def _condition(number: int) -> str:
     )
 
 
-def _settings(url: str, ordering: Ordering, *, batched: bool) -> SubscriptionSettings:
+def _retry(ordering: Ordering) -> RetryPolicy:
     strategy = Strategy.EXPONENTIAL_DECAY_RETRY if ordering is Ordering.NONE else Strategy.BACKOFF_RETRY
-    return settings_for(url, RetryPolicy(strategy, 3), batching=BATCHING if batched else None)
+    return RetryPolicy(strategy, 3)

@@ -122,6 +122,7 @@ class Publishing:
         self._serial, self._first = first, first
         self._open = 0
         self._asking = 0
+        self._is_ticking = False
         self._waiting: list[int] = []
         self.course = Course()
 
@@ -153,7 +154,7 @@ class Publishing:
 
     def finish(self) -> Course:
         account, timeline, course = self._account, self._timeline, self.course
-        while self._asking or self._open or not account.is_idle:
+        while self._is_ticking or self._asking or self._open or not account.is_idle:
             timeline.play_until(timeline.now + STEP_MS)
             assert timeline.micros < max(course.began, course.seen_at) + 1_000_000 * IDLE_S_MAX, "messages are stuck"
         (read, written), (read_before, written_before) = account.units(), self._before[0]
@@ -167,7 +168,8 @@ class Publishing:
         return course
 
     def _tick(self) -> None:
-        if self._goes_on(len(self.course.sent)):
+        self._is_ticking = self._goes_on(len(self.course.sent))
+        if self._is_ticking:
             self._ask(0, lambda: None)
             self._timeline.after(self._load.every_ms, self._tick)
 
