@@ -94,6 +94,7 @@ FORMS = {
     "python -m tests.unit.api.example_story": Form("python -m tests.unit.api.example_story"),
     **benchmark("batched_pushes"),
     **benchmark("calls"),
+    **benchmark("case_bills", "--messages 4"),
     **benchmark("cold_import", "1", result="median of 1 fresh"),
     **benchmark("console", "20", result="first page"),
     **benchmark("dead_host", "5"),
