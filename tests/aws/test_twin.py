@@ -86,6 +86,22 @@ def test_messages_far_apart_are_all_played() -> None:
     assert len(played(account_of(Cell(1, Ordering.NONE, 5)), Load(every_ms=15_000), 3).sent) == 3
 
 
+def test_what_a_batch_puts_off_is_taken_when_it_is_visible_again() -> None:
+    account = account_of(Cell(1, Ordering.NONE, 5))
+    queue, pollers = account.deployment.queues["DeliveryQueue"], account.pollers
+    pollers.holding = True
+    queue.send("unreadable", "g", "d", {})
+    account.timeline.play_until(account.timeline.now + 1_000)
+    [message] = queue.receive(1)
+    queue.change_visibility(message.receipt, 5)
+    pollers.holding = False
+
+    pollers._ended([message], 0, Ended(None, {"batchItemFailures": [{"itemIdentifier": message.message_id}]}))
+    account.timeline.play_until(account.timeline.now + 10_000)
+
+    assert message.receives == 2
+
+
 def test_a_message_alone_fills_no_batch_and_pays_for_whole_records_of_the_archive() -> None:
     alone = at_pace(Cell(3, Ordering.NONE, 30), 0.05, 4, lambda: 0, FixedSdk(), warm=8)
 

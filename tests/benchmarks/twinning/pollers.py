@@ -57,6 +57,7 @@ class Pollers(QueueSource):
             return
         self.requests["DeleteMessageBatch"] += 1
         began = messages[0].visible_at - 1000 * self.queue.visibility_s
+        failed = self._failed(messages, ended.answer)
 
         def deleted() -> None:
             if not self._asks("DeleteMessage"):
@@ -65,5 +66,7 @@ class Pollers(QueueSource):
             for group in {message.group or "" for message in messages}:
                 self.served_ms[group] += self._timeline.now - began
             super(Pollers, self)._ended(messages, refusals, ended)
+            for put_off in (each for each in messages if each.message_id in failed):
+                self.told(max(0, put_off.visible_at - self._timeline.now))
 
         self._timeline.after(self._takes_ms("DeleteMessageBatch"), deleted)
