@@ -1,9 +1,9 @@
 """The process of the embedded engine: ministack with our Lambda host as its Lambda executor.
 
 Some private names of ministack are used. `tests/unit/local/test_engine_seam.py` checks each of these names:
-`lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
-`persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
-`stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
+`lambda_svc._execute_function_warm`, `lambda_svc._emit_lambda_logs`, `app._build_persistence_save_dict`,
+`persistence._state_format_version`, `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`,
+`stepfunctions._add_event`, `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
 `firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`. Modules of this
 folder also replace `json` of the services and `os` of S3. `speedups`, `statements`, `persistent_state`,
 `persistent_tables` and `persistent_queues` use further private names of tables and queues.
@@ -43,6 +43,10 @@ EXECUTIONS_MAX = 1_000
 """The maximum number of running executions. AWS has a limit, too (a million per account), with the same error."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
+
+
+def keep_no_lines(*_: object, **__: object) -> None:
+    """Do nothing. The stack prints the functions' lines; the engine would keep a log stream of each invocation."""
 
 
 def host_executor(address: str, otherwise: Executor) -> Executor:
@@ -228,6 +232,7 @@ def run(folder: Path) -> None:
 
     address = os.environ["TAGCAST_LAMBDA_HOST"]
     lambda_svc._execute_function_warm = host_executor(address, lambda_svc._execute_function_warm)
+    lambda_svc._emit_lambda_logs = keep_no_lines
     kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
     persistent_objects.install(s3)

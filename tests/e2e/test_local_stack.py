@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from local.stack.data_folder import DataFolder
 from tests.e2e.test_disk_faults import started
-from tests.running_stack import RunningStack, start_stack, wait_until
+from tests.running_stack import ROOT, RunningStack, start_stack, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -56,6 +56,17 @@ def test_state_outlives_the_process_and_nothing_is_left_running(
     third = start_stack(tmp_path / "data", "--fresh")
     assert call("GET", f"{third.url}/topics/kept")[0] == 404
     assert third.stop() == 0
+
+
+def test_the_engine_keeps_nothing_of_an_invocation(stack: RunningStack) -> None:
+    payload = (ROOT / "events" / "archive_kept.json").read_bytes()
+    stack.owner("lambda").invoke(FunctionName="tagcast-archive", Payload=payload)
+
+    logs = stack.owner("logs")
+    groups = {group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]}
+    assert "/tagcast/tagcast/archive" in groups
+    for name in groups - {"/tagcast/tagcast/firehose"}:
+        assert logs.describe_log_streams(logGroupName=name)["logStreams"] == []
 
 
 def test_nobody_else_on_this_machine_reads_what_the_stack_keeps(stack: RunningStack) -> None:

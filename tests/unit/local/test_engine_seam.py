@@ -29,6 +29,7 @@ from local.rules.permissions import Need
 def test_functions_are_executed_through_the_name_that_we_replace() -> None:
     assert list(inspect.signature(lambda_svc._execute_function_warm).parameters) == ["func", "event", "request_id"]
     assert "_execute_function_warm(func, event, request_id)" in inspect.getsource(lambda_svc._execute_function_dispatch)
+    assert inspect.getsource(lambda_svc).count("_emit_lambda_logs(") - len(("its definition",)) == 1
 
 
 def test_the_state_can_be_saved_at_any_time() -> None:
