@@ -21,18 +21,20 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 COMMAND = re.compile(r"^(\w+Function) (\w+)$", re.MULTILINE)
 LAYER = ROOT / "layers" / "tag_matching" / "python"
 EXPORT = re.compile(r"^export (.*)$", re.MULTILINE)
-
-
 ORDER = (ROOT / "events" / "order.txt").read_text()
 
 
+PAGE = (ROOT / "docs" / "local-stack.md").read_text()
+
+
 def recipe() -> str:
-    return (ROOT / "docs" / "local-stack.md").read_text().partition("## One function by itself")[2]
+    return PAGE.partition("## One function by itself")[2]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What the recipe exports, in the folder in which `.tagcast` is the stack's."""
-    exported = EXPORT.search(recipe())
+    """What the page exports, which the recipe refers to, in the folder in which `.tagcast` is the stack's."""
+    assert "export as above" in recipe()
+    exported = EXPORT.search(PAGE)
     assert exported is not None
     told = subprocess.run(["sh", "-c", f"{exported[0]}; env"], cwd=folder, capture_output=True, text=True, check=True)
     return dict(line.split("=", 1) for line in told.stdout.splitlines() if line.startswith("AWS_"))
