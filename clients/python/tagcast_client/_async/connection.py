@@ -30,7 +30,7 @@ from tagcast_client.errors import (
 from tagcast_client.models import Subscription, Topic
 from tagcast_client.operation import URL_VARIABLE, Answer, Operation, Page, checked_url, if_match, reads
 from tagcast_client.retrying import Retries, Tries
-from tagcast_client.signing import SigV4, is_aws
+from tagcast_client.signing import THIS_MACHINE, SigV4, is_aws
 from tagcast_client.version import API_VERSION, __version__
 
 T = TypeVar("T")
@@ -43,8 +43,6 @@ TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 ANSWER_S = 10.0
 """The shortest read timeout after the API has waited for messages. A client that gave up a pull earlier would lose its
 messages for their visibility timeout."""
-THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
-"""Requests to this machine bypass the proxies of the environment."""
 
 
 @cache
