@@ -152,13 +152,17 @@ class AsyncConsumer:
         try:
             await self._upkeep.abandon(ENDS_WITHIN_S)
         finally:
-            if not self._has_left:
-                self._has_left = True
-                try:
-                    self._end.start(self._leave)
-                except RuntimeError:  # No thread could start, e.g. because the interpreter ends.
-                    await self._leave()
-                await self._end.abandon(ENDS_WITHIN_S)
+            await self._leave_once()
+
+    async def _leave_once(self) -> None:
+        if self._has_left:
+            return
+        self._has_left = True
+        try:
+            self._end.start(self._leave)
+        except RuntimeError:  # No thread could start, e.g. because the interpreter ends.
+            await self._leave()
+        await self._end.abandon(ENDS_WITHIN_S)
 
     async def _leave(self) -> None:
         """Leave the group in the topics that this consumer has joined. Stop if the service fails or does not answer."""
