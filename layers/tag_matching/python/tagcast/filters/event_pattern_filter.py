@@ -18,8 +18,16 @@ from tagcast.filters.explanation import Explanation
 
 SNS_OPERATORS = frozenset(
     (
-        *("prefix", "suffix", "equals-ignore-case", "wildcard", "numeric", "cidr", "exists"),
-        *("anything-but", "anything-but prefix", "anything-but wildcard"),
+        "prefix",
+        "suffix",
+        "equals-ignore-case",
+        "wildcard",
+        "numeric",
+        "cidr",
+        "exists",
+        "anything-but",
+        "anything-but prefix",
+        "anything-but wildcard",
     )
 )
 SNS_KEYS_MAX = 5
@@ -101,7 +109,8 @@ class EventPatternFilter:
         found = [_OR_IS_A_FIELD] if self.pattern.or_is_a_field else []
         if self.scope is PatternScope.PROPERTIES and self.dialect is PatternDialect.EVENTBRIDGE:
             leaves = (leaf for condition in self.pattern.conditions for leaf in condition.leaves)
-            found += [_ARE_TEXTS] if not all(map(_is_about_texts, leaves)) else []
+            if not all(map(_is_about_texts, leaves)):
+                found.append(_ARE_TEXTS)
         return tuple(found)
 
     @property
