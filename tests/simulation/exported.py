@@ -1,4 +1,4 @@
-"""The archive of one history, for whoever wants to look at the same histories with other eyes."""
+"""The archive of one history, so that the jobs and their oracle can read the same histories."""
 
 from __future__ import annotations
 

@@ -400,7 +400,7 @@ class GroupHistory:
         if self.has_letters and not discarded <= made:
             raise BrokenPromiseError("a discard made no letter")
         for key in made:
-            end = self.ends.get(key)  # Whoever died after the letter left the end to others.
+            end = self.ends.get(key)  # A process that died after the letter left the end to others.
             if end is not None and end.state is not EntryState.DISCARDED and end.attempts <= min(self.retries[key[1]]):
                 raise BrokenPromiseError("a letter of what was not discarded")
 

@@ -138,7 +138,7 @@ class History(Scheduler):
         return began + max(self.checks.ledger.retentions) + SETTLING_MS + (SEARCH_MS if searched else 0)
 
     def _outlive(self) -> None:
-        """Days later the time to live has taken the rows, and whoever comes then finds nothing to do."""
+        """Play days later: the time to live has taken the rows, and every part finds nothing to do."""
         kept = [(key, row["ttl"] * 1000) for key, row in self.store.rows.items() if "ttl" in row]
         self.now = max((self.now, *(ttl for _, ttl in kept))) + 1
         for key, _ in kept:

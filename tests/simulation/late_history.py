@@ -169,7 +169,7 @@ class LateHistory(GroupHistory):
             return
         client, tag, ordered = self.dice.choice(MEMBERS), self.dice.choice(TAGS), self.dice.random() < 0.3
         said = Heartbeat("test1", "late", Client(client, ""), wanting(tag), is_ordered=ordered)
-        self.wishes[client] = None  # Whoever dies here may have said it.
+        self.wishes[client] = None  # A member that dies here may have sent it.
         try:
             register(self.world.world, said)
         except DisagreementError:

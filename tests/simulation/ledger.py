@@ -383,7 +383,7 @@ class Ledger:
             yield message_id, Receipt.of(before) if "MSG" in before else None, Receipt.of(after)
 
     def queued(self, message_id: str) -> dict[str, set[int]]:
-        """Return by which names the queue knows a message, and whom it is brought to by each."""
+        """Return the names of a message in the queue, each with the ordinals of the subscriptions that get it."""
         sections = self.sections.get(message_id)
         if sections is None:
             return {message_id: self.receipts[message_id].matched}

@@ -103,9 +103,9 @@ class QuiescenceChecks:
             self.ledger.fail("conservation", f"{message_id}: told {told}, stored {stored}")
 
     def _isolated(self) -> None:
-        """Where only endpoints misbehave, whoever is left alone is pushed to as often as its strategy says.
+        """Check the attempts if only endpoints misbehaved: each subscriber without commands got those of its strategy.
 
-        Whoever is healthy besides got everything at the first attempt.
+        Healthy ones among them got everything at the first attempt.
         """
         ledger, plan = self.ledger, self.ledger.stage.plan
         if plan.faults - {"other_form", "ttl"}:
