@@ -129,6 +129,11 @@ class Functions(Service):
         self._environments = [environment for environment in self._environments if environment.alive]
         return list(self._environments)
 
+    def end(self) -> None:
+        """End all environments."""
+        for environment in self.alive:
+            environment.end()
+
     # Inside AWS.
 
     def start(

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, replace
 
 from tagcast.model import Ordering, RetryPolicy, Strategy
+from tagcast.pushing.retry_delay import DECAY_RETRIES_MAX
 
 from local.rules.limits import PRICES_USD
 from tests.benchmarks.harness import print_heading
@@ -34,7 +35,7 @@ MESSAGES = {100: 500, 1: 60, 0.05: 60}
 """How many are played, by messages a second."""
 WARM = 200
 REFUSING = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
-RETRIES = RetryPolicy(Strategy.INDEPENDENT_RETRY, 176)
+RETRIES = RetryPolicy(Strategy.INDEPENDENT_RETRY, DECAY_RETRIES_MAX)
 BACKLOG = 200
 HOUR_MS = 3_600_000
 
@@ -64,7 +65,7 @@ def at_pace(cell: Cell, per_second: float, messages: int, reading: Reading, sdk:
         first = len(before.sent) + before.refused
         load = Load(every_ms=1000 * cell.at_once / per_second)
         course = Publishing(account, load, messages_up_to(messages), first).play()
-    _end(account)
+    account.deployment.functions.end()
     count = len(course.sent)
     lines = {**usd_of(course.usage, count), "search": search_pass(per_second).usd_a_million}
     return CaseBill(lines, account.receivers.bytes * MILLION / count / GIGABYTE)
@@ -82,14 +83,9 @@ def refused(messages: int, hours: int, reading: Reading, sdk: Sdk) -> tuple[int,
         read, written = account.units()
         timeline.play_until(timeline.now + hours * HOUR_MS)
         meter.usage.units = {"read": account.units()[0] - read, "write": account.units()[1] - written}
-    _end(account)
+    account.deployment.functions.end()
     attempts = receivers.requests
     return attempts, CaseBill(usd_of(meter.usage, attempts), receivers.bytes * MILLION / attempts / GIGABYTE)
-
-
-def _end(account: Account) -> None:
-    for environment in account.deployment.functions.alive:
-        environment.end()
 
 
 def _print_line(name: str, found: CaseBill) -> None:

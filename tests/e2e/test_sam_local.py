@@ -22,8 +22,6 @@ COMMAND = re.compile(r"^(\w+Function) (\w+)$", re.MULTILINE)
 LAYER = ROOT / "layers" / "tag_matching" / "python"
 EXPORT = re.compile(r"^export (.*)$", re.MULTILINE)
 ORDER = (ROOT / "events" / "order.txt").read_text()
-
-
 PAGE = (ROOT / "docs" / "local-stack.md").read_text()
 
 

@@ -121,8 +121,7 @@ class History:
             random.setstate(before)
         if self.broken is not None:
             self.note("BROKEN {}", self.broken)
-        for environment in self.deployment.functions.alive:
-            environment.end()
+        self.deployment.functions.end()
         ledger = self.checks.ledger
         return Result(
             seed=self.plan.seed,

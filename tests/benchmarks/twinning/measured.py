@@ -99,8 +99,7 @@ def measured(cell: Cell, effort: Effort, reading: Reading, sdk: Sdk) -> Measured
         first = warm + _count(full)
         half = Publishing(account, Load(every_ms=every_ms), messages_up_to(effort.messages(HALF)), first).play()
         of_half = taken(account, half)
-    for environment in account.deployment.functions.alive:
-        environment.end()
+    account.deployment.functions.end()
     messages = len(half.sent)
     asked = sum(half.usage.calls.values()) + half.usage.api_requests
     return Measured(

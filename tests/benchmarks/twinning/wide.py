@@ -47,8 +47,7 @@ def one_message(cell: Cell, reading: Reading, sdk: Sdk) -> Wide:
         account = Account(cell, reading, sdk, cold=True)
         with account.meter.reading_logs():
             course = Publishing(account, Load(publishers=1), messages_up_to(1)).play()
-        for environment in account.deployment.functions.alive:
-            environment.end()
+        account.deployment.functions.end()
     return Wide(cell, course)
 
 
@@ -73,6 +72,5 @@ def first_publish(cell: Cell, reading: Reading, sdk: Sdk, *, lives_on: bool = Fa
                 account.timeline.play_until(account.timeline.now + STEP_MS)
             took_s.append(account.timeline.seconds - began_s)
         assert answers[-1].status == HTTPStatus.CREATED, answers[-1].value
-        for environment in account.deployment.functions.alive:
-            environment.end()
+        account.deployment.functions.end()
     return took_s
