@@ -28,8 +28,7 @@ SUBSCRIBERS = 3
 CASES = ((100, 30), (100, 300), (1, 30), (1, 300), (1, 1_000), (0.05, 30), (0.05, 300), (0.05, 1_000))
 """Messages a second, and milliseconds until an endpoint answers.
 
-Above 750 ms a batch does not wait for the answer (`ANSWERED_WITHIN_S`), so each delivery joins a backlog, with a
-workflow of its own if no other delivery waits.
+Above 750 ms a batch does not wait for the answer (`ANSWERED_WITHIN_S`), so each delivery joins a backlog.
 """
 MESSAGES = {100: 500, 1: 60, 0.05: 60}
 """How many are played, by messages a second."""

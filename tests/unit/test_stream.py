@@ -65,6 +65,13 @@ def test_a_lane_asks_for_a_repair_under_each_new_generation(before: Row | None, 
     assert arrival == (LANE if asks else None)
 
 
+def test_a_lane_that_a_first_round_created_under_a_claim_asks_only_under_its_next_generation() -> None:
+    claimed = {**LANE_ROW, "claim": 1, "is_claimed": 1}
+
+    assert arrival_of(record("INSERT", claimed)) is None
+    assert arrival_of(record("MODIFY", {**claimed, "generation": "g2"}, claimed)) is not None
+
+
 @pytest.mark.parametrize("name", ["INSERT", "MODIFY"])
 def test_ends_and_rounds_of_sections_ask_whether_anything_is_owed_still(name: str) -> None:
     end = ENDS.row_of(End(ORIGIN, 1, Entry(EntryState.EXPIRED)))

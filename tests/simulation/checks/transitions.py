@@ -96,6 +96,7 @@ TRANSITIONS = (
         _LOST,
         lambda lane: join_before(lane, (), "2", LaneState.LOST_CONTACT, 1, 1)[1],
     ),
+    Transition("every late answer is written", "fan_out", _BLOCKED | _PUSHES_NEW, _ACTIVE, activate),
     Transition("claim", "retry", _AWAKE | _REMOVED, _SAME, lambda lane: claim(lane, 1)[1]),
     Transition("plan the next attempt", "retry", _AWAKE, _AWAKE, lambda lane: plan(lane, 1, "1", lane.state)),
     Transition("each waits for itself", "retry", _AWAKE, _RETRYING, lambda lane: wait(lane, 1, LaneState.RETRYING)),

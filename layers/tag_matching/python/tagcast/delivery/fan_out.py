@@ -21,7 +21,7 @@ from tagcast.concurrency.side_by_side import Together, side_by_side
 from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import complete, slices_of, write_all
 from tagcast.delivery.lane_run import write_late
-from tagcast.delivery.late_result import write_late_result
+from tagcast.delivery.late_result import LateWriter
 from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, Task
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import is_unjudged, judging_s
@@ -310,23 +310,17 @@ class Slice:
             return None
         attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
         held_until = now + (attempt_s + LEASE_GRACE_S) * 1000
-        if this.is_independent:
-            this = replace(this, in_flight=in_flight, held_until=held_until)
-            if not await _append(world, subscription, this, now):
-                return None
-            self.rounds[ordinal] = replace(this, is_served=True)
-            return LateRun(None, world, subscription, messages, _dues(subscription, this, messages, now), before)
-        writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now), held_until)
-        assert lane is not None
-        try:
-            await world.executor.run(world.store.transact, writes)
-        except ConditionLostError:
+        this = replace(this, in_flight=in_flight, held_until=held_until)
+        writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
+        if not await _joined(world, writes, lane):
             return None
         self.rounds[ordinal] = replace(this, is_served=True)
-        task = Task(self.topic, subscription.subscription_id, lane.generation)
-        deadline = world.clock.monotonic() + attempt_s + LEASE_GRACE_S
-        lease = LaneLease(world, task, self.slots, deadline, lane, held_until, is_held=True, attempt_s=attempt_s)
-        return LateRun(lease, world, subscription, messages, _dues(subscription, this, messages, now), before)
+        dues, lease = _dues(subscription, this, messages, now), None
+        if lane is not None and lane.is_claimed:
+            task = Task(self.topic, subscription.subscription_id, lane.generation)
+            deadline = world.clock.monotonic() + attempt_s + LEASE_GRACE_S
+            lease = LaneLease(world, task, self.slots, deadline, lane, held_until, is_held=True, attempt_s=attempt_s)
+        return LateRun(lease, world, subscription, messages, dues, before)
 
     async def deliver(self, ordinal: int, in_flight: InFlight) -> None:
         """Deliver a subscription's messages of this slice, or append them to its backlog."""
@@ -599,8 +593,8 @@ async def push_round(
 class LateRun:
     """Pushes that were still in flight when the batch continued. Their *messages* joined the backlog as *dues*.
 
-    *lease* claims the lane; it is None if the deliveries are independent. *before* has the earlier results, which the
-    batch itself writes.
+    *lease* claims the lane; it is None if the lane has no claim of this run. *before* has the earlier results, which
+    the batch itself writes.
     """
 
     lease: LaneLease | None
@@ -618,11 +612,13 @@ class LateRun:
             judged=result.judged - self.before.judged,
             held=result.held,
         )
-        if self.lease is not None:
+        if self.lease is not None and not self.subscription.settings.is_independent:
             await write_late(self.lease, self.subscription, self.dues, news)
             return
         await publish_dead_letter_after_run(self.world, self.subscription, self.messages, news.ended)
-        await write_late_result(self.world, self.subscription, self.dues, news, got_through=bool(result.got_through))
+        claimed = None if self.lease is None else self.lease.lane
+        late = LateWriter(self.world, self.subscription, claimed, bool(result.got_through))
+        await late.write(self.dues, news)
 
 
 async def _append(world: World, subscription: Subscription, this: SubscriptionRound, now: int) -> bool:
@@ -632,28 +628,28 @@ async def _append(world: World, subscription: Subscription, this: SubscriptionRo
             with suppress(ConditionLostError):  # The lane's worker decides, or the next success.
                 await world.executor.run(world.store.write, lane_transitions.recover(lost))
         return True
-    writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
+    return await _joined(world, *plan_join(subscription, this, messages, now, world.dice.unique_id(now)))
+
+
+async def _joined(world: World, writes: Sequence[Write], lane: Lane | None) -> bool:
+    """Execute the *writes* of a join, and start the workflow of *lane*. Return False if the lane changed."""
     try:
         await world.executor.run(world.store.transact, writes)
     except ConditionLostError:
         return False
-    if lane is not None and not lane.state.is_asleep and lane.next_attempt_at != this.held_until:
+    if lane is not None and not lane.state.is_asleep and not lane.is_claimed:
         await world.executor.run(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
     return True
 
 
 def plan_join(
-    subscription: Subscription,
-    this: SubscriptionRound,
-    messages: Sequence[Message],
-    now: int,
-    generation: str,
-    held_until: int | None = None,
+    subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int, generation: str
 ) -> tuple[Sequence[Write], Lane | None]:
     """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane.
 
-    The lane is None if no workflow must start. *generation* is the generation of a newly blocked lane. The head of that
-    lane is claimed until *held_until*; None: it is not claimed. The writes fail if the lane changed since it was read.
+    The lane is None if its workflow need not change. *generation* is the generation of a newly blocked lane. This lane
+    is claimed if pushes are in flight and none succeeded; then no workflow must start before their results. The writes
+    fail if the lane changed since it was read.
     """
     dues = _dues(subscription, this, messages, now)
     joining = [due_put(due) for due in dues]
@@ -665,7 +661,7 @@ def plan_join(
         return (*joining, lane_transitions.join(this.lane, names, earliest)), None
     head = this.failures.get(names[0])
     next_attempt_at = max(now, this.free_at or 0) if head is None else head.next_attempt_at
-    next_attempt_at = held_until or next_attempt_at
+    next_attempt_at = this.held_until or next_attempt_at
     state = lane_state_after(subscription, this.failures.values())
     asleep = state is LaneState.SUSPENDED
     blocked = Lane(
@@ -674,12 +670,12 @@ def plan_join(
         state=state,
         generation=generation,
         appended=math.ceil(len(dues) / PLACES),
-        claim=0 if held_until is None else 1,
+        claim=1 if this.held_until else 0,
         next_attempt_at=next_attempt_at,
         wake_at=earliest if asleep else next_attempt_at,
         joined=append_joined(b"", names),
         planned_for=None if head is None else names[0],
-        is_claimed=held_until is not None,
+        is_claimed=bool(this.held_until),
     )
     return (*joining, lane_transitions.lane_put(blocked)), blocked
 
@@ -689,8 +685,8 @@ def _plan_independent_join(
 ) -> tuple[Write, Lane | None]:
     """Plan the write of the lane that *dues* join under INDEPENDENT_RETRY. Return the lane, too, if it is due earlier.
 
-    While a push is in flight and no push of this round has succeeded, no other delivery is attempted. Contact stays
-    lost until a push of the round succeeds or fails.
+    While a push is in flight and no push of this round has succeeded, no other delivery is attempted: a new lane is
+    claimed. Contact stays lost until a push of the round succeeds or fails.
     """
     lane, names = this.lane, [due.message_id for due in dues]
     earliest, due_at = min(due.expires_at for due in dues), min(int(due.position) for due in dues)
@@ -702,16 +698,18 @@ def _plan_independent_join(
     if awaits or state is LaneState.LOST_CONTACT:
         due_at = max(int(due.position) for due in dues)
     if lane is None:
+        is_claimed = awaits and not state.is_asleep
         fresh = Lane(
             topic=subscription.topic,
             subscription_id=subscription.subscription_id,
             state=state,
             generation=generation,
             appended=appended_after(now),
-            claim=0,
+            claim=1 if is_claimed else 0,
             next_attempt_at=due_at,
             wake_at=earliest if state.is_asleep else due_at,
             joined=append_joined(b"", names),
+            is_claimed=is_claimed,
             lost_since=now if state is LaneState.LOST_CONTACT else None,
         )
         return lane_transitions.lane_put(fresh), fresh

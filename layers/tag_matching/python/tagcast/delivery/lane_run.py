@@ -297,7 +297,7 @@ class _Outcomes:
 async def write_late(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> None:
-    """Write the late results of the pushes of *dues*, and start an execution for the lane.
+    """Write the late results of the pushes of *dues*. Then activate the lane, or start an execution for its backlog.
 
     The batch did not wait for these results. If another worker has claimed the lane meanwhile, that worker decides, and
     this function writes no more.
@@ -311,10 +311,23 @@ async def write_late(
         if drained is Drained.OVERTAKEN:
             await lease.verify()
         if drained is not Drained.WAITING and not lease.lane.state.is_asleep:
+            if await _finished(lease):
+                return
             await lease.write(_plan_behind(lease, subscription, dues, result))
     except (ConditionLostError, StaleWorkerError):
         return
     await world.executor.run(continue_as_new, world, lease.task)
+
+
+async def _finished(lease: LaneLease) -> bool:
+    """Activate the lane if its backlog is empty. Return False if deliveries are left, or if a batch joins meanwhile."""
+    appended = await lease.verify()
+    if await lease.world.executor.run(stored.dues, lease.world.store, lease.task.subscription_id, limit=1):
+        return False
+    with suppress(ConditionLostError):
+        await lease.finish(appended)
+        return True
+    return False
 
 
 def _plan_behind(

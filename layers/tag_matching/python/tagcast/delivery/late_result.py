@@ -1,13 +1,13 @@
 """Writes late results under INDEPENDENT_RETRY, i.e. results of pushes for which the batch did not wait.
 
-No worker claims the lane. Until the response arrives, other workers do not attempt the delivery, because its due time
-is later. See docs/protocol.md, The first round, 3.
+Until the response arrives, other workers do not attempt the delivery, because its due time is later. See
+docs/protocol.md, The first round, 3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
@@ -21,106 +21,110 @@ from tagcast.rows.due import PendingDelivery, due_reschedule
 from tagcast.rows.lane import Lane
 
 
-async def write_late_result(
-    world: World, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult, *, got_through: bool
-) -> None:
-    """Write the results of pushes of *dues* for which the batch did not wait, and let the lane continue.
+@dataclass(frozen=True, slots=True)
+class LateWriter:
+    """Writes the late results of a run of pushes.
 
-    Deliveries that another worker attempted or ended since are skipped. *got_through*: a push of this run succeeded.
+    *claimed* is the lane as the batch created it, under a claim that protects these pushes; None if the lane had no
+    claim or existed before. *got_through*: a push of the run succeeded.
     """
-    for due in dues:
-        if due.message_id in result.ended:
-            entry = due.as_last_seen(result.ended[due.message_id])
-            end = partial(end_due, world.store, subscription.topic, due, entry)
-            await _until_written(world, end)
-    failed = [due for due in dues if due.message_id in result.failures]
-    for due in failed:
-        await _move(world, subscription, due, result.failures[due.message_id], got_through=got_through)
-    held = [due for due in dues if due.not_before and not due.attempts]
-    freed = [due for due in held if due.message_id not in result.ended and due.message_id not in result.failures]
-    for due in freed:
-        await _free(world, subscription, due, is_judged=due.message_id in result.judged)
-    if freed or not failed:
-        await _go_on(world, subscription, got_through=got_through)
 
+    world: World
+    subscription: Subscription
+    claimed: Lane | None
+    got_through: bool
 
-async def _until_written(world: World, write: Callable[[], object]) -> None:
-    """Retry a write on conflicts. If the last try fails, the next worker repeats the attempt."""
-    for lost in range(1, TRIES_MAX + 1):
-        try:
-            await world.executor.run(write)
-        except ConditionLostError:
-            await world.clock.pause(pause_s(world, lost))
-        else:
+    async def write(self, dues: Sequence[PendingDelivery], result: RunResult) -> None:
+        """Write the results of pushes of *dues*, and let the lane continue. A lane without a backlog becomes active.
+
+        Deliveries that another worker attempted or ended since are skipped.
+        """
+        for due in dues:
+            if due.message_id in result.ended:
+                entry = due.as_last_seen(result.ended[due.message_id])
+                await self._until_written(partial(end_due, self.world.store, self.subscription.topic, due, entry))
+        failed = [due for due in dues if due.message_id in result.failures]
+        for due in failed:
+            await self._move(due, result.failures[due.message_id])
+        held = [due for due in dues if due.not_before and not due.attempts]
+        freed = [due for due in held if due.message_id not in result.ended and due.message_id not in result.failures]
+        for due in freed:
+            await self._free(due, is_judged=due.message_id in result.judged)
+        if freed or not failed:
+            await self._until_written(self._go_on)
+
+    async def _until_written(self, write: Callable[[], object]) -> None:
+        """Retry a write on conflicts. If the last try fails, the next worker repeats the attempt."""
+        for lost in range(1, TRIES_MAX + 1):
+            try:
+                await self.world.executor.run(write)
+            except ConditionLostError:
+                await self.world.clock.pause(pause_s(self.world, lost))
+            else:
+                return
+        self.world.telemetry.count("OutcomesLost", 1)
+
+    async def _move(self, due: PendingDelivery, failure: Failure) -> None:
+        """Give a failed delivery its own next attempt."""
+        moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
+        state = independent_state_after((failure,), got_through=self.got_through, has_more=False)
+        plan = partial(self._plan_lane, due, state, failure.next_attempt_at)
+        await self._until_written(partial(self._write_beside, due_reschedule(due, moved), plan))
+
+    async def _free(self, due: PendingDelivery, *, is_judged: bool) -> None:
+        """Let other workers attempt a delivery that was in flight and got no result of its own."""
+        now = self.world.clock.now()
+        free = replace(due, not_before=None, unjudged=due.unjudged and not is_judged).planned(now)
+        writes = due_reschedule(due, free)
+        await self._until_written(partial(self._write_beside, writes, partial(_keep_plan, due)))
+
+    def _go_on(self) -> None:
+        """Let a lane that waited for responses continue, or activate it if its backlog is empty."""
+        now, after = self.world.clock.now(), LaneState.RETRYING if self.got_through else None
+        self._write_beside((), partial(self._plan_lane, None, after, now))
+
+    def _write_beside(self, writes: Sequence[Write], plan: Callable[[Lane], tuple[Write, Lane | None]]) -> None:
+        """Execute *writes* with the planned write of the lane; start its workflow if it is now due earlier."""
+        world, topic, sid = self.world, self.subscription.topic, self.subscription.subscription_id
+        lane = stored.lane(world.store, topic, sid)
+        if lane is None or lane.state is LaneState.REMOVED:
             return
-    world.telemetry.count("OutcomesLost", 1)
+        write, sooner = plan(lane)
+        if sooner is not None and not writes and not stored.due_rows(world.store, sid, limit=1):
+            world.store.write(lane_transitions.activate(lane))
+            return
+        world.store.transact((*writes, write))
+        if sooner is not None and not sooner.state.is_asleep:
+            world.workflow.start(sooner.topic, sooner.subscription_id, sooner.generation)
 
+    def _plan_lane(
+        self, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
+    ) -> tuple[Write, Lane | None]:
+        """Return the lane's write, and the lane if it continues earlier.
 
-async def _move(
-    world: World, subscription: Subscription, due: PendingDelivery, failure: Failure, *, got_through: bool
-) -> None:
-    """Give a failed delivery its own next attempt."""
-    moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
-    state = independent_state_after((failure,), got_through=got_through, has_more=False)
-    plan = partial(_plan_lane, world, due, state, failure.next_attempt_at)
-    await _until_written(world, partial(_write_beside, world, subscription, due_reschedule(due, moved), plan))
+        A lane keeps its plan if a worker has claimed it, or if contact is lost and the receiver did not answer now.
+        """
+        now, names = self.world.clock.now(), () if due is None else (due.message_id,)
+        is_lost = lane.state is LaneState.LOST_CONTACT
+        state = lane.state if after is None or (after is LaneState.RETRYING and not is_lost) else after
+        is_answered = is_lost and state is not LaneState.LOST_CONTACT
+        is_blocked = lane.state is LaneState.BLOCKED
+        if self._is_claimed_by_another(lane) or not (is_blocked or lane.pushes_new or is_answered):
+            expires_at = now if due is None else due.expires_at
+            return lane_transitions.join(lane, names, expires_at), None
+        if state is LaneState.BLOCKED:
+            due_at = now
+        elif state is LaneState.RETRYING:
+            due_at = min(due_at, lane.next_attempt_at or 0)
+        generation = self.world.dice.unique_id(now)
+        planned, write = lane_transitions.join_before(lane, (), generation, state, due_at, now)
+        return write, planned
 
-
-async def _free(world: World, subscription: Subscription, due: PendingDelivery, *, is_judged: bool) -> None:
-    """Let other workers attempt a delivery that was in flight and got no result of its own."""
-    now = world.clock.now()
-    free = replace(due, not_before=None, unjudged=due.unjudged and not is_judged).planned(now)
-    writes = due_reschedule(due, free)
-    await _until_written(world, partial(_write_beside, world, subscription, writes, partial(_keep_plan, due)))
+    def _is_claimed_by_another(self, lane: Lane) -> bool:
+        own = self.claimed
+        return lane.is_claimed and (own is None or (lane.generation, lane.claim) != (own.generation, own.claim))
 
 
 def _keep_plan(due: PendingDelivery, lane: Lane) -> tuple[Write, None]:
     """Return the lane's write if *due* moves within its backlog. The lane's next attempt stays as planned."""
     return lane_transitions.join(lane, (), due.expires_at), None
-
-
-async def _go_on(world: World, subscription: Subscription, *, got_through: bool) -> None:
-    """Let a lane that waited for responses continue."""
-    now, after = world.clock.now(), LaneState.RETRYING if got_through else None
-    await _until_written(
-        world, partial(_write_beside, world, subscription, (), partial(_plan_lane, world, None, after, now))
-    )
-
-
-def _write_beside(
-    world: World,
-    subscription: Subscription,
-    writes: Sequence[Write],
-    plan: Callable[[Lane], tuple[Write, Lane | None]],
-) -> None:
-    """Execute *writes* with the planned write of the lane; start the lane's workflow if the lane is now due earlier."""
-    lane = stored.lane(world.store, subscription.topic, subscription.subscription_id)
-    if lane is None or lane.state is LaneState.REMOVED:
-        return
-    write, sooner = plan(lane)
-    world.store.transact((*writes, write))
-    if sooner is not None and not sooner.state.is_asleep:
-        world.workflow.start(sooner.topic, sooner.subscription_id, sooner.generation)
-
-
-def _plan_lane(
-    world: World, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
-) -> tuple[Write, Lane | None]:
-    """Return the lane's write, and the lane if it continues earlier.
-
-    A lane keeps its plan if a worker has claimed it, or if contact is lost and the receiver did not answer now.
-    """
-    now, names = world.clock.now(), () if due is None else (due.message_id,)
-    is_lost = lane.state is LaneState.LOST_CONTACT
-    state = lane.state if after is None or (after is LaneState.RETRYING and not is_lost) else after
-    is_answered = is_lost and state is not LaneState.LOST_CONTACT
-    if lane.is_claimed or not (lane.state is LaneState.BLOCKED or lane.pushes_new or is_answered):
-        expires_at = now if due is None else due.expires_at
-        return lane_transitions.join(lane, names, expires_at), None
-    if state is LaneState.BLOCKED:
-        due_at = now
-    elif state is LaneState.RETRYING:
-        due_at = min(due_at, lane.next_attempt_at or 0)
-    generation = world.dice.unique_id(now)
-    planned, write = lane_transitions.join_before(lane, (), generation, state, due_at, now)
-    return write, planned

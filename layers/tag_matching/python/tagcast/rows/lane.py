@@ -156,6 +156,10 @@ def append_joined(joined: bytes, message_ids: Iterable[str]) -> bytes:
     return (joined + names)[-JOINED_MAX * ID_BYTES :]
 
 
-def is_new_generation(before: Row, after: Row) -> bool:
-    """Return whether a change of a lane's row changed its generation. *before* is empty for a new row."""
-    return before.get("generation") != after["generation"]
+def starts_workflow(before: Row, after: Row) -> bool:
+    """Return whether a change of a row starts its lane's workflow: the generation is new. *before*: {} for a new row.
+
+    A first round that creates a lane under a claim itself starts the workflow after the late results, if work remains.
+    """
+    is_under_first_round = not before and "is_claimed" in after
+    return before.get("generation") != after["generation"] and not is_under_first_round

@@ -10,7 +10,7 @@ from tagcast.ports import Row
 from tagcast.repairing.relay import Arrival, EndArrival
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.keys import RowKind, kind_of
-from tagcast.rows.lane import LANES, is_new_generation
+from tagcast.rows.lane import LANES, starts_workflow
 from tagcast.rows.message import MESSAGES
 from tagcast.rows.values import text
 
@@ -29,7 +29,7 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
     match kind_of(row):
         case RowKind.MESSAGE if record["eventName"] == "INSERT":
             return MESSAGES.value_of(row)
-        case RowKind.LANE if is_new_generation(_row(change.get("OldImage", {})), row):
+        case RowKind.LANE if starts_workflow(_row(change.get("OldImage", {})), row):
             return LANES.value_of(row)
         case RowKind.END | RowKind.ROUND:
             return EndArrival(text(row, "topic"), text(row, "message_id"))
