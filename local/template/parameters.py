@@ -11,6 +11,7 @@ ANY_SUBSCRIBER = {"SubscriberQueueNames": "*", "SubscriberFunctionNames": "*"}
 LOCAL = {
     **ANY_SUBSCRIBER,
     "AllowPrivateEndpoints": "any",
+    "CmqEndpoint": "true",
     "EndpointVerification": "optional",
     "TopicKnownSeconds": "0",
     "ShortWaitSeconds": "0",
@@ -21,9 +22,9 @@ LOCAL = {
 }
 """The defaults of the local stack, which has only one user.
 
-Endpoints may be anywhere and need no verification. Dead letters may go to any topic. All bodies are archived. `make
-run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Requests that change a topic are
-answered at once. The few workers of `retry` never wait for the time of a retry.
+Endpoints may be anywhere and need no verification. Dead letters may go to any topic. All bodies are archived. CMQ's
+routes are open. `make run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Requests
+that change a topic are answered at once. The few workers of `retry` never wait for the time of a retry.
 """
 
 

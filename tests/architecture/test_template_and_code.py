@@ -105,17 +105,21 @@ def test_manage_serves_every_room_of_the_api_but_publishing_pulling_and_tails() 
     assert {room.partition(".")[0] for room in others} == {"publishing", "pulling", "tail"}
 
 
-def test_public_routes_of_the_code_need_no_signature() -> None:
-    public = {route.path for route in (*PUBLISH, *PULL, *MANAGE) if route.is_public} | set(PATHS)
+@pytest.mark.parametrize(("parameters", "signed_otherwise"), [({}, ()), ({"CmqEndpoint": "true"}, PATHS)])
+def test_public_routes_of_the_code_need_no_signature(
+    parameters: dict[str, str], signed_otherwise: tuple[str, ...]
+) -> None:
+    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters=parameters)
+    public = {route.path for route in (*PUBLISH, *PULL, *MANAGE) if route.is_public} | set(signed_otherwise)
     api = next(properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Api"))
     unsigned = {
         path
         for path, methods in api["Body"]["paths"].items()
         for operation in methods.values()
-        if RESOLVER.value(operation["security"]) != [{"AWS_IAM": []}]
+        if resolver.value(operation["security"]) != [{"AWS_IAM": []}]
     }
     assert unsigned == public
-    assert list(RESOLVER.value(api["Body"]["components"]["securitySchemes"])) == ["AWS_IAM"]
+    assert list(resolver.value(api["Body"]["components"]["securitySchemes"])) == ["AWS_IAM"]
 
 
 def test_every_open_route_has_a_rate_of_its_own_but_those_whose_requests_are_signed_for_cmq() -> None:
@@ -140,14 +144,19 @@ def test_a_route_with_a_rate_of_its_own_has_metrics_as_the_others(chosen: str) -
 
 @pytest.mark.parametrize(("tokens", "scheme"), [({}, "AWS_IAM"), ({"JwtIssuer": "https://issuer"}, "JWT")])
 def test_without_programs_of_cmq_the_api_refuses_anyone_at_their_routes(tokens: dict[str, str], scheme: str) -> None:
-    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters={"CmqEndpoint": "false", **tokens})
+    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters=tokens)
     needed = {route.path: resolver.value(route.security) for route in TEMPLATE.routes()}
     assert [[list(each) for each in needed[path]] for path in PATHS] == [[[scheme]]] * len(PATHS)
     assert {path for path, security in needed.items() if not security} == {"/health", "/openapi.json"}
 
 
 def test_the_template_asks_for_the_scopes_of_the_code() -> None:
-    named = {"JwtIssuer": "https://issuer", "JwtAudience": "a,b", "JwtScopePrefix": "tagcast/"}
+    named = {
+        "JwtIssuer": "https://issuer",
+        "JwtAudience": "a,b",
+        "JwtScopePrefix": "tagcast/",
+        "CmqEndpoint": "true",
+    }
     grounds = read_authorizer(Resolver(TEMPLATE, RESOLVER.account, parameters=named))
     assert grounds is not None
     assert (grounds.issuer, grounds.audiences) == ("https://issuer", ("a", "b"))
