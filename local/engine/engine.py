@@ -30,6 +30,8 @@ REGION = "us-east-1"
 ACCOUNT = "123456789012"
 START_S = 60.0
 STOP_S = 20.0
+GIVE_BACK_BYTES = 1024 * 1024
+"""Free memory that glibc may keep. Without a setting it keeps up to twice the largest request, or state, for ever."""
 _PORTS = iter(random.SystemRandom().sample(range(20_000, 32_768), 10_000))
 
 
@@ -208,6 +210,7 @@ class Engine:
             "PATH": os.environ.get("PATH", ""),
             "HOME": os.environ.get("HOME", ""),
             "PYTHONUNBUFFERED": "1",
+            "MALLOC_TRIM_THRESHOLD_": str(GIVE_BACK_BYTES),
             "BIND_HOST": "127.0.0.1",
             "GATEWAY_PORT": str(self.port),
             "TAGCAST_FRAMES_PORT": str(self._frames_port),
