@@ -83,11 +83,15 @@ class Packing:
 
     def __init__(self, cold_s: float = COLD_S) -> None:
         self._cold_s = cold_s
-        self._written: deque[tuple[float, dict[str, Any], Any, Any, Row]] = deque()
+        self._written: deque[tuple[float, dict[str, Any], Any, Any, int]] = deque()
 
     def add(self, now_s: float, table: dict[str, Any], pk: Any, sk: Any, row: Row) -> None:
-        """Record that *row* was written at *now_s*, in seconds of the monotonic clock."""
-        self._written.append((now_s, table, pk, sk, row))
+        """Record that *row* was written at *now_s*, in seconds of the monotonic clock.
+
+        Only the row's identity is kept, because most rows are soon replaced. If a later row has the same identity, it
+        is packed too early, which costs only time.
+        """
+        self._written.append((now_s, table, pk, sk, id(row)))
 
     def add_all(self, now_s: float, table: dict[str, Any]) -> None:
         """Record that all rows of a table were written at *now_s*."""
@@ -97,16 +101,17 @@ class Packing:
 
     def pack(self, now_s: float) -> None:
         """Pack rows whose last write is old enough, at most :data:`AT_ONCE` per call."""
-        for _, table, pk, sk, row in self._cold(now_s):
+        for _, table, pk, sk, written in self._cold(now_s):
             partitions = table["items"]
-            rows = partitions.get(pk)
-            if rows is None or dict.get(rows, sk) is not row:
+            rows = partitions.get(pk, {})
+            row = dict.get(rows, sk)
+            if id(row) != written or type(row) is bytes:
                 continue
             if type(rows) is dict:
                 rows = partitions[pk] = PackedRows(rows)
             rows.pack(sk, row)
 
-    def _cold(self, now_s: float) -> Iterator[tuple[float, dict[str, Any], Any, Any, Row]]:
+    def _cold(self, now_s: float) -> Iterator[tuple[float, dict[str, Any], Any, Any, int]]:
         for _ in range(AT_ONCE):
             if not self._written or self._written[0][0] > now_s - self._cold_s:
                 return

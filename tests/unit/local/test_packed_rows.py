@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import tracemalloc
+import weakref
 from typing import Any
 
 from local.engine.packed_rows import AT_ONCE, PackedRows, Packing
@@ -53,3 +54,20 @@ def test_a_packed_row_takes_little_more_than_its_text() -> None:
     assert isinstance(packed, PackedRows)
     assert packed.packed == AT_ONCE
     assert taken / AT_ONCE < 600
+
+
+class Watched(dict[str, Any]):
+    """A row of which a weak reference is possible."""
+
+
+def test_a_replaced_row_is_not_kept_until_it_would_be_packed() -> None:
+    table: dict[str, Any] = {"items": {"p": {}}}
+    packing = Packing(cold_s=10.0)
+    rows = [Watched(n=number) for number in range(3)]
+    kept = [weakref.ref(row) for row in rows]
+    while rows:
+        table["items"]["p"]["s"] = rows.pop(0)
+        packing.add(0.0, table, "p", "s", table["items"]["p"]["s"])
+    assert [row() for row in kept] == [None, None, {"n": 2}]
+    packing.pack(11.0)
+    assert table["items"]["p"].packed == 1
