@@ -41,7 +41,7 @@ EXPIRE_PATH = "/_tagcast/expire"
 """The path that deletes the expired rows of a table."""
 TYPE_HEADER = "x-amz-invocation-type"
 BY_CONTENT = (b"content-length", b"x-amz-crc32")
-DECISIONS_KEPT = 20_000
+DECISIONS_KEPT = 2_000
 
 
 @dataclass

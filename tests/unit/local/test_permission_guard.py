@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import tracemalloc
 from collections.abc import MutableMapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -253,6 +254,17 @@ def test_a_decision_that_a_full_disk_cut_off_is_dropped(tmp_path: Path) -> None:
         uses.write_text(cut_off)
         Permissions(ACCOUNT, uses).allowed(READER, need)
         assert uses.read_text() == whole
+
+
+def test_decisions_about_ever_new_objects_take_little_memory(tmp_path: Path) -> None:
+    permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
+    role = Role("F", (Grant("s3:PutObject", "arn:aws:s3:::b/raw/*"),))
+    tracemalloc.start()
+    for number in range(10_000):
+        assert permissions.allowed(role, Need("s3:PutObject", f"arn:aws:s3:::b/raw/{number:0200}"))
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 2 * 1024 * 1024
 
 
 def test_the_workflow_invokes_what_its_role_may_and_nothing_else(tmp_path: Path) -> None:
