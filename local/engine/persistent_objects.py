@@ -1,6 +1,7 @@
 """Ends the engine if an S3 object cannot be written. Lets Firehose answer only after its objects are written.
 
-The unchanged engine logs a failed write and answers as if it had succeeded. Its Firehose answers before it writes.
+The unchanged engine logs a failed write and answers as if it had succeeded. Its Firehose answers before it writes. It
+keeps the bodies of versions in memory, although they are in files.
 """
 
 import os
@@ -16,9 +17,15 @@ HEADERS = {"content-type": "application/octet-stream", "host": "s3.localhost"}
 
 
 def install(objects: ModuleType) -> None:
-    """Wrap the file operations of *objects*, the engine's module for S3."""
+    """Wrap the file operations of *objects*, the engine's module for S3, and keep no bodies in memory."""
+    objects._version_entry_from_record = without_body(objects._version_entry_from_record)  # type: ignore[attr-defined]
     objects._atomic_write = or_end(objects._atomic_write)  # type: ignore[attr-defined]
     objects.os = SimpleNamespace(**{**vars(os), "makedirs": or_end(os.makedirs)})  # type: ignore[attr-defined]
+
+
+def without_body(entry_of: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap *entry_of*, which returns the entry of a version, to keep no body in it. Readers then read the file."""
+    return lambda record, version_id, _: entry_of(record, version_id, None)
 
 
 def or_end(write: Callable[..., None]) -> Callable[..., None]:

@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections import defaultdict
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +18,7 @@ from ministack.core import persistence, responses
 from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
 
-from local.engine import queues
+from local.engine import persistent_objects, queues
 from local.engine.engine_process import forget_records
 from local.engine.persistent_queues import HELD, KEPT
 from local.engine.persistent_tables import BESIDE_TABLES
@@ -106,6 +107,35 @@ def test_objects_are_written_by_the_functions_that_we_stand_before_and_at_once()
         put.send(None)
     assert ended.value.value[0] == 200
     s3._buckets.clear()
+
+
+def test_the_bodies_of_all_versions_are_in_files_and_not_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("S3_PERSIST", True), ("DATA_DIR", str(tmp_path))):
+        monkeypatch.setattr(s3, name, value)
+    for name in ("os", "_atomic_write", "_version_entry_from_record"):
+        monkeypatch.setattr(s3, name, getattr(s3, name))
+    persistent_objects.install(s3)
+
+    def call(method: str, path: str, body: bytes = b"", **query: str) -> tuple[int, dict[str, str], Any]:
+        given = {name: [value] for name, value in query.items()}
+        answer: tuple[int, dict[str, str], Any] = asyncio.run(
+            s3.handle_request(method, path, {"host": "s3.localhost"}, body, given, internal=True)
+        )
+        return answer
+
+    call("PUT", "/kept")
+    enabled = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    call("PUT", "/kept", enabled, versioning="")
+    first, second = (call("PUT", "/kept/key", body)[1]["x-amz-version-id"] for body in (b"1", b"2"))
+
+    assert [call("GET", "/kept/key", versionId=each)[2] for each in (first, second)] == [b"1", b"2"]
+    assert [each["data"] for versions in s3._object_versions.values() for each in versions] == [None, None]
+    call("DELETE", "/kept/key", versionId=second)
+    assert call("GET", "/kept/key")[2] == b"1"
+    call("DELETE", "/kept/key", versionId=first)
+    call("DELETE", "/kept")
 
 
 def test_firehose_keeps_a_record_until_it_is_delivered_and_no_longer() -> None:
