@@ -4,9 +4,10 @@ Some private names of ministack are used. `tests/unit/local/test_engine_seam.py`
 `lambda_svc._execute_function_warm`, `lambda_svc._emit_lambda_logs`, `app._build_persistence_save_dict`,
 `persistence._state_format_version`, `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`,
 `stepfunctions._add_event`, `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`. Modules of this
-folder also replace `json` of the services and `os` of S3. `speedups`, `statements`, `persistent_state`,
-`persistent_tables` and `persistent_queues` use further private names of tables and queues.
+`firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `s3._version_entry_from_record`,
+`sqs._prune_dedup`, `eventbridge._events_log_list`. Modules of this folder also replace `json` of the services and `os`
+of S3. `speedups`, `statements`, `persistent_state`, `persistent_tables` and `persistent_queues` use further private
+names of tables and queues.
 """
 
 import asyncio
@@ -17,9 +18,11 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO
 from urllib.parse import quote
 
@@ -41,12 +44,19 @@ PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 EXECUTIONS_MAX = 1_000
 """The maximum number of running executions. AWS has a limit, too (a million per account), with the same error."""
+ENDED_KEPT, EVENTS_KEPT = 100, 100
+"""The number of ended executions that are kept, and of an execution's last events. AWS keeps all for 90 days."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def keep_no_lines(*_: object, **__: object) -> None:
     """Do nothing. The stack prints the functions' lines; the engine would keep a log stream of each invocation."""
+
+
+def keep_no_events(events: ModuleType) -> None:
+    """Make *events*, the engine's module for EventBridge, drop delivered events. The engine would keep them all."""
+    events._events_log_list = list  # type: ignore[attr-defined]
 
 
 def host_executor(address: str, otherwise: Executor) -> Executor:
@@ -132,13 +142,34 @@ class Running:
         return counted_run
 
 
+def forget_ended(run: Callable[[str], None], executions: Any, most: int = ENDED_KEPT) -> Callable[[str], None]:
+    """Wrap *run*, which runs one execution, to delete ended executions: all but the last *most* in *executions*."""
+    ended: deque[str] = deque()
+
+    def run_and_forget(execution: str) -> None:
+        run(execution)
+        ended.append(execution)
+        if len(ended) > most:
+            executions.pop(ended.popleft(), None)
+
+    return run_and_forget
+
+
 def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
-    """Wrap *add*, which adds an event to a history. If the history is full, raise *error* to end the execution."""
+    """Wrap *add*, which adds an event to a history. If the history is full, raise *error* to end the execution.
+
+    Only the last :data:`EVENTS_KEPT` events are kept. The id of an event is its number.
+    """
 
     def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
-        if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
+        events = execution["events"]
+        number = events[-1]["id"] if events else 0
+        if kind.endswith("StateEntered") and number >= EXECUTION_EVENTS_MAX:
             raise error("States.Runtime", f"The execution reached the maximum number of {EXECUTION_EVENTS_MAX} events.")
-        return add(execution, kind, details)
+        event = add(execution, kind, details)
+        event["id"] = number + 1
+        del events[:-EVENTS_KEPT]
+        return event
 
     return add_bounded
 
@@ -228,11 +259,12 @@ def run(folder: Path) -> None:
     """Run the engine until SIGTERM or SIGINT. The engine's state is in *folder* and in folders beside it."""
     from ministack import app
     from ministack.core import responses
-    from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
+    from ministack.services import dynamodb, dynamodb_streams, eventbridge, firehose, lambda_svc, s3, sqs, stepfunctions
 
     address = os.environ["TAGCAST_LAMBDA_HOST"]
     lambda_svc._execute_function_warm = host_executor(address, lambda_svc._execute_function_warm)
     lambda_svc._emit_lambda_logs = keep_no_lines
+    keep_no_events(eventbridge)
     kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
     persistent_objects.install(s3)
@@ -244,7 +276,8 @@ def run(folder: Path) -> None:
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
     running = Running()
-    stepfunctions._run_execution = running.counted(stepfunctions._run_execution)
+    run_execution = forget_ended(stepfunctions._run_execution, stepfunctions._executions)
+    stepfunctions._run_execution = running.counted(run_execution)
     stepfunctions._call_lambda = guard_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bound_history(stepfunctions._add_event, stepfunctions._ExecutionError)
     firehose._deliver_records_to_s3 = forget_records(firehose._deliver_records_to_s3)

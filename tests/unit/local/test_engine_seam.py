@@ -16,10 +16,10 @@ import pytest
 from ministack import app
 from ministack.core import persistence, responses
 from ministack.core.responses import AccountRegionScopedDict
-from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
+from ministack.services import dynamodb, dynamodb_streams, eventbridge, firehose, lambda_svc, s3, sqs, stepfunctions
 
 from local.engine import persistent_objects, queues
-from local.engine.engine_process import forget_records
+from local.engine.engine_process import forget_ended, forget_records, keep_no_events
 from local.engine.persistent_queues import HELD, KEPT
 from local.engine.persistent_tables import BESIDE_TABLES
 from local.engine.speedups import OF_A_TEXT, RANGE, dumps, install_json, install_tables, loads
@@ -136,6 +136,22 @@ def test_the_bodies_of_all_versions_are_in_files_and_not_in_memory(
     assert call("GET", "/kept/key")[2] == b"1"
     call("DELETE", "/kept/key", versionId=first)
     call("DELETE", "/kept")
+
+
+def test_an_event_is_delivered_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eventbridge, "_events_log_list", eventbridge._events_log_list)
+    keep_no_events(eventbridge)
+    told = eventbridge._put_events({"Entries": [{"Source": "s", "DetailType": "d", "Detail": "{}"}]})
+    assert json.loads(told[2])["FailedEntryCount"] == 0
+    assert not eventbridge._events_log.has_any()
+
+
+def test_the_last_ended_executions_are_kept_and_no_others() -> None:
+    executions = {name: {"status": "RUNNING"} for name in "abcd"}
+    run = forget_ended(lambda name: executions[name].update(status="SUCCEEDED"), executions, most=2)
+    for name in "bac":
+        run(name)
+    assert executions == {"a": {"status": "SUCCEEDED"}, "c": {"status": "SUCCEEDED"}, "d": {"status": "RUNNING"}}
 
 
 def test_firehose_keeps_a_record_until_it_is_delivered_and_no_longer() -> None:

@@ -7,9 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from ministack.services import stepfunctions
 
 from local.engine.aws_request import Call
-from local.engine.engine_process import bound_history
+from local.engine.engine_process import EVENTS_KEPT, bound_history
 from local.engine.permission_guard import cut, too_large
 from tests.aws import limits
 
@@ -61,9 +62,17 @@ def test_a_batch_of_rows_ends_at_16_mb_and_names_the_keys_of_the_rest() -> None:
 
 
 def test_an_execution_enters_no_state_when_its_history_is_full() -> None:
-    add = bound_history(lambda execution, kind, details: execution["events"].append(kind), RuntimeError)
-    execution: dict[str, Any] = {"events": ["x"] * (limits.EXECUTION_EVENTS_MAX - 1)}
+    add = bound_history(stepfunctions._add_event, RuntimeError)
+    execution: dict[str, Any] = {"events": [{"id": limits.EXECUTION_EVENTS_MAX - 1}]}
     add(execution, "TaskStateEntered")
     add(execution, "TaskStateExited")
     with pytest.raises(RuntimeError, match="25000 events"):
         add(execution, "WaitStateEntered")
+
+
+def test_only_the_last_events_of_a_history_are_kept_with_their_numbers() -> None:
+    add = bound_history(stepfunctions._add_event, RuntimeError)
+    execution: dict[str, Any] = {"events": []}
+    for _ in range(EVENTS_KEPT + 7):
+        add(execution, "WaitStateExited")
+    assert [event["id"] for event in execution["events"]] == list(range(8, EVENTS_KEPT + 8))
