@@ -143,7 +143,7 @@ class Engine:
         self._tell(SHOW_PATH, queue_arn)
 
     def expire(self, table: str, attribute: str) -> None:
-        """Delete the rows of a table that have expired. The row's *attribute* has the time of its expiry.
+        """Delete expired rows of a table. A row's *attribute* has the time of its expiry.
 
         This replaces the engine's own expiry, which writes no stream record. On AWS a row may stay for two more days,
         so no code may rely on a prompt deletion.

@@ -5,6 +5,7 @@ A stream record is stored until all readers have read it. Each reader stores its
 
 import time
 from collections import defaultdict
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,8 @@ BESIDE_TABLES = (
     *("backups", "resource_policies", "exports", "imports"),
 )
 """Names of further data of tables in the engine's module for DynamoDB."""
+EXPIRED_MAX = 10_000
+"""After days without a running stack, all rows expire at once. The stream's record of a deletion takes 4 KiB."""
 
 
 class PersistentTables:
@@ -135,14 +138,15 @@ class PersistentTables:
         self._packing.pack(time.monotonic())
 
     def expire(self, table: str, attribute: str, now_s: float) -> None:
-        """Delete the rows whose *attribute*, the time of expiry in seconds since 1970, is not after *now_s*.
+        """Delete rows whose *attribute*, the time of expiry in seconds since 1970, is not after *now_s*.
 
-        The stream has a record of each deletion, as if a caller had deleted the row.
+        One call deletes at most :data:`EXPIRED_MAX` rows. The stream has a record of each deletion, as if a caller had
+        deleted the row.
         """
         found = self._tables._tables[table]
-        over = [row for row in rows_with(found["items"], attribute) if 0 <= float(row[attribute]["N"]) <= now_s]
-        for row in over:
-            key = {name: row[name] for name in (found["pk_name"], found["sk_name"]) if name}
+        names = [name for name in (found["pk_name"], found["sk_name"]) if name]
+        over = (row for row in rows_with(found["items"], attribute) if 0 <= float(row[attribute]["N"]) <= now_s)
+        for key in [{name: row[name] for name in names} for row in islice(over, EXPIRED_MAX)]:
             self._tables._delete_item({"TableName": table, "Key": key})
 
     def trim(self) -> None:

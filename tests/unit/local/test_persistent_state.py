@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from ministack.services import dynamodb, sqs
 
+from local.engine import persistent_tables
 from local.engine.asgi import Receive, Scope, Send, answer
 from local.engine.checksums import DamageError, store_position
 from local.engine.journal import Journal
@@ -269,6 +270,20 @@ def test_rows_whose_time_to_live_is_over_are_deleted_and_the_stream_tells_of_it(
     assert told[4:] == [("REMOVE", "past"), ("REMOVE", "rest")]
     kept = kept.come_back()
     assert sorted(row["pk"]["S"] for row in call(dynamodb, "Scan", TableName="Things")["Items"]) == ["later", "never"]
+
+
+def test_rows_that_expire_together_are_deleted_a_part_at_a_time(
+    kept: KeptHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persistent_tables, "EXPIRED_MAX", 2)
+    make_table()
+    for name in "abcde":
+        call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": name}, "sk": {"S": "s"}, "ttl": {"N": "5"}})
+    left = []
+    for _ in range(3):
+        kept.tables.expire("Things", "ttl", 50.0)
+        left.append(call(dynamodb, "Scan", TableName="Things")["Count"])
+    assert left == [3, 1, 0]
 
 
 def test_a_table_or_queue_that_was_made_anew_has_nothing_of_the_one_before(kept: KeptHere) -> None:
