@@ -290,6 +290,26 @@ def test_what_joins_while_a_late_answer_finds_no_backlog_keeps_its_lane(
     assert len(timed.starts) == 1
 
 
+def test_a_topic_whose_batches_never_cease_does_not_keep_a_lane_waiting_after_a_late_answer(
+    timed: TimedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed.subscribe("slow", answers=(5.0, OK), strategy=Strategy.INDEPENDENT_RETRY)
+    query, answered_at = timed.store.query, timed.loop.seconds + 5.0
+
+    def query_then_join(table: Table, pk: str, **more: Any) -> list[Row]:
+        found = query(table, pk, **more)
+        if found and pk.startswith("DUE#") and timed.loop.seconds >= answered_at:
+            timed.store.write(join(lane_of(timed, "slow"), ["7"], timed.clock.now()))
+        return found
+
+    monkeypatch.setattr(timed.store, "query", query_then_join)
+    timed.first_round("1", "2")
+
+    assert not lane_of(timed, "slow").is_claimed
+    assert planned_in_s(timed) <= 0
+    assert len(timed.starts) == 1
+
+
 def test_what_failed_in_another_batch_meanwhile_keeps_to_its_own_schedule(timed: TimedWorld) -> None:
     timed.subscribe("slow", answers=(5.0, OK))
     failed = PastAttempt(1, timed.clock.now(), 20, "http 500", 500)

@@ -117,7 +117,7 @@ class LateWriter:
         elif state is LaneState.RETRYING:
             due_at = min(due_at, lane.next_attempt_at or 0)
         generation = self.world.dice.unique_id(now)
-        planned, write = lane_transitions.join_before(lane, (), generation, state, due_at, now)
+        planned, write = lane_transitions.plan_before(lane, generation, state, due_at, now)
         return write, planned
 
     def _is_claimed_by_another(self, lane: Lane) -> bool:

@@ -52,15 +52,19 @@ def join_before(
     """Return *lane* with *message_ids* added and the next attempt at *due_at*, and the write of this.
 
     The lane has no claim then. Use this write if the messages are due before the lane's next attempt, or if they change
-    the lane's state. *message_ids* may be empty.
+    the lane's state.
     """
-    lost_since = now if state is LaneState.LOST_CONTACT else lane.lost_since
-    planned = replace(
-        _set_next_attempt(_append_messages(lane, message_ids), due_at), state=state, generation=generation
-    )
-    joined = replace(planned, lost_since=lost_since, wake_at=now if state.is_asleep else due_at)
-    sets = ("state", "generation", "appended", "joined", "next_attempt_at", "wake_at", "lost_since")
-    return joined, _update(joined, _unplanned(lane), *sets)
+    joined = _start_at(_append_messages(lane, message_ids), generation, state, due_at, now)
+    return joined, _update(joined, _unplanned(lane), *_STARTED, "appended", "joined")
+
+
+def plan_before(lane: Lane, generation: str, state: LaneState, due_at: int, now: int) -> tuple[Lane, Update]:
+    """Return *lane* with the next attempt at *due_at*, after late results, and the write of this.
+
+    The lane has no claim then. Batches may join meanwhile, so a busy topic does not keep the lane waiting.
+    """
+    planned = _start_at(lane, generation, state, due_at, now)
+    return planned, _update(planned, _same_plan(lane), *_STARTED)
 
 
 def check_claim(lane: Lane) -> Check:
@@ -215,6 +219,16 @@ def _append_messages(lane: Lane, message_ids: Sequence[str]) -> Lane:
 def _set_next_attempt(lane: Lane, due_at: int) -> Lane:
     """Return the unclaimed lane with its next attempt and check at *due_at*."""
     return replace(lane, next_attempt_at=due_at, wake_at=due_at, is_claimed=False)
+
+
+def _start_at(lane: Lane, generation: str, state: LaneState, due_at: int, now: int) -> Lane:
+    """Return the lane under a new *generation*, unclaimed, with its next attempt at *due_at*."""
+    lost_since = now if state is LaneState.LOST_CONTACT else lane.lost_since
+    planned = replace(_set_next_attempt(lane, due_at), state=state, generation=generation)
+    return replace(planned, lost_since=lost_since, wake_at=now if state.is_asleep else due_at)
+
+
+_STARTED = ("state", "generation", "next_attempt_at", "wake_at", "lost_since")
 
 
 def _update(lane: Lane, expect: Expectation, *sets: str) -> Update:
