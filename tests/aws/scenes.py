@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
 
 from tagcast.model import (
     ContentFormat,
@@ -32,8 +31,6 @@ from tests.aws.timeline import Timeline
 
 BACKOFF = RetryPolicy(Strategy.BACKOFF_RETRY, 3, 30)
 DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 3)
-HEALTHY, BATCH = ("A", "B", "C"), tuple(f"m{number}" for number in range(5))
-WANTS_ALL = {"kind": "tags", "tags": ["all"]}
 HEALTHY_MS = 50
 """A healthy receiver takes this long for an answer."""
 
@@ -159,58 +156,6 @@ class Scene:
         """Return the partitions of what is still pending, listed or waited for."""
         partitions = map(str, self.deployment.tables["MessagesTable"].partitions)
         return [name for name in partitions if name.startswith(("DUE#", "LANES#", "RETAINED#", "UNSENT#"))]
-
-
-@dataclass(frozen=True)
-class Served:
-    """What came of one batch: seconds until the healthy receivers had it all and until the function ended.
-
-    *tried* counts the hanging hosts that were pushed to; *errors* says how functions ended that did not end well.
-    """
-
-    healthy_s: float
-    batch_s: float
-    tried: int
-    errors: Counter[str]
-
-
-def among_hanging(count: int, *, known: bool) -> Scene:
-    """Return a scene of three healthy receivers and *count* that take every push and never answer.
-
-    The process that pushes is warm; *known* says whether it has pushed to the healthy ones before.
-    """
-    scene, dice = Scene(1), Random(1)
-    scene.topic("t")
-    for place in range(count):
-        retry = BACKOFF if dice.random() < 0.8 else DECAY
-        timeout_s = dice.randrange(1, 11)
-        scene.subscribe("t", f"H{place}", hangs=True, timeout_s=timeout_s, retry=retry, filter=WANTS_ALL)
-    for name in HEALTHY:
-        scene.subscribe("t", name, filter=None if known else WANTS_ALL)
-    scene.subscribe("t", "warm")
-    scene.publish("t", "before", tags=["few"])
-    scene.play(20)
-    return scene
-
-
-def serve(scene: Scene) -> Served:
-    """Publish a batch that everybody wants and play until all of it was served once."""
-    published_at, queue = scene.timeline.now, scene.deployment.queues["DeliveryQueue"]
-    receivers = [scene.receivers[f"t/{name}"] for name in HEALTHY]
-    before = sum(len(receiver.answered_at) for receiver in receivers)
-    scene.publish("t", *BATCH, tags=["all"])
-    scene.play(0.5)
-    while any(True for _ in queue.messages()):
-        scene.play(0.5)
-        assert scene.timeline.now < published_at + 300_000, "somebody works for ever"
-    answers = [at for receiver in receivers for at in receiver.answered_at.values()]
-    assert len(answers) - before == len(receivers) * len(BATCH)
-    return Served(
-        healthy_s=(max(answers) - published_at) / 1000,
-        batch_s=(scene.watch.of("fan_out")[-1] - published_at) / 1000,
-        tried=sum(bool(receiver.asked_for) for receiver in scene.receivers.values() if receiver.hangs),
-        errors=scene.watch.errors(),
-    )
 
 
 @dataclass

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from tagcast.delivery.lease import Task
+from tagcast.instant import parse, rfc3339
 from tagcast.model import EntryState, LaneState, Outcome, Push, RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.pushing.retry_delay import Disposition, after_failure
 
+from functions.retry.app import handle
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.worlds import lane, slow
+from tests.unit.worlds import lane, lane_if_any, slow
 
 DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176)
 NOW = 1_800_000_000_000
@@ -32,6 +37,40 @@ def failed(failures: int, **how: Any) -> Disposition:
     """What becomes of a delivery that failed just now, so many times."""
     usual: dict[str, Any] = {"expires_at": NOW + 9**9, "retry_after_s": None, "time_scale": 1.0}
     return after_failure(DECAY, failures, ended_at=NOW, jitter_s=15.0, **usual | how)
+
+
+@pytest.mark.parametrize("early_ms", [0, 900])
+@pytest.mark.parametrize(
+    ("strategy", "attempts_s", "waits_s"),
+    [
+        (Strategy.BACKOFF_RETRY, [0, 15, 30, 45], [15, 30, 45]),
+        # The function itself waits for what is due soon.
+        (Strategy.EXPONENTIAL_DECAY_RETRY, [0, 1, 3, 7, 15, 31, 63], [31, 63]),
+    ],
+)
+def test_a_workflow_that_wakes_early_attempts_nothing_before_the_instant(
+    fake: FakeWorld, strategy: Strategy, attempts_s: list[int], waits_s: list[int], early_ms: int
+) -> None:
+    attempted_at, waits = list[int](), list[str]()
+
+    def answer(push: Push) -> Outcome:
+        attempted_at.append(fake.clock.instant)
+        return OK if len(attempted_at) >= len(attempts_s) else FAIL
+
+    fake.subscribe("A", strategy=strategy)
+    fake.pusher.behaviours["A"] = answer
+    fake.first_round("1")
+    [task] = fake.workflow.tasks
+    memory = asyncio.run(handle(asdict(task), fake.world, 60.0))
+    while memory["status"] == "wait":
+        waits.append(memory["wait_until"])
+        fake.clock.instant = max(fake.clock.instant, parse(waits[-1]) - early_ms)
+        memory = asyncio.run(handle(json.loads(json.dumps(memory)), fake.world, 60.0))
+
+    assert attempted_at == [NOW + 1_000 * seconds for seconds in attempts_s]
+    assert waits == [rfc3339(NOW + 1_000 * seconds) for seconds in waits_s]
+    assert (memory["status"], memory["rounds"]) == ("end", len(waits_s))
+    assert (fake.pusher.received["A"], lane_if_any(fake)) == (["1"], None)
 
 
 def test_the_wait_begins_at_the_end_of_the_attempt(fake: FakeWorld) -> None:
