@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.aws.contract import World, engine_world, moto_world
+from tests.aws.contract import World, engine_world
 from tests.aws.quiet import quiet
 from tests.aws.small_account import SmallAccount
 
@@ -13,13 +13,6 @@ from tests.aws.small_account import SmallAccount
 def account() -> SmallAccount:
     """A box with one resource of each kind, one caller, and no accidents."""
     return SmallAccount()
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[World]:
-    """moto, for the module that asks."""
-    with moto_world() as world:
-        yield world
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,13 @@
-"""The same calls in three worlds: the box, moto in this process, and the engine of the local stack."""
+"""The same calls in two worlds: the box, and the engine of the local stack, which is somebody else's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
-import boto3
 from botocore.exceptions import ClientError
 
 from local.engine.engine import Engine
@@ -17,7 +17,6 @@ from tests.aws.small_account import ROWS, SmallAccount
 from tests.aws.wire import wired
 
 _CREATED = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
-REGION = "us-east-1"
 
 
 class World(Protocol):
@@ -92,17 +91,6 @@ class BotoWorld:
 
 
 @contextmanager
-def moto_world() -> Iterator[World]:
-    """moto, with invented credentials."""
-    from moto import mock_aws
-
-    with mock_aws():
-        make: Any = boto3.client
-        known = {"aws_access_key_id": "moto", "aws_secret_access_key": "moto", "region_name": REGION}
-        yield BotoWorld(lambda service: make(service, **known))
-
-
-@contextmanager
 def engine_world(folder: Path) -> Iterator[World]:
     """The engine as a process of its own; it plays no functions here."""
     engine = Engine(folder, "127.0.0.1:9")
@@ -147,9 +135,9 @@ class Cases(dict[str, Case]):
         return act
 
     def compare(
-        self, name: str, other: str, world: World, differences: Mapping[tuple[str, str], tuple[Any, str]]
+        self, name: str, engine: World, differences: Mapping[str, tuple[Any, str]] = MappingProxyType({})
     ) -> None:
-        """See that *world*, which is called *other*, answers as the box does, or with its difference."""
-        here, there = seen(self[name], BoxWorld()), seen(self[name], world)
-        assert there == differences.get((other, name), (here, ""))[0]
-        assert (there != here) == ((other, name) in differences)
+        """See that the engine answers as the box does, or with its difference."""
+        here, there = seen(self[name], BoxWorld()), seen(self[name], engine)
+        assert there == differences.get(name, (here, ""))[0]
+        assert (there != here) == (name in differences)

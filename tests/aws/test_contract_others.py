@@ -1,8 +1,8 @@
-"""SQS, S3, KMS and Secrets Manager in the box, in moto and in the local engine: the same calls, the same answers.
+"""SQS, S3, KMS and Secrets Manager in the box and in the local engine: the same calls, the same answers.
 
-Where they differ the documentation of AWS decides: see `DIFFERENCES`. Left out are Firehose (neither answers in part,
-and what a stream took cannot be read without its destination), whatever needs time to pass (five minutes of
-deduplication, visibility) and load (throttling, transactions that overlap): the tests of the box alone show those.
+Left out are Firehose (the engine does not answer in part, and what a stream took cannot be read without its
+destination), whatever needs time to pass (five minutes of deduplication, visibility) and load (throttling, transactions
+that overlap): the tests of the box alone show those.
 """
 
 from __future__ import annotations
@@ -229,24 +229,9 @@ REFUSALS: dict[str, Case] = {
 CASES |= {name: refused(call) for name, call in REFUSALS.items()}
 
 
-# World and case: what that world says, and the page (of docs.aws.amazon.com) that says otherwise.
-GUIDE = "AWSSimpleQueueService/latest/SQSDeveloperGuide"
-DIFFERENCES: dict[tuple[str, str], tuple[Any, str]] = {
-    ("moto", "deduplicated"): (
-        [[False, False], ["x"]],
-        f"{GUIDE}/using-messagededuplicationid-property.html: the first message's id is answered, and groups may have "
-        f"scopes of their own ({GUIDE}/high-throughput-fifo.html)",
-    ),
-    ("moto", "batch_in_part"): (
-        [["0", "1"], []],
-        f"{GUIDE}/quotas-messages.html: characters outside of XML's are rejected, in a batch for their entry alone",
-    ),
-    ("moto", "characters"): ("done", f"{GUIDE}/quotas-messages.html: characters outside of XML's are rejected"),
-}
 OF_S3 = ("objects", "absent_objects", "put_once", "replaced_as_it_is", "listed")  # S3 does not speak JSON.
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("other", ["moto", "engine"])
-def test_the_box_answers_as_the_others_do(other: str, name: str, request: pytest.FixtureRequest) -> None:
-    CASES.compare(name, other, request.getfixturevalue(other), DIFFERENCES)
+def test_the_box_answers_as_the_engine_does(name: str, engine: World) -> None:
+    CASES.compare(name, engine)

@@ -83,6 +83,7 @@ def test_a_condition_decides_over_the_write(rows: Rows, condition: str, values: 
     ("text", "values", "names"),
     [
         ("SET n = :v SET t = :v", {":v": {"S": "x"}}, None),
+        ("SET n = :v, n = :v", {":v": {"S": "x"}}, None),
         ("SET #n = :v", {":v": {"S": "x"}}, None),
         ("SET n = :v", {":v": {"S": "x"}}, {"#unused": "x"}),
         ("ADD t :v", {":v": {"N": "1"}}, None),
