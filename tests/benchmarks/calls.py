@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import boto3
 from tagcast.delivery.publishing import publish
 from tagcast.model import Draft
 from tagcast.ports import World
@@ -29,8 +28,8 @@ from tagcast_aws import wiring
 from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
 
 from functions.fan_out import app as fan_out
+from tests.benchmarks.counted_world import counted_world
 from tests.benchmarks.harness import print_heading
-from tests.integration.moto_world import moto_world
 from tests.item_size import item_size
 
 MESSAGES, BATCH, BODY = 300, 10, b"x" * 1024
@@ -98,44 +97,44 @@ def arrival_of(world: World, message_id: str) -> MessageRow:
 def measure(at_once: int, messages: int = MESSAGES) -> Meter:
     """Publish *messages*, so many by one request, deliver them ten by ten; return what was counted."""
     meter = Meter()
-    with moto_world() as moto:
-        fake, sqs, stepfunctions = moto.fake, moto.sqs, boto3.client("stepfunctions")
-        workflow = StepFunctionsWorkflow(stepfunctions, "arn:aws:states:::none", wiring.logger())
-        fake.world = world = replace(fake.world, workflow=workflow)
-        fake.topic()
-        for name in "ABC":
-            fake.subscribe(name)
-        for client in (moto.dynamodb, sqs, stepfunctions):
-            meter.watch(client)
+    counted = counted_world()
+    fake, sqs = counted.fake, counted.sqs
+    workflow = StepFunctionsWorkflow(counted.stepfunctions, "arn:aws:states:::none", wiring.logger())
+    fake.world = world = replace(fake.world, workflow=workflow)
+    fake.topic()
+    for name in "ABC":
+        fake.subscribe(name)
+    for client in (counted.dynamodb, sqs, counted.stepfunctions):
+        meter.watch(client)
 
-        for _ in range(0, messages, BATCH):
-            meter.phase = "publish"
-            accepted: list[Accepted] = []
-            for _ in range(0, BATCH, at_once):
-                accepted += publish(world, "test1", [Draft(BODY, tags=("apple",))] * at_once)
-            meter.phase = "setup"
-            arrivals = [arrival_of(world, one.message_id) for one in accepted]
-            meter.phase = "relay"
-            relay(world, arrivals)
-            meter.phase = "poll"
-            taken = sqs.receive_message(
-                QueueUrl=moto.queue_url, MaxNumberOfMessages=BATCH, MessageSystemAttributeNames=["All"]
-            )["Messages"]
-            meter.phase = "fan_out"
-            records = [
-                {
-                    "messageId": one["MessageId"],
-                    "receiptHandle": one["ReceiptHandle"],
-                    "body": one["Body"],
-                    "attributes": one["Attributes"],
-                }
-                for one in taken
-            ]
-            assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
-            meter.phase = "poll"
-            entries: Any = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(taken)]
-            sqs.delete_message_batch(QueueUrl=moto.queue_url, Entries=entries)
-        assert [len(fake.pusher.received[name]) for name in "ABC"] == [messages] * 3
+    for _ in range(0, messages, BATCH):
+        meter.phase = "publish"
+        accepted: list[Accepted] = []
+        for _ in range(0, BATCH, at_once):
+            accepted += publish(world, "test1", [Draft(BODY, tags=("apple",))] * at_once)
+        meter.phase = "setup"
+        arrivals = [arrival_of(world, one.message_id) for one in accepted]
+        meter.phase = "relay"
+        relay(world, arrivals)
+        meter.phase = "poll"
+        taken = sqs.receive_message(
+            QueueUrl=counted.queue_url, MaxNumberOfMessages=BATCH, MessageSystemAttributeNames=["All"]
+        )["Messages"]
+        meter.phase = "fan_out"
+        records = [
+            {
+                "messageId": one["MessageId"],
+                "receiptHandle": one["ReceiptHandle"],
+                "body": one["Body"],
+                "attributes": one["Attributes"],
+            }
+            for one in taken
+        ]
+        assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
+        meter.phase = "poll"
+        entries: Any = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(taken)]
+        sqs.delete_message_batch(QueueUrl=counted.queue_url, Entries=entries)
+    assert [len(fake.pusher.received[name]) for name in "ABC"] == [messages] * 3
     return meter
 
 

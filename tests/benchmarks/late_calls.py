@@ -16,9 +16,9 @@ from tagcast.rows import stored
 from functions.fan_out import app as fan_out
 from tests.aws.limits import STALE_MS
 from tests.benchmarks.calls import BATCH, BODY, Meter
+from tests.benchmarks.counted_world import counted_world
 from tests.fakes.queue_records import in_one_order
 from tests.fakes.whole_message import whole_message
-from tests.integration.moto_world import moto_world
 
 MESSAGES = 40
 DAY_S = 86_400
@@ -27,31 +27,31 @@ DAY_S = 86_400
 def measure(keep: Keep, *, is_late: bool = False) -> Meter:
     """Publish and deliver, with *is_late* let a new group have everything; then let the lives end."""
     meter = Meter()
-    with moto_world() as moto:
-        fake, world = moto.fake, moto.fake.world
-        fake.topic(keep=keep)
-        fake.subscribe("pushed")
-        meter.watch(moto.dynamodb)
-        ids: list[str] = []
-        for _ in range(0, MESSAGES, BATCH):
-            meter.phase = "publish"
-            accepted = [each.message_id for each in publish(world, "test1", [Draft(BODY)] * BATCH)]
-            meter.phase = "fan_out"
-            assert asyncio.run(fan_out.handle(in_one_order(accepted), world)) == {"batchItemFailures": []}
-            ids += accepted
-        if is_late:
-            meter.phase = "setup"
-            group = fake.group("late", start_from=0)
-            meter.phase = "late entries"
-            fake.run_workflows(fake.clock.now() + 300_000)
-            rows = [whole_message(world.store, "test1", each) for each in ids]
-            assert all(row is not None and group.ordinal in row.map.enqueued for row in rows)
-        meter.phase = "end of life"
-        fake.clock.sleep(2 * DAY_S)
-        moto.timeline.spend(STALE_MS + 1)
-        fake.sweep()
+    counted = counted_world()
+    fake, world = counted.fake, counted.fake.world
+    fake.topic(keep=keep)
+    fake.subscribe("pushed")
+    meter.watch(counted.dynamodb)
+    ids: list[str] = []
+    for _ in range(0, MESSAGES, BATCH):
+        meter.phase = "publish"
+        accepted = [each.message_id for each in publish(world, "test1", [Draft(BODY)] * BATCH)]
+        meter.phase = "fan_out"
+        assert asyncio.run(fan_out.handle(in_one_order(accepted), world)) == {"batchItemFailures": []}
+        ids += accepted
+    if is_late:
         meter.phase = "setup"
-        assert not any(row.has_body for row in stored.messages(world.store, "test1", ids).values())
+        group = fake.group("late", start_from=0)
+        meter.phase = "late entries"
+        fake.run_workflows(fake.clock.now() + 300_000)
+        rows = [whole_message(world.store, "test1", each) for each in ids]
+        assert all(row is not None and group.ordinal in row.map.enqueued for row in rows)
+    meter.phase = "end of life"
+    fake.clock.sleep(2 * DAY_S)
+    counted.timeline.spend(STALE_MS + 1)
+    fake.sweep()
+    meter.phase = "setup"
+    assert not any(row.has_body for row in stored.messages(world.store, "test1", ids).values())
     return meter
 
 

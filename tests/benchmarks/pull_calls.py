@@ -20,10 +20,10 @@ from tagcast.rows import stored
 from functions.fan_out import app as fan_out
 from local.rules.limits import PRICES_USD
 from tests.benchmarks.calls import BATCH, BODY, Meter
+from tests.benchmarks.counted_world import counted_world
 from tests.benchmarks.harness import print_heading
 from tests.fakes.handlers import answered
 from tests.fakes.queue_records import in_one_order
-from tests.integration.moto_world import moto_world
 
 MESSAGES = 60
 PULLED_AT_ONCE = (1, 10, 32)
@@ -38,29 +38,29 @@ def measure(at_once: int | None, *, ordered: bool = False) -> Meter:
     All messages are of one order: to the queue of a group that is *ordered* they go one a request.
     """
     meter = Meter()
-    with moto_world() as moto:
-        fake, world = moto.fake, moto.fake.world
-        fake.topic()
-        if at_once is None:
-            fake.subscribe("g")
-        else:
-            fake.group("g", ordered=ordered)
-        for client in (moto.dynamodb, moto.sqs):
-            meter.watch(client)
-        ids: list[str] = []
-        for _ in range(0, MESSAGES, BATCH):
-            meter.phase = "publish"
-            accepted = publish(world, "test1", [Draft(BODY)] * BATCH)
-            meter.phase = "fan_out"
-            batch = in_one_order(each.message_id for each in accepted)
-            assert asyncio.run(fan_out.handle(batch, world)) == {"batchItemFailures": []}
-            ids += [each.message_id for each in accepted]
-        if at_once is not None:
-            assert _pulled_and_acknowledged(world, meter, at_once) == MESSAGES
-            meter.phase = "relay"
-            relay(world, [EndArrival("test1", each) for each in ids])
-        meter.phase = "setup"
-        assert not any(row.has_body for row in stored.messages(world.store, "test1", ids).values())
+    counted = counted_world()
+    fake, world = counted.fake, counted.fake.world
+    fake.topic()
+    if at_once is None:
+        fake.subscribe("g")
+    else:
+        fake.group("g", ordered=ordered)
+    for client in (counted.dynamodb, counted.sqs):
+        meter.watch(client)
+    ids: list[str] = []
+    for _ in range(0, MESSAGES, BATCH):
+        meter.phase = "publish"
+        accepted = publish(world, "test1", [Draft(BODY)] * BATCH)
+        meter.phase = "fan_out"
+        batch = in_one_order(each.message_id for each in accepted)
+        assert asyncio.run(fan_out.handle(batch, world)) == {"batchItemFailures": []}
+        ids += [each.message_id for each in accepted]
+    if at_once is not None:
+        assert _pulled_and_acknowledged(world, meter, at_once) == MESSAGES
+        meter.phase = "relay"
+        relay(world, [EndArrival("test1", each) for each in ids])
+    meter.phase = "setup"
+    assert not any(row.has_body for row in stored.messages(world.store, "test1", ids).values())
     return meter
 
 
