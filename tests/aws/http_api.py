@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from local.front.http_event import response_of
+from local.front.http_event import HttpRequest, event_of, response_of
 from local.template.intrinsics import Resolver
 from tests.aws import limits
 from tests.aws.lambdas import Ended, Function, Functions
@@ -49,34 +49,9 @@ class Events:
 
     def event(self, method: str, path: str, key: str, body: str | None, headers: Mapping[str, str]) -> dict[str, Any]:
         """Return the event of a request."""
-        subdomain = self._host.partition(".")[0]
-        event: dict[str, Any] = {
-            "version": "2.0",
-            "routeKey": key,
-            "rawPath": path,
-            "rawQueryString": "",
-            "headers": {"host": self._host, "content-type": "application/json", **headers},
-            "requestContext": {
-                "accountId": "123456789012",
-                "apiId": subdomain,
-                "domainName": self._host,
-                "domainPrefix": subdomain,
-                "http": {
-                    "method": method,
-                    "path": path,
-                    "protocol": "HTTP/1.1",
-                    "sourceIp": "192.0.2.1",
-                    "userAgent": "producer",
-                },
-                "requestId": f"r{self._timeline.micros}",
-                "routeKey": key,
-                "stage": "$default",
-                "timeEpoch": self._timeline.now,
-            },
-            "isBase64Encoded": False,
-        }
-        if body is not None:
-            event["body"] = body
+        given = {"host": self._host, "content-type": "application/json", **headers}
+        event = event_of(HttpRequest(method, path, "", tuple(given.items()), (body or "").encode()), key, {}, ())
+        event["requestContext"] |= {"requestId": f"r{self._timeline.micros}", "timeEpoch": self._timeline.now}
         return event
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,7 +25,6 @@ class Stored:
     content: bytes
     etag: str
     changed_at: datetime
-    metadata: Mapping[str, str]
 
 
 class S3(Service):
@@ -66,7 +65,7 @@ class S3(Service):
             raise _precondition("If-Match")
         etag = f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
         now = datetime.fromtimestamp(self.box.timeline.now // 1000, UTC)
-        bucket[key] = Stored(content, etag, now, call.parameters.get("Metadata", {}))
+        bucket[key] = Stored(content, etag, now)
         for tell in self.told:
             tell(call["Bucket"], key)
         return {"ETag": etag}
@@ -74,10 +73,9 @@ class S3(Service):
     def get_object(self, call: Call) -> dict[str, Any]:
         """GetObject; what is not there is 404 only to those who may list the bucket."""
         stored = self._stored(call)
-        if call.parameters.get("IfNoneMatch", "").strip('"') == stored.etag.strip('"'):
-            raise ApiError("304", "Not Modified", status=304)
         body = StreamingBody(io.BytesIO(stored.content), len(stored.content))
-        return {"Body": body, **_described(stored)}
+        size, changed_at = len(stored.content), stored.changed_at
+        return {"Body": body, "ContentLength": size, "ETag": stored.etag, "LastModified": changed_at}
 
     def delete_object(self, call: Call) -> dict[str, Any]:
         """DeleteObject; what is not there is deleted, too."""
@@ -132,12 +130,3 @@ def _content(body: Any) -> bytes:
 def _listed(key: str, stored: Stored) -> dict[str, Any]:
     described = {"Key": key, "ETag": stored.etag, "Size": len(stored.content), "StorageClass": "STANDARD"}
     return {**described, "LastModified": stored.changed_at}
-
-
-def _described(stored: Stored) -> dict[str, Any]:
-    return {
-        "ContentLength": len(stored.content),
-        "ETag": stored.etag,
-        "LastModified": stored.changed_at,
-        "Metadata": dict(stored.metadata),
-    }

@@ -34,21 +34,6 @@ class Operation:
         if report is not None and report.has_errors():
             raise ParamValidationError(report=report.generate_report())
 
-    def check_answer(self, answer: dict[str, Any]) -> None:
-        """Raise AssertionError for an answer that is not of this operation's shape."""
-        shape = self.model.output_shape
-        if shape is None:
-            assert not answer.keys() - {"ResponseMetadata"}, f"{self.name} answers nothing"
-            return
-        members = shape.members
-        unknown = answer.keys() - members.keys() - {"ResponseMetadata"}
-        assert not unknown, f"{self.name} answers no {sorted(unknown)}"
-        streams = {name for name, member in members.items() if member.serialization.get("streaming")}
-        report = _VALIDATOR.validate(
-            {name: part for name, part in answer.items() if name in members and name not in streams}, shape
-        )
-        assert not report.has_errors(), f"{self.name}: {report.generate_report()}"
-
 
 @dataclass(frozen=True)
 class Model:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
@@ -13,7 +11,7 @@ from tests.aws.box import ADMINISTRATOR, Box
 from tests.aws.client import QUOTA, RETRY_COST
 from tests.aws.faults import Kind, Outages, UnplayedError
 from tests.aws.service_model import model_of
-from tests.aws.small_account import Scripted, SmallAccount, code_of, item, key, scripted
+from tests.aws.small_account import SmallAccount, code_of, item, key, scripted
 from tests.aws.solo_timeline import SoloTimeline
 
 UPDATING = 'UPDATE "rows" SET "n"=? WHERE "pk"=? AND "sk"=? AND "n"=?'
@@ -129,41 +127,11 @@ def test_an_outage_lasts_as_long_as_it_was_told() -> None:
     client.get_item(TableName="rows", Key=key("a"))
 
 
-def test_errors_are_of_the_classes_that_the_client_names(account: SmallAccount) -> None:
-    client = account.client("sqs")
-    with pytest.raises(client.exceptions.QueueDoesNotExist) as caught:
-        client.send_message(QueueUrl="https://sqs.us-east-1.amazonaws.com/123456789012/other", MessageBody="x")
-    assert caught.value.response["Error"]["Code"] == "AWS.SimpleQueueService.NonExistentQueue"
-    assert caught.value.operation_name == "SendMessage"
-    assert "when calling the SendMessage operation" in str(caught.value)
-
-
 def test_every_service_of_the_box_has_a_latency_and_plays_operations_of_its_model(account: SmallAccount) -> None:
     for name, service in account.box.services.items():
         limits.latency(name, "*")
         played = [each for each in model_of(name).operations if hasattr(service, each)]
         assert played, name
-
-
-def test_answers_have_the_shape_of_their_operation() -> None:
-    account = SmallAccount(Scripted())
-    client = account.client("dynamodb")
-    operations = model_of("dynamodb").operations
-    client.put_item(TableName="rows", Item=item("a", keeper="k", due=1))
-    put = {"Put": {"TableName": "rows", "Item": item("a")}}
-    asked: dict[str, dict[str, Any]] = {
-        "get_item": {"TableName": "rows", "Key": key("a")},
-        "put_item": {"TableName": "rows", "Item": item("a")},
-        "query": {"TableName": "rows", "KeyConditionExpression": "pk = :p", "Limit": 1,
-                  "ExpressionAttributeValues": {":p": {"S": "p"}}},
-        "scan": {"TableName": "rows"},
-        "batch_get_item": {"RequestItems": {"rows": {"Keys": [key("a")]}}},
-        "transact_write_items": {"TransactItems": [put]},
-        "batch_execute_statement": {"Statements": [{"Statement": UPDATING, "Parameters": [
-            {"N": "1"}, {"S": "p"}, {"S": "a"}, {"N": "7"}]}]},
-    }  # fmt: skip
-    for name, parameters in asked.items():
-        operations[name].check_answer(getattr(client, name)(**parameters))
 
 
 def test_a_box_without_roles_lets_everybody_do_everything() -> None:

@@ -1,28 +1,12 @@
-"""S3, Firehose and KMS: what they keep, and what they refuse."""
+"""Firehose and KMS: what they keep, and what they refuse."""
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 from tests.aws import limits
 from tests.aws.firehose import RECORDS, REQUESTS
 from tests.aws.small_account import SmallAccount, code_of, scripted
-
-OBJECT = {"Bucket": "bucket", "Key": "a/b"}
-
-
-# S3.
-
-
-def test_an_object_is_read_as_it_was_put(account: SmallAccount) -> None:
-    client = account.client("s3")
-    etag = client.put_object(**OBJECT, Body=io.BytesIO(b"content"), Metadata={"k": "v"})["ETag"]
-    answer = client.get_object(**OBJECT)
-    assert answer["Body"].read() == b"content"
-    assert (answer["ETag"], answer["ContentLength"], answer["Metadata"]) == (etag, 7, {"k": "v"})
-    assert code_of(lambda: client.get_object(**OBJECT, IfNoneMatch=etag)) == "304"
-
 
 # Firehose.
 
@@ -33,11 +17,6 @@ def batch(account: SmallAccount, *sizes: int, stream: str = "delivery") -> dict[
     return answer
 
 
-def test_records_are_taken_in_their_order(account: SmallAccount) -> None:
-    assert batch(account, 1, 2)["FailedPutCount"] == 0
-    assert [len(record) for record in account.delivery] == [1, 2]
-
-
 def test_a_batch_of_records_is_taken_in_part() -> None:
     account = SmallAccount(scripted(entries=[1]))
     answer = batch(account, 1, 2, 3)
@@ -45,20 +24,6 @@ def test_a_batch_of_records_is_taken_in_part() -> None:
     codes = [each.get("ErrorCode") for each in answer["RequestResponses"]]
     assert codes == [None, "ServiceUnavailableException", None]
     assert [len(record) for record in account.delivery] == [1, 3]
-
-
-def test_a_stream_takes_its_bytes_a_second_and_refuses_the_records_beyond() -> None:
-    account = SmallAccount(place=limits.SMALL_REGION)
-    size = limits.MIB // 4
-
-    answer = batch(account, *[size] * 6)
-
-    assert [each.get("ErrorCode") for each in answer["RequestResponses"]] == [None] * 4 + [
-        "ServiceUnavailableException"
-    ] * 2
-    assert len(account.delivery) == 4
-    account.box.timeline.spend(500)
-    assert batch(account, *[size] * 4)["FailedPutCount"] == 2
 
 
 def test_a_stream_takes_its_records_and_its_requests_a_second(account: SmallAccount) -> None:

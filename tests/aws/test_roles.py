@@ -101,13 +101,3 @@ def test_an_absent_object_is_forbidden_to_those_who_may_not_list() -> None:
     assert code_of(lambda: box.client("s3", "Blind").get_object(**absent)) == "AccessDenied"
     assert code_of(lambda: box.client("s3", "PublishFunctionRole").get_object(**absent)) == "NoSuchKey"
     assert code_of(lambda: box.client("s3", ADMINISTRATOR).get_object(**absent)) == "NoSuchKey"
-
-
-def test_names_and_arns_are_those_that_the_template_gives() -> None:
-    queue_url = deployed().reference("DeliveryQueue")
-    assert queue_url == "https://sqs.us-east-1.amazonaws.com/123456789012/tagcast-DeliveryQueue.fifo"
-    assert deployed().name_of("PublishFunction") == "tagcast-publish"
-    environment = dict(deployed().of_type("AWS::Lambda::Function"))["PublishFunction"]["Environment"]["Variables"]
-    assert environment["STATE_MACHINE_ARN"] == deployed().arn("Redelivery")
-    assert environment["ARCHIVE_BODIES"] == ""
-    assert environment["MESSAGES_TABLE"] == deployed().name_of("MessagesTable")

@@ -163,30 +163,6 @@ def test_attributes_count_for_the_size(account: SmallAccount) -> None:
     assert code_of(lambda: client.send_message(QueueUrl=URL + "plain", **too_large)) == "InvalidParameterValue"
 
 
-def test_a_fifo_queue_without_high_throughput_answers_300_calls_a_second(account: SmallAccount) -> None:
-    for place in range(limits.SQS_FIFO_CALLS):
-        account.at_once("sqs", "send_message", QueueUrl=URL + "ordered.fifo", MessageBody=f"{place}",
-                        MessageGroupId="g", MessageDeduplicationId=f"{place}")  # fmt: skip
-    answer = send(account.client("sqs"), "more", queue="fast.fifo")
-    assert answer["ResponseMetadata"]["RetryAttempts"] == 0
-    account.box.timeline = type(account.time)(account.time.now - 20)
-    answer = send(account.client("sqs"), "more", queue="ordered.fifo")
-    assert answer["ResponseMetadata"]["RetryAttempts"] == 1
-
-
-def test_a_group_is_in_one_partition_which_takes_300_calls_a_second(account: SmallAccount) -> None:
-    for place in range(limits.SQS_GROUP_CALLS):
-        account.at_once("sqs", "send_message", QueueUrl=URL + "fast.fifo", MessageBody=f"{place}",
-                        MessageGroupId="hot", MessageDeduplicationId=f"{place}")  # fmt: skip
-    entry = {"Id": "0", "MessageBody": "more", "MessageDeduplicationId": "more"}
-    account.box.timeline = type(account.time)(account.time.now - 20)
-    for group, refused in (("cool", 0), ("hot", 1)):
-        answer = account.client("sqs").send_message_batch(
-            QueueUrl=URL + "fast.fifo", Entries=[{**entry, "MessageGroupId": group}]
-        )
-        assert answer["ResponseMetadata"]["RetryAttempts"] == refused
-
-
 def test_messages_are_given_back_by_one_request(account: SmallAccount) -> None:
     client = account.client("sqs")
     for body in ("a", "b"):
