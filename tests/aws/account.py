@@ -6,11 +6,9 @@ from local.template.intrinsics import Resolver
 from tests.aws.box import Box
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.firehose import Firehose
-from tests.aws.kms import KMS
 from tests.aws.queues import Queue
 from tests.aws.roles import Roles
 from tests.aws.s3 import S3
-from tests.aws.secrets_manager import SecretsManager
 from tests.aws.solo_timeline import Timeline
 from tests.aws.sqs import SQS
 from tests.aws.tables import Table
@@ -22,15 +20,15 @@ class Keepers:
     def __init__(self, box: Box) -> None:
         self.box = box
         self.dynamodb, self.sqs, self.s3 = DynamoDB(box), SQS(box), S3(box)
-        self.firehose, self.kms, self.secrets = Firehose(box), KMS(box), SecretsManager(box)
-        for service in (self.dynamodb, self.sqs, self.s3, self.firehose, self.kms, self.secrets):
+        self.firehose = Firehose(box)
+        for service in (self.dynamodb, self.sqs, self.s3, self.firehose):
             box.add(service)
         self.tables: dict[str, Table] = {}
         """By logical id, as the queues."""
         self.queues: dict[str, Queue] = {}
 
-    def furnish(self, stack: Resolver, shards: int = 1, seed: int | str = 0) -> None:
-        """Make the tables, queues, buckets, delivery streams, keys and secrets of *stack*."""
+    def furnish(self, stack: Resolver, shards: int = 1) -> None:
+        """Make the tables, queues, buckets and delivery streams of *stack*."""
         for logical_id, properties in stack.of_type("AWS::DynamoDB::Table"):
             self.tables[logical_id] = self.dynamodb.create(stack.name_of(logical_id), properties, shards)
         for logical_id, properties in stack.of_type("AWS::SQS::Queue"):
@@ -39,10 +37,6 @@ class Keepers:
             self.s3.create(stack.name_of(logical_id))
         for logical_id, _ in stack.of_type("AWS::KinesisFirehose::DeliveryStream"):
             self.firehose.create(stack.name_of(logical_id))
-        for logical_id, _ in stack.of_type("AWS::KMS::Key"):
-            self.kms.create(stack.name_of(logical_id))
-        for _, properties in stack.of_type("AWS::SecretsManager::Secret"):
-            self.secrets.make(properties["Name"], f"generated for {seed}")
 
 
 def furnished(stack: Resolver, timeline: Timeline, roles: Roles | None = None) -> Box:

@@ -24,7 +24,6 @@ class Call:
     operation: str
     parameters: Mapping[str, Any]
     now: int
-    read_timeout_ms: float = 60_000.0
 
     def __getitem__(self, name: str) -> Any:
         return self.parameters[name]

@@ -101,7 +101,7 @@ class Client:
 
     def _attempt(self, operation: Operation, parameters: dict[str, Any]) -> dict[str, Any]:
         box = self._box
-        call = Call(self._caller, self._service, operation.name, parameters, box.timeline.now, self._read_timeout_ms)
+        call = Call(self._caller, self._service, operation.name, parameters, box.timeline.now)
         try:
             return box.carry_out(call, operation)
         except ApiError as error:
@@ -110,8 +110,8 @@ class Client:
             raise EndpointConnectionError(endpoint_url=self._url) from None
         except DisconnectedError:
             raise ConnectionClosedError(endpoint_url=self._url) from None
-        except UnansweredError as error:
-            box.timeline.spend(self._read_timeout_ms - error.waited_ms)
+        except UnansweredError:
+            box.timeline.spend(self._read_timeout_ms)
             raise ReadTimeoutError(endpoint_url=self._url) from None
 
     def _client_error(self, operation: Operation, error: ApiError) -> ClientError:

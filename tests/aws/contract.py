@@ -28,9 +28,6 @@ class World(Protocol):
     def queue(self, name: str, **attributes: str) -> str:
         """Make a queue and answer its URL."""
 
-    def key(self) -> str:
-        """Make a KMS key and answer its id."""
-
 
 Case = Callable[[World], Any]
 """Makes calls and answers what is to be the same everywhere."""
@@ -50,9 +47,6 @@ class BoxWorld:
             key: value == "true" if value in ("true", "false") else value for key, value in attributes.items()
         }
         return self.account.sqs.create(name, properties).url
-
-    def key(self) -> str:
-        return self.account.key.key_id
 
 
 class WiredWorld(BoxWorld):
@@ -84,10 +78,6 @@ class BotoWorld:
     def queue(self, name: str, **attributes: str) -> str:
         url: str = self.client("sqs").create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
         return url
-
-    def key(self) -> str:
-        key_id: str = self.client("kms").create_key()["KeyMetadata"]["KeyId"]
-        return key_id
 
 
 @contextmanager

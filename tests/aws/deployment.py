@@ -43,7 +43,7 @@ class Deployment(Keepers):
     ) -> None:
         self.timeline, self.stack = timeline, deployed(*parameters)
         super().__init__(Box(timeline, _roles(), accidents, seed, place, unsaid))
-        self.furnish(self.stack, shards, seed)
+        self.furnish(self.stack, shards)
         self.network = Network(timeline, Random(f"network {seed}"))
         self.functions = Functions(self.box, timeline, self.stack, self.network, seed)
         self.machine = StateMachine(self.box, timeline, self.stack, self.functions, seed)

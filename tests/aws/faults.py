@@ -25,11 +25,8 @@ class UnplayedError(NotImplementedError):
     """The box does not play what was asked of it: nobody may take that for an answer of AWS."""
 
 
-@dataclass
 class UnansweredError(Exception):
-    """No answer comes; the client waits until its read timeout is over, of which it has waited so much already."""
-
-    waited_ms: float = 0.0
+    """No answer comes; the client waits until its read timeout is over."""
 
 
 class DisconnectedError(Exception):

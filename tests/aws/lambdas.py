@@ -18,7 +18,7 @@ from tests.aws import limits
 from tests.aws.box import Box, Service
 from tests.aws.calls import Call, Caller
 from tests.aws.environments import Context, Environment, Invocation, environ_of
-from tests.aws.faults import ApiError, UnansweredError, UnplayedError
+from tests.aws.faults import ApiError, UnplayedError
 from tests.aws.network import Network
 from tests.aws.strands import Killed
 from tests.aws.timeline import Timeline
@@ -240,7 +240,7 @@ class Functions(Service):
         self.weather.ended(ended)
         invocation.then(ended)
 
-    # The API, for functions of subscribers and those of the template.
+    # The API, for functions of subscribers.
 
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
         name = str(call["FunctionName"])
@@ -248,10 +248,8 @@ class Functions(Service):
         return [("lambda:InvokeFunction", arn)]
 
     def invoke(self, call: Call) -> dict[str, Any]:
-        """Invoke a function of the template, or ask one of a subscriber; what it raises is a function error."""
+        """Ask a function of a subscriber; what it raises is a function error."""
         name = str(call["FunctionName"]).rpartition(":")[2]
-        if name in self.by_name:
-            return self._waited_for(self.by_name[name], call)
         if name not in self.strangers:
             raise ApiError("ResourceNotFoundException", f"Function not found: {name}", status=404)
         try:
@@ -261,33 +259,3 @@ class Functions(Service):
             payload = io.BytesIO(json.dumps(error).encode())
             return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": payload}
         return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(answer).encode())}
-
-    def _waited_for(self, function: Function, call: Call) -> dict[str, Any]:
-        """Invoke *function* and let its caller wait; a caller that waits no longer does not end it."""
-        strand, outcome = self.timeline.current, list[Ended]()
-        assert strand is not None
-        waits = True
-
-        def then(ended: Ended) -> None:
-            outcome.append(ended)
-            if waits:
-                self.timeline.wake(strand)
-
-        until = self.timeline.micros + round(1000 * call.read_timeout_ms)
-        event, label = json.loads(call["Payload"]), f"for {call.caller.name}"
-        self.timeline.after(0, lambda: self.start(function, event, then, label=label))
-        self.timeline.park(strand, until)
-        waits = False
-        if not outcome:
-            raise UnansweredError(call.read_timeout_ms)
-        return _told(outcome[0])
-
-
-def _told(ended: Ended) -> dict[str, Any]:
-    """What Lambda answers who waited for an invocation; what it refused was none."""
-    if ended.invocation is None:
-        raise ApiError(str(ended.error), status=429 if ended.error == "TooManyRequestsException" else 413)
-    if ended.error is None:
-        return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(ended.answer).encode())}
-    error = json.dumps({"errorType": ended.error}).encode()
-    return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": io.BytesIO(error)}

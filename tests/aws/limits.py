@@ -51,9 +51,6 @@ SQS_VISIBILITY_MAX_S = 12 * 3600
 S3_KEY_BYTES_MAX = 1024
 S3_LIST_MAX = 1000
 
-# KMS: kms/latest/APIReference/API_Encrypt.html and API_GenerateDataKey.html.
-KMS_PLAINTEXT_BYTES_MAX = 4096
-
 # Secrets Manager: secretsmanager/latest/userguide/reference_limits.html.
 SECRET_BYTES_MAX = 65_536
 

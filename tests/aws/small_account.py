@@ -1,4 +1,4 @@
-"""A box with one table, a few queues, a bucket, a delivery stream and a key: what the tests of the services need."""
+"""A box with one table, a few queues, a bucket and a delivery stream: what the tests of the services need."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ class SmallAccount(Keepers):
         self.plain = self.sqs.create("plain", {})
         self.s3.create("bucket")
         self.delivery = self.firehose.create("delivery")
-        self.key = self.kms.create("key-1", "alias/main")
 
     def client(self, service: str, config: Any = None) -> Any:
         """A client of an administrator."""

@@ -1,4 +1,4 @@
-"""SQS, S3, KMS and Secrets Manager in the box and in the local engine: the same calls, the same answers.
+"""SQS and S3 in the box and in the local engine: the same calls, the same answers.
 
 Left out are Firehose (the engine does not answer in part, and what a stream took cannot be read without its
 destination), whatever needs time to pass (five minutes of deduplication, visibility) and load (throttling, transactions
@@ -203,18 +203,6 @@ def listed(world: World) -> Any:
     ]
 
 
-# KMS and Secrets Manager.
-
-
-@case
-def sealed(world: World) -> Any:
-    client, named = world.client("kms"), world.key()
-    context = {"EncryptionContext": {"topic": "orders"}}
-    blob = client.encrypt(KeyId=named, Plaintext=b"secret", **context)["CiphertextBlob"]
-    opened = client.decrypt(CiphertextBlob=blob, **context)["Plaintext"]
-    return [opened, refusal(client.decrypt, CiphertextBlob=blob)]
-
-
 REFUSALS: dict[str, Case] = {
     "without_a_group": lambda world: world.client("sqs").send_message(
         QueueUrl=world.queue("groupless.fifo", **FIFO), MessageBody="x", MessageDeduplicationId="d"
@@ -223,8 +211,6 @@ REFUSALS: dict[str, Case] = {
         QueueUrl=world.queue("idless.fifo", **FIFO), MessageBody="x", MessageGroupId="g"
     ),
     "characters": lambda world: world.client("sqs").send_message(QueueUrl=world.queue("chars"), MessageBody="\x0b"),
-    "absent_kms_key": lambda world: world.client("kms").encrypt(KeyId="alias/absent", Plaintext=b"x"),
-    "absent_secret": lambda world: world.client("secretsmanager").get_secret_value(SecretId="absent"),
 }
 CASES |= {name: refused(call) for name, call in REFUSALS.items()}
 

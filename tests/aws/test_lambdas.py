@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from tagcast_aws import wiring
 
 from tests.aws import limits
-from tests.aws.box import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.environments import Environment
 from tests.aws.lambdas import Crowded, Ended
@@ -173,75 +169,3 @@ def test_a_crash_ends_every_strand_of_the_process(count: int) -> None:
 
     assert [ended.error for ended in stage.ended] == ["Runtime.ExitError"]
     assert stage.told == []
-
-
-class AskingStage(Stage):
-    """A function that invokes another one, `relay`, whose handler is the test's, and tells what came of it."""
-
-    def __init__(self, handler: Callable[[Stage, Any, Any], Any], read_timeout_s: float = 60) -> None:
-        super().__init__(lambda stage, event, context: self._ask())
-        relay = self.functions.by_id["RelayFunction"]
-        relay.handler = lambda event, context: handler(self, event, context)
-        config = Config(read_timeout=read_timeout_s, retries={"total_max_attempts": 1})
-        self._client = self.functions.box.client("lambda", ADMINISTRATOR, config)
-        self._name = relay.name
-
-    def _ask(self) -> None:
-        try:
-            answer = self._client.invoke(FunctionName=self._name, Payload=b'{"asked": 1}')
-        except (ClientError, BotoCoreError) as error:
-            self.tell(error)
-        else:
-            self.tell((answer.get("FunctionError"), json.loads(answer["Payload"].read())))
-
-
-def test_a_function_waits_for_another_and_hears_how_it_ended() -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> Any:
-        stage.timeline.spend(3_000)
-        return event
-
-    stage = AskingStage(handler)
-    stage.invoke_at(0)
-    stage.play()
-
-    [(told_ms, told)] = stage.told
-    assert told == (None, {"asked": 1})
-    assert told_ms > 3_000
-    assert stage.functions.running == 0
-
-
-def test_what_ends_another_function_is_a_function_error_to_who_waits() -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> None:
-        stage.timeline.spend(100_000)
-
-    stage = AskingStage(handler, read_timeout_s=100)
-    stage.invoke_at(0)
-    stage.play()
-
-    assert [told for _, told in stage.told] == [("Unhandled", {"errorType": "Sandbox.Timedout"})]
-
-
-def test_whoever_waits_no_longer_goes_on_while_the_other_function_works() -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> None:
-        stage.spend_and_tell(8_000, "done")
-
-    stage = AskingStage(handler, read_timeout_s=2)
-    stage.invoke_at(0)
-    stage.play()
-
-    (asked_ms, error), (done_ms, done) = stage.told
-    assert isinstance(error, ReadTimeoutError)
-    assert done == "done"
-    assert asked_ms < 4_000 < 8_000 < done_ms
-
-
-def test_without_capacity_who_asks_is_refused() -> None:
-    stage = AskingStage(lambda stage, event, context: None)
-    stage.functions.weather = Crowded("relay")
-    stage.invoke_at(0)
-    stage.play()
-
-    [(_, error)] = stage.told
-    assert isinstance(error, ClientError)
-    assert error.response["Error"]["Code"] == "TooManyRequestsException"
-    assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 429

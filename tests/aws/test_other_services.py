@@ -1,4 +1,4 @@
-"""Firehose and KMS: what they keep, and what they refuse."""
+"""Firehose: what it keeps, and what it refuses."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 from tests.aws import limits
 from tests.aws.firehose import RECORDS, REQUESTS
 from tests.aws.small_account import SmallAccount, code_of, scripted
-
-# Firehose.
 
 
 def batch(account: SmallAccount, *sizes: int, stream: str = "delivery") -> dict[str, Any]:
@@ -43,33 +41,3 @@ def test_records_and_batches_have_their_sizes(account: SmallAccount) -> None:
     batch(account, *[1] * 500)
     assert code_of(lambda: batch(account, *[1] * 501)) == "ValidationException"
     assert code_of(lambda: batch(account, 1, stream="other")) == "ResourceNotFoundException"
-
-
-# KMS.
-
-
-def test_what_is_encrypted_opens_with_its_key_and_its_context_alone(account: SmallAccount) -> None:
-    client = account.client("kms")
-    context = {"EncryptionContext": {"topic": "orders"}}
-    sealed = client.encrypt(KeyId="alias/main", Plaintext=b"secret", **context)
-    blob = sealed["CiphertextBlob"]
-    assert b"secret" not in blob
-    assert sealed["KeyId"] == account.key.arn
-    assert client.decrypt(CiphertextBlob=blob, **context)["Plaintext"] == b"secret"
-    assert code_of(lambda: client.decrypt(CiphertextBlob=blob)) == "InvalidCiphertextException"
-    changed = bytes([*blob[:-1], blob[-1] ^ 1])
-    assert code_of(lambda: client.decrypt(CiphertextBlob=changed, **context)) == "InvalidCiphertextException"
-    assert code_of(lambda: client.decrypt(CiphertextBlob=b"x", **context)) == "InvalidCiphertextException"
-    account.kms.create("key-2")
-    wrong = {"CiphertextBlob": blob, "KeyId": "key-2", **context}
-    assert code_of(lambda: client.decrypt(**wrong)) == "IncorrectKeyException"
-
-
-def test_kms_refuses_what_is_too_large_and_keys_that_are_not_there_or_disabled(account: SmallAccount) -> None:
-    client = account.client("kms")
-    client.encrypt(KeyId="key-1", Plaintext=bytes(limits.KMS_PLAINTEXT_BYTES_MAX))
-    large = {"KeyId": "key-1", "Plaintext": bytes(limits.KMS_PLAINTEXT_BYTES_MAX + 1)}
-    assert code_of(lambda: client.encrypt(**large)) == "ValidationException"
-    assert code_of(lambda: client.encrypt(KeyId="alias/other", Plaintext=b"x")) == "NotFoundException"
-    account.key.enabled = False
-    assert code_of(lambda: client.encrypt(KeyId="key-1", Plaintext=b"x")) == "DisabledException"

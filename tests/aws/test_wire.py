@@ -63,8 +63,6 @@ LOST = {"TableName": "rows", "Key": key("b"), "ConditionExpression": "attribute_
         ("dynamodb", "update_item", {"TableName": "rows", "Key": key("a"), "UpdateExpression": "REMOVE pk"}),
         ("sqs", "get_queue_url", {"QueueName": "absent"}),
         ("firehose", "put_record_batch", {"DeliveryStreamName": "absent", "Records": [{"Data": b""}]}),
-        ("kms", "decrypt", {"CiphertextBlob": b"nonsense"}),
-        ("secretsmanager", "get_secret_value", {"SecretId": "absent"}),
     ],
 )
 def test_errors_are_the_same_up_to_their_metadata(service: str, operation: str, parameters: Any) -> None:

@@ -24,7 +24,7 @@ from tests.aws.calls import Call, Caller
 from tests.aws.faults import ApiError, DisconnectedError, UnansweredError, UnreachableError
 from tests.aws.service_model import model_of
 
-WIRED = ("dynamodb", "sqs", "firehose", "kms", "secretsmanager", "stepfunctions")
+WIRED = ("dynamodb", "sqs", "firehose", "stepfunctions")
 
 
 def wired(box: Box, service: str, config: Any = None) -> Any:
