@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,50 +9,18 @@ import pytest
 from tagcast_aws import wiring
 
 from tests.aws import limits
-from tests.aws.deployment import Deployment
-from tests.aws.environments import Environment
-from tests.aws.lambdas import Crowded, Ended
-from tests.aws.timeline import EPOCH, Timeline
+from tests.aws.lambdas import Crowded
+from tests.aws.stage import Stage
 
-
-class Stage:
-    """The functions of the template, one of them with a handler of the test's."""
-
-    def __init__(self, handler: Callable[[Stage, Any, Any], Any]) -> None:
-        self.timeline = Timeline()
-        self.functions = Deployment(self.timeline, None, 1).functions
-        self.sweep = self.functions.by_id["SweepFunction"]
-        self.sweep.handler = lambda event, context: handler(self, event, context)
-        self.ended: list[Ended] = []
-        self.told: list[tuple[int, Any]] = []
-
-    @property
-    def environment(self) -> Environment:
-        strand = self.timeline.current
-        assert strand is not None
-        assert isinstance(strand.host, Environment)
-        return strand.host
-
-    def spend_and_tell(self, ms: float, what: str) -> None:
-        self.timeline.spend(ms)
-        self.tell(what)
-
-    def tell(self, what: Any) -> None:
-        self.told.append((self.timeline.now - EPOCH, what))
-
-    def invoke_at(self, ms: int, event: Any = None) -> None:
-        self.timeline.at(EPOCH + ms, lambda: self.functions.start(self.sweep, event or {}, self.ended.append))
-
-    def play(self, ms: int = 10_000_000) -> None:
-        self.timeline.play_until(EPOCH + ms)
+staged = partial(Stage, "ManageFunction")
 
 
 def test_an_environment_is_cold_once_and_keeps_its_own_wiring() -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> str:
+    def handler(stage: Stage, event: Any) -> str:
         stage.tell((stage.environment.name, id(wiring.process().world)))
         return "done"
 
-    stage = Stage(handler)
+    stage = staged(handler)
     stage.invoke_at(0)
     stage.invoke_at(2_000)
     stage.play()
@@ -67,11 +34,11 @@ def test_an_environment_is_cold_once_and_keeps_its_own_wiring() -> None:
 
 
 def test_two_events_at_once_run_in_two_environments() -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> None:
+    def handler(stage: Stage, event: Any) -> None:
         stage.timeline.spend(1_000)
         stage.tell((stage.environment.name, wiring.process().world))
 
-    stage = Stage(handler)
+    stage = staged(handler)
     stage.invoke_at(0)
     stage.invoke_at(0)
     stage.play()
@@ -82,13 +49,14 @@ def test_two_events_at_once_run_in_two_environments() -> None:
 
 
 def test_a_timeout_kills_the_environment_and_the_next_event_finds_a_fresh_one() -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> None:
-        stage.tell((stage.environment.name, context.get_remaining_time_in_millis()))
+    def handler(stage: Stage, event: Any) -> None:
+        stage.tell((stage.environment.name, stage.context.get_remaining_time_in_millis()))
         stage.timeline.spend(event["ms"])
         stage.tell("went on")
 
-    stage = Stage(handler)
-    stage.invoke_at(0, {"ms": 241_000})
+    stage = staged(handler)
+    timeout_ms = stage.function.timeout_s * 1_000
+    stage.invoke_at(0, {"ms": timeout_ms + 1_000})
     stage.invoke_at(300_000, {"ms": 1})
     stage.play()
 
@@ -96,15 +64,15 @@ def test_a_timeout_kills_the_environment_and_the_next_event_finds_a_fresh_one() 
     first, second, went_on = (what for _, what in stage.told)
     assert went_on == "went on"
     assert first[0] != second[0]
-    assert first[1] == 240_000
+    assert first[1] == timeout_ms
 
 
 def test_an_error_of_the_handler_leaves_the_environment_in_use() -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> None:
+    def handler(stage: Stage, event: Any) -> None:
         stage.tell(stage.environment.name)
         raise KeyError("no")
 
-    stage = Stage(handler)
+    stage = staged(handler)
     stage.invoke_at(0)
     stage.invoke_at(2_000)
     stage.play()
@@ -114,7 +82,7 @@ def test_an_error_of_the_handler_leaves_the_environment_in_use() -> None:
 
 
 def test_what_outlives_its_invocation_runs_in_a_later_one_and_is_known_by_its_origin() -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> None:
+    def handler(stage: Stage, event: Any) -> None:
         environment = stage.environment
 
         def late() -> None:
@@ -128,7 +96,7 @@ def test_what_outlives_its_invocation_runs_in_a_later_one_and_is_known_by_its_or
             stage.timeline.start("thread", environment, late)
         stage.timeline.spend(10)
 
-    stage = Stage(handler)
+    stage = staged(handler)
     stage.invoke_at(0, {"n": 1})
     stage.invoke_at(3_600_000, {"n": 2})
     stage.play()
@@ -139,7 +107,7 @@ def test_what_outlives_its_invocation_runs_in_a_later_one_and_is_known_by_its_or
 
 
 def test_an_answer_above_six_megabytes_is_an_error() -> None:
-    stage = Stage(lambda stage, event, context: "x" * 6_500_000)
+    stage = staged(lambda stage, event: "x" * 6_500_000)
     stage.invoke_at(0)
     stage.play()
 
@@ -147,8 +115,8 @@ def test_an_answer_above_six_megabytes_is_an_error() -> None:
 
 
 def test_functions_are_throttled_when_there_is_no_capacity() -> None:
-    stage = Stage(lambda stage, event, context: None)
-    stage.functions.weather = Crowded("sweep")
+    stage = staged(lambda stage, event: None)
+    stage.functions.weather = Crowded("manage")
     stage.invoke_at(0)
     stage.play()
 
@@ -157,13 +125,13 @@ def test_functions_are_throttled_when_there_is_no_capacity() -> None:
 
 @pytest.mark.parametrize("count", [1, 7])
 def test_a_crash_ends_every_strand_of_the_process(count: int) -> None:
-    def handler(stage: Stage, event: Any, context: Any) -> None:
+    def handler(stage: Stage, event: Any) -> None:
         for _ in range(count):
             stage.timeline.start("thread", stage.environment, partial(stage.spend_and_tell, 50, "late"))
         stage.timeline.spend(10)
         stage.functions.crash(stage.environment)
 
-    stage = Stage(handler)
+    stage = staged(handler)
     stage.invoke_at(0)
     stage.play()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -11,48 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.aws import limits
-from tests.aws.box import ADMINISTRATOR
-from tests.aws.deployment import Deployment
-from tests.aws.timeline import EPOCH, Timeline
-
-
-class Stage:
-    """A deployment in which one function has a handler of the test's."""
-
-    def __init__(self, logical_id: str, handler: Callable[[Stage, Any], Any], *parameters: tuple[str, str]) -> None:
-        self.timeline = Timeline()
-        self.deployment = Deployment(self.timeline, None, 1, shards=1, parameters=parameters)
-        self.told: list[tuple[int, Any]] = []
-        for function in self.deployment.functions.by_id.values():
-            function.handler = lambda event, context: {"batchItemFailures": []}
-        function = self.deployment.functions.by_id[logical_id]
-        function.handler = lambda event, context: handler(self, event)
-        self.deployment.begin()
-        self.dynamodb = self.deployment.box.client("dynamodb", ADMINISTRATOR)
-        self.sqs = self.deployment.box.client("sqs", ADMINISTRATOR)
-        self.states = self.deployment.box.client("stepfunctions", ADMINISTRATOR)
-
-    def tell(self, what: Any) -> None:
-        self.told.append((self.timeline.now - EPOCH, what))
-
-    def play(self, ms: int) -> list[Any]:
-        self.timeline.play_until(EPOCH + ms)
-        return [what for _, what in self.told]
-
-    def put(self, *names: str) -> None:
-        for name in names:
-            self.dynamodb.put_item(
-                TableName=self.deployment.stack.name_of("MessagesTable"), Item={"pk": {"S": name}, "sk": {"S": "MSG"}}
-            )
-
-    def send(self, group: str, *bodies: str) -> None:
-        for body in bodies:
-            self.sqs.send_message(
-                QueueUrl=self.deployment.stack.reference("DeliveryQueue"),
-                MessageBody=json.dumps({"message_id": body}),
-                MessageGroupId=group,
-                MessageDeduplicationId=body,
-            )
+from tests.aws.stage import Stage
+from tests.aws.timeline import EPOCH
 
 
 def names_in(event: Any) -> list[str]:

@@ -14,7 +14,7 @@ from tests.aws import limits
 from tests.aws.lambdas import Ended
 from tests.benchmarks.calls import BATCH, BUDGETS
 from tests.benchmarks.case_bills import at_pace, refused
-from tests.benchmarks.twin import THRIFT, compare_with_calls
+from tests.benchmarks.twin import THRIFT
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import usd_of
 from tests.benchmarks.twinning.bounds import first_bound, limit_of, taken
@@ -59,11 +59,6 @@ def test_ten_messages_ask_aws_for_what_the_benchmark_of_calls_counts_at_the_sdk(
     asked = usage.of("SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch")
     assert asked / BATCH == BUDGETS["queue requests"]
     assert usage.of("PutItem") / BATCH == BUDGETS["table writes"] - 1
-
-
-def test_the_twin_plays_what_the_benchmark_of_calls_counts() -> None:
-    """Before it plays anything, `make twin` compares the two; it ends at once where they differ."""
-    compare_with_calls()
 
 
 def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:

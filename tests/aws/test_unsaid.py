@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from tests.aws import limits
-from tests.aws.deployment import Deployment
 from tests.aws.histories.history import History
 from tests.aws.histories.plan import draw_plan
-from tests.aws.lambdas import Ended
 from tests.aws.loop import VirtualLoop
 from tests.aws.queue_source import Connections
+from tests.aws.stage import Stage
 from tests.aws.strands import Host
 from tests.aws.timeline import EPOCH, Timeline
 from tests.aws.unsaid import Unsaid, draw_unsaid
@@ -57,25 +56,16 @@ def test_a_history_plays_what_was_drawn_for_it() -> None:
 
 @pytest.mark.parametrize(("first_ms", "longest_ms"), [(10, 1_000), (5_000, 600_000)])
 def test_a_stream_waits_between_repetitions_as_long_as_it_was_drawn(first_ms: float, longest_ms: float) -> None:
-    timeline = Timeline()
-    unsaid = Unsaid(first_pause_ms=first_ms, longest_pause_ms=longest_ms)
-    deployment = Deployment(timeline, None, 1, shards=1, unsaid=unsaid)
-    for function in deployment.functions.by_id.values():
-        function.handler = lambda event, context: {"batchItemFailures": []}
-    tried_at: list[int] = []
-
-    def fail(event: Any, context: Any) -> Any:
-        tried_at.append(timeline.now)
+    def fail(stage: Stage, event: Any) -> Any:
+        stage.tell("tried")
         return {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["dynamodb"]["SequenceNumber"]}]}
 
-    deployment.functions.by_id["RelayFunction"].handler = fail
-    deployment.begin()
-    deployment.box.client("dynamodb", "administrator").put_item(
-        TableName=deployment.stack.name_of("MessagesTable"), Item={"pk": {"S": "MSG#1"}, "sk": {"S": "MSG"}}
-    )
-    timeline.play_until(EPOCH + 3_000_000)
+    unsaid = Unsaid(first_pause_ms=first_ms, longest_pause_ms=longest_ms)
+    stage = Stage("RelayFunction", fail, unsaid=unsaid)
+    stage.put("MSG#1")
+    stage.play(3_000_000)
 
-    gaps = [later - earlier for earlier, later in pairwise(tried_at)]
+    gaps = [later - earlier for (earlier, _), (later, _) in pairwise(stage.told)]
     assert 0.5 * first_ms <= gaps[0] < first_ms + 1_500
     assert 0.5 * longest_ms <= max(gaps) < longest_ms + 1_500
 
@@ -94,29 +84,22 @@ def test_a_source_gains_connections_only_as_fast_as_it_may() -> None:
     assert connections.count == 12
 
 
-def sweeps(unsaid: Unsaid, *at_s: int) -> list[tuple[str, float]]:
-    """The environment and what its clock measured, for sweeps at these seconds."""
-    timeline = Timeline()
-    functions = Deployment(timeline, None, 1, unsaid=unsaid).functions
-    sweep, found = functions.by_id["SweepFunction"], []
+def looks(unsaid: Unsaid, *at_s: int) -> list[tuple[str, float]]:
+    """The environment and what its clock measured, for invocations at these seconds."""
 
-    def handle(event: Any, context: Any) -> None:
-        strand = timeline.current
-        assert strand is not None
-        found.append((strand.host.name, timeline.measured_by(strand.host)))
+    def handle(stage: Stage, event: Any) -> None:
+        stage.tell((stage.environment.name, stage.timeline.measured_by(stage.environment)))
 
-    sweep.handler = handle
-    ended: list[Ended] = []
+    stage = Stage("ManageFunction", handle, unsaid=unsaid)
     for second in at_s:
-        timeline.at(EPOCH + 1_000 * second, lambda: functions.start(sweep, {}, ended.append))
-    timeline.play_until(EPOCH + 1_000 * at_s[-1] + 10_000)
-    return found
+        stage.invoke_at(1_000 * second)
+    return stage.play(1_000 * at_s[-1] + 10_000)
 
 
 def test_what_a_frozen_process_measures_stands_still_where_it_was_drawn_so() -> None:
-    (_, first), (_, goes_on) = sweeps(Unsaid(), 0, 600)
+    (_, first), (_, goes_on) = looks(Unsaid(), 0, 600)
     assert goes_on - first > 590
-    (_, first), (_, stands) = sweeps(Unsaid(clock_stands=True), 0, 600)
+    (_, first), (_, stands) = looks(Unsaid(clock_stands=True), 0, 600)
     assert 0 <= stands - first < 1
 
 
@@ -131,5 +114,5 @@ def test_a_loop_and_its_timers_follow_the_clock_of_their_process() -> None:
 
 
 def test_an_environment_that_slept_for_longer_than_was_drawn_is_gone() -> None:
-    (first, _), (second, _), (third, _) = sweeps(Unsaid(sleeps_s=60), 0, 30, 130)
+    (first, _), (second, _), (third, _) = looks(Unsaid(sleeps_s=60), 0, 30, 130)
     assert first == second != third
