@@ -6,31 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from local.engine.engine import Engine
-from tests.aws import limits
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.small_account import ROWS, SmallAccount
-from tests.aws.wire import wired
 
 _CREATED = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
-
-
-class World(Protocol):
-    """A place that answers calls of AWS; it has the table `rows`, the bucket `bucket` and what a case asks for."""
-
-    def client(self, service: str) -> Any:
-        """A client of boto3, or one like it."""
-
-    def queue(self, name: str, **attributes: str) -> str:
-        """Make a queue and answer its URL."""
-
-
-Case = Callable[[World], Any]
-"""Makes calls and answers what is to be the same everywhere."""
 
 
 class BoxWorld:
@@ -49,35 +33,25 @@ class BoxWorld:
         return self.account.sqs.create(name, properties).url
 
 
-class WiredWorld(BoxWorld):
-    """The box behind real clients: what botocore makes of its answers on the wire.
+class EngineWorld:
+    """The engine of the local stack before real clients."""
 
-    Their retries wait in real time, in which no units come back; so nothing is throttled here.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.account.rows.throughput.key_write_rate = limits.TABLE_WRITE_UNITS
-        self._clients: dict[str, Any] = {}
-
-    def client(self, service: str) -> Any:
-        if service not in self._clients:
-            self._clients[service] = wired(self.account.box, service)
-        return self._clients[service]
-
-
-class BotoWorld:
-    """Whatever answers real clients."""
-
-    def __init__(self, make_client: Callable[[str], Any]) -> None:
-        self.client = make_client
-        client = make_client("dynamodb")
+    def __init__(self, engine: Engine) -> None:
+        self.client = engine.client
+        client = engine.client("dynamodb")
         client.create_table(TableName="rows", BillingMode="PAY_PER_REQUEST", **{name: ROWS[name] for name in _CREATED})
-        make_client("s3").create_bucket(Bucket="bucket")
+        engine.client("s3").create_bucket(Bucket="bucket")
 
     def queue(self, name: str, **attributes: str) -> str:
+        """Make a queue and answer its URL."""
         url: str = self.client("sqs").create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
         return url
+
+
+World = BoxWorld | EngineWorld
+"""A place that answers calls of AWS; it has the table `rows`, the bucket `bucket` and what a case asks for."""
+Case = Callable[[World], Any]
+"""Makes calls and answers what is to be the same everywhere."""
 
 
 @contextmanager
@@ -86,7 +60,7 @@ def engine_world(folder: Path) -> Iterator[World]:
     engine = Engine(folder, "127.0.0.1:9")
     engine.start()
     try:
-        yield BotoWorld(engine.client)
+        yield EngineWorld(engine)
     finally:
         engine.stop()
 

@@ -63,7 +63,7 @@ class Deployment(Keepers):
         self._connect()
 
     def _connect(self) -> None:
-        streams = {table.stream.arn: table.stream for table in self.tables.values() if table.stream is not None}
+        streams = {table.stream.arn: table.stream for table in self.tables.values()}
         arns = {self.stack.arn(logical_id): queue for logical_id, queue in self.queues.items()}
         for spec in self.stack.template.sources():
             arn = self.stack.value(spec.properties["EventSourceArn"])

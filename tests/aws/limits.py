@@ -49,7 +49,6 @@ SQS_VISIBILITY_MAX_S = 12 * 3600
 
 # S3: AmazonS3/latest/userguide/qfacts.html and API/API_ListObjectsV2.html.
 S3_KEY_BYTES_MAX = 1024
-S3_LIST_MAX = 1000
 
 # Secrets Manager: secretsmanager/latest/userguide/reference_limits.html.
 SECRET_BYTES_MAX = 65_536

@@ -75,12 +75,6 @@ class QueueKeeping(Service):
         more = {"NextToken": page[-1]} if most and len(urls) > most else {}
         return {"QueueUrls": page, **more}
 
-    def get_queue_url(self, call: Call) -> dict[str, Any]:
-        """GetQueueUrl."""
-        owner = call.parameters.get("QueueOwnerAWSAccountId", ACCOUNT)
-        url = f"https://sqs.{REGION}.amazonaws.com/{owner}/{call['QueueName']}"
-        return {"QueueUrl": self.queue(url).url}
-
     def get_queue_attributes(self, call: Call) -> dict[str, Any]:
         """GetQueueAttributes: how much lies in it."""
         queue, asked = self.queue(call["QueueUrl"]), call.parameters.get("AttributeNames", ())

@@ -18,7 +18,7 @@ FIRST_SEQUENCE = 18_850_000_000_000_000_000
 
 @dataclass(slots=True, eq=False)
 class QueuedMessage:
-    """One message; *visible_at* lies in the future while it is delayed or in flight."""
+    """One message; *visible_at* lies in the future while it is in flight."""
 
     message_id: str
     body: str
@@ -109,7 +109,6 @@ class Queue:
         deduplication: str | None,
         attributes: Mapping[str, Any],
         sender: str = "",
-        delay_s: int = 0,
     ) -> Sent:
         """Take a message, or answer for the one that came with the same deduplication id within five minutes."""
         now = self.timeline.now
@@ -125,7 +124,7 @@ class Queue:
                 return known[1]
             self.taken[scope] = (now + 1000 * limits.SQS_DEDUPLICATION_S, sent)
         message = QueuedMessage(
-            sent.message_id, body, attributes, group, deduplication, sent.sequence, sender, now, now + 1000 * delay_s
+            sent.message_id, body, attributes, group, deduplication, sent.sequence, sender, now, now
         )
         line = group if self.fifo and group is not None else sent.message_id
         self.lines.setdefault(line, deque()).append(message)

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from tests.aws import conditions, expressions, key_conditions, limits
-from tests.aws.attributes import Attribute, Item, invalid, item_bytes
+from tests.aws.attributes import Attribute, Item, invalid
 from tests.aws.key_conditions import Bounds
 from tests.aws.tables import Index, Key, Row, Table
 
@@ -132,15 +132,11 @@ def _read(source: Source, places: Iterable[Place], parameters: Mapping[str, Any]
     values = parameters.get("ExpressionAttributeValues", {})
     text = parameters.get("FilterExpression")
     wanted = None if text is None else conditions.condition(text, "FilterExpression").test
-    projected = None if source.index is None or source.index.all else source.index.projected
     last = None
     for _, key in places:
         row = source.row(key)
         assert row is not None
         item, size = row.item, row.size
-        if projected is not None:
-            item = projected(item)
-            size = item_bytes(item)
         if page.scanned and page.bytes + size > limits.PAGE_BYTES_MAX:
             page.last = last
             break

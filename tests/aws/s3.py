@@ -15,8 +15,6 @@ from tests.aws import limits
 from tests.aws.box import Box, Call, Service
 from tests.aws.faults import ApiError, UnplayedError
 
-_ACTIONS = {"ListObjectsV2": "ListBucket"}
-
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -47,22 +45,16 @@ class S3(Service):
 
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
         key = f"/{call['Key']}" if "Key" in call.parameters else ""
-        yield f"s3:{_ACTIONS.get(call.operation, call.operation)}", f"arn:aws:s3:::{call['Bucket']}{key}"
+        yield f"s3:{call.operation}", f"arn:aws:s3:::{call['Bucket']}{key}"
 
     def put_object(self, call: Call) -> dict[str, Any]:
-        """PutObject; `IfNoneMatch="*"` and `IfMatch` are held."""
+        """PutObject, without conditions."""
+        if call.parameters.keys() & {"IfMatch", "IfNoneMatch"}:
+            raise UnplayedError("the box puts objects without conditions")
         bucket, key = self._bucket(call), call["Key"]
         content = _content(call.parameters.get("Body", b""))
         if len(key.encode()) > limits.S3_KEY_BYTES_MAX:
             raise ApiError("KeyTooLongError", "Your key is too long")
-        there = bucket.get(key)
-        if call.parameters.get("IfNoneMatch") == "*" and there is not None:
-            raise _precondition("If-None-Match")
-        expected = call.parameters.get("IfMatch")
-        if expected is not None and there is None:
-            raise self._absent(call)
-        if expected is not None and there is not None and expected.strip('"') != there.etag.strip('"'):
-            raise _precondition("If-Match")
         etag = f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
         now = datetime.fromtimestamp(self.box.timeline.now // 1000, UTC)
         bucket[key] = Stored(content, etag, now)
@@ -82,23 +74,6 @@ class S3(Service):
         self._bucket(call).pop(call["Key"], None)
         return {}
 
-    def list_objects_v2(self, call: Call) -> dict[str, Any]:
-        """ListObjectsV2, in order of the keys' bytes; folders are not played."""
-        parameters = call.parameters
-        if "Delimiter" in parameters:
-            raise UnplayedError("the box lists no folders")
-        bucket = self._bucket(call)
-        prefix, most = parameters.get("Prefix", ""), min(parameters.get("MaxKeys", 1000), limits.S3_LIST_MAX)
-        after = parameters.get("ContinuationToken") or parameters.get("StartAfter", "")
-        keys = sorted((key for key in bucket if key.startswith(prefix) and key > after), key=str.encode)
-        answer: dict[str, Any] = {"Name": call["Bucket"], "Prefix": prefix, "MaxKeys": most}
-        answer |= {"KeyCount": len(keys[:most]), "IsTruncated": len(keys) > most > 0}
-        if keys[:most]:
-            answer["Contents"] = [_listed(key, bucket[key]) for key in keys[:most]]
-        if answer["IsTruncated"]:
-            answer["NextContinuationToken"] = keys[most - 1]
-        return answer
-
     def _bucket(self, call: Call) -> dict[str, Stored]:
         if call["Bucket"] not in self.buckets:
             raise ApiError("NoSuchBucket", "The specified bucket does not exist", status=404)
@@ -116,17 +91,7 @@ class S3(Service):
         return ApiError("AccessDenied", "Access Denied", status=403)
 
 
-def _precondition(name: str) -> ApiError:
-    message = "At least one of the pre-conditions you specified did not hold"
-    return ApiError("PreconditionFailed", message, {"Condition": name}, status=412)
-
-
 def _content(body: Any) -> bytes:
     if isinstance(body, str):
         return body.encode()
     return bytes(body) if isinstance(body, bytes | bytearray) else bytes(body.read())
-
-
-def _listed(key: str, stored: Stored) -> dict[str, Any]:
-    described = {"Key": key, "ETag": stored.etag, "Size": len(stored.content), "StorageClass": "STANDARD"}
-    return {**described, "LastModified": stored.changed_at}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tagcast.model import (
     ContentFormat,
     Endpoint,
-    EntryState,
     Ordering,
     Protocol,
     RetryPolicy,
@@ -17,9 +16,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.registry import subscriptions, topics
-from tagcast.rows.message import MESSAGES
 from tagcast.topic_settings import TopicSettings
-from tagcast_aws.store.attributes import to_row
 
 from tests.aws.administrator import administrator
 from tests.aws.deployment import Deployment
@@ -97,9 +94,9 @@ class Watch(Weather):
 class Scene:
     """A deployment with topics that take messages in any order."""
 
-    def __init__(self, seed: int, accidents: Accidents | None = None) -> None:
+    def __init__(self, seed: int, accidents: Accidents | None = None, **parameters: str) -> None:
         self.timeline = Timeline()
-        self.deployment = Deployment(self.timeline, accidents, seed)
+        self.deployment = Deployment(self.timeline, accidents, seed, parameters=parameters.items())
         self.watch = self.deployment.functions.weather = Watch(self.timeline)
         self.receivers: dict[str, Receiver] = {}
         self.world = administrator(self.deployment)
@@ -145,12 +142,25 @@ class Scene:
     def play(self, seconds: float) -> None:
         self.timeline.play_until(self.timeline.now + round(seconds * 1000))
 
-    def entries(self, topic: str) -> dict[str, EntryState]:
-        """Return the state of the first subscription's entry of every message of a topic, by message id."""
-        partitions = self.deployment.tables["MessagesTable"].partitions.values()
-        rows = (to_row(found.item) for partition in partitions for found in partition.values())
-        known = [MESSAGES.value_of(row) for row in rows if row["sk"] == "MSG" and row["topic"] == topic]
-        return {row.message.message_id: row.map.entry(0).state for row in known}
+    def latencies_s(
+        self,
+        topic: str,
+        *names: str,
+        messages: int,
+        rest_s: float,
+        every_s: float = 0.25,
+        beside: Callable[[int], None] = lambda place: None,
+    ) -> list[float]:
+        """Publish one by one, and do *beside* after each; return how late receivers had each message, in order."""
+        answers: list[tuple[int, list[Answer]]] = []
+        for place in range(messages):
+            answers.append((self.timeline.now, self.publish(topic, "1")))
+            beside(place)
+            self.play(every_s)
+        self.play(rest_s)
+        ids = [(at, answer.value["results"][0]["message_id"]) for at, [answer] in answers]
+        receivers = [self.receivers[f"{topic}/{name}"] for name in names]
+        return sorted((each.answered_at[message_id] - at) / 1000 for each in receivers for at, message_id in ids)
 
     def left_over(self) -> list[str]:
         """Return the partitions of what is still pending, listed or waited for."""
@@ -191,16 +201,12 @@ class TwoTopics:
 
     def latencies_s(self, messages: int) -> list[float]:
         """Publish, four times a second; return how late the healthy receiver had each message of its topic."""
-        scene, receiver = self.scene, self.scene.receivers["well/A"]
-        answers: list[tuple[int, list[Answer]]] = []
-        for place in range(messages):
-            answers.append((scene.timeline.now, scene.publish("well", "1")))
+
+        def beside(place: int) -> None:
             if self.hanging and place % 4 == 0:
-                scene.publish("ill", "1")
-            scene.play(0.25)
-        scene.play(30)
-        ids = [(at, answer.value["results"][0]["message_id"]) for at, [answer] in answers]
-        return sorted((receiver.answered_at[message_id] - at) / 1000 for at, message_id in ids)
+                self.scene.publish("ill", "1")
+
+        return self.scene.latencies_s("well", "A", messages=messages, rest_s=30, beside=beside)
 
 
 @dataclass
@@ -235,12 +241,4 @@ class OneTopic:
 
     def latencies_s(self, messages: int, every_s: float = 0.25) -> list[float]:
         """Publish one by one; return how late the healthy receivers had each message, in order of being late."""
-        scene = self.scene
-        answers: list[tuple[int, list[Answer]]] = []
-        for _ in range(messages):
-            answers.append((scene.timeline.now, scene.publish("t", "1")))
-            scene.play(every_s)
-        scene.play(60)
-        ids = [(at, answer.value["results"][0]["message_id"]) for at, [answer] in answers]
-        receivers = [scene.receivers[f"t/{name}"] for name in ("ordered", "free")]
-        return sorted((each.answered_at[message_id] - at) / 1000 for each in receivers for at, message_id in ids)
+        return self.scene.latencies_s("t", "ordered", "free", messages=messages, every_s=every_s, rest_s=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -11,7 +10,7 @@ from zlib import crc32
 from tests.aws import limits
 from tests.aws.attributes import text_bytes
 from tests.aws.box import ACCOUNT, REGION, Call
-from tests.aws.faults import ApiError
+from tests.aws.faults import ApiError, UnplayedError
 from tests.aws.queue_keeping import QueueKeeping
 from tests.aws.queues import Queue, QueuedMessage, Sent, md5
 from tests.aws.quotas import Share
@@ -51,7 +50,7 @@ class SQS(QueueKeeping):
         if call.operation == "ListQueues":
             owner, name = ACCOUNT, "*"
         elif "QueueName" in call.parameters:
-            owner, name = call.parameters.get("QueueOwnerAWSAccountId", ACCOUNT), call["QueueName"]
+            owner, name = ACCOUNT, call["QueueName"]
         else:
             owner, name = call["QueueUrl"].rsplit("/", 2)[-2:]
         yield f"sqs:{action}", f"arn:aws:sqs:{REGION}:{owner}:{name}"
@@ -81,6 +80,8 @@ class SQS(QueueKeeping):
         body = given["MessageBody"]
         group, deduplication = given.get("MessageGroupId"), given.get("MessageDeduplicationId")
         attributes = given.get("MessageAttributes", {})
+        if "DelaySeconds" in given:
+            raise UnplayedError("the box delays no message")
         if not body:
             raise ApiError("MissingParameter", "The request must contain the parameter MessageBody.")
         if _BAD_TEXT.search(body):
@@ -93,18 +94,14 @@ class SQS(QueueKeeping):
         if not queue.fifo:
             if deduplication is not None:
                 raise _wrong("The request include parameter that is not valid for this queue type")
-            return queue.send(body, group, None, attributes, sender, given.get("DelaySeconds", 0))
+            return queue.send(body, group, None, attributes, sender)
         if group is None:
             raise ApiError("MissingParameter", "The request must contain the parameter MessageGroupId.")
-        if given.get("DelaySeconds"):
-            raise _wrong("The request include parameter that is not valid for this queue type: DelaySeconds")
         if deduplication is None:
-            if not queue.properties.get("ContentBasedDeduplication"):
-                raise _wrong(
-                    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId "
-                    "provided explicitly"
-                )
-            deduplication = hashlib.sha256(body.encode()).hexdigest()
+            raise _wrong(
+                "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
+                "explicitly"
+            )
         return queue.send(body, group, deduplication, attributes, sender)
 
     # Consumers.
@@ -150,12 +147,6 @@ class SQS(QueueKeeping):
             return {}
 
         return self._batch(call, delete)
-
-    def change_message_visibility(self, call: Call) -> dict[str, Any]:
-        """ChangeMessageVisibility."""
-        _check_visibility(call["VisibilityTimeout"])
-        self._asked(call).change_visibility(call["ReceiptHandle"], call["VisibilityTimeout"])
-        return {}
 
     def change_message_visibility_batch(self, call: Call) -> dict[str, Any]:
         """ChangeMessageVisibilityBatch."""

@@ -16,52 +16,43 @@ Image = Mapping[str, Attribute]
 Record = dict[str, Any]
 FIRST_SEQUENCE = 100_000_000_000_000_000_000
 TTL_IDENTITY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-_VIEWS = {
-    "NEW_AND_OLD_IMAGES": ("NewImage", "OldImage"),
-    "NEW_IMAGE": ("NewImage",),
-    "OLD_IMAGE": ("OldImage",),
-    "KEYS_ONLY": (),
-}
+VIEW = "NEW_AND_OLD_IMAGES"
 
 
 @dataclass
 class Shard:
-    """A part of the stream; when it is closed, its child goes on with its keys."""
+    """A part of the stream."""
 
     name: str
-    parent: str | None = None
-    closed: bool = False
     records: list[Record] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     instants: list[int] = field(default_factory=list)
 
 
 class Stream:
-    """All shards of one table; changes of one partition key are in one line of shards."""
+    """All shards of one table; changes of one partition key are in one shard."""
 
-    def __init__(self, arn: str, region: str, view: str, lines: int = 1) -> None:
+    def __init__(self, arn: str, region: str, shards: int = 1) -> None:
         self.arn = arn
-        self.view = view
-        self._images = _VIEWS[view]
         self._region = region
         self._sequence = FIRST_SEQUENCE
         self.told: list[Callable[[], None]] = []
         """Are told that there is a new record."""
-        self.shards: dict[str, Shard] = {}
-        self._open: list[Shard] = [self._shard(None) for _ in range(lines)]
+        names = [f"shardId-{number:020d}-box" for number in range(shards)]
+        self.shards = {name: Shard(name) for name in names}
 
     def append(self, now: int, pk: object, keys: Image, before: Image | None, after: Image | None, **more: Any) -> None:
         """Tell of one change; *more* are members of the record besides (who made the change)."""
         self._sequence += 1 + self._sequence % 7
-        shard = self._open[crc32(str(pk).encode()) % len(self._open)]
+        shard = list(self.shards.values())[crc32(str(pk).encode()) % len(self.shards)]
         change: dict[str, Any] = {
             "ApproximateCreationDateTime": now // 1000,
             "Keys": keys,
             "SequenceNumber": str(self._sequence),
-            "StreamViewType": self.view,
+            "StreamViewType": VIEW,
         }
         for name, image in (("NewImage", after), ("OldImage", before)):
-            if image is not None and name in self._images:
+            if image is not None:
                 change[name] = image
         kind = "INSERT" if before is None else "REMOVE" if after is None else "MODIFY"
         shard.records.append(
@@ -93,12 +84,6 @@ class Stream:
         found = self.shards[shard]
         return found.instants[bisect_right(found.sequences, int(sequence)) - 1]
 
-    def roll(self) -> None:
-        """Close every open shard and let a child follow it, as DynamoDB does every few hours."""
-        for place, shard in enumerate(self._open):
-            shard.closed = True
-            self._open[place] = self._shard(shard.name)
-
     def event_of(self, record: Record) -> Record:
         """The record as Lambda hands it to a function: with the stream's ARN, bytes as base64 text."""
         change = dict(record["dynamodb"])
@@ -106,11 +91,6 @@ class Stream:
             if name in change:
                 change[name] = {key: _as_json(value) for key, value in change[name].items()}
         return {**record, "dynamodb": change, "eventSourceARN": self.arn}
-
-    def _shard(self, parent: str | None) -> Shard:
-        shard = Shard(f"shardId-{len(self.shards):020d}-box", parent)
-        self.shards[shard.name] = shard
-        return shard
 
 
 def _as_json(value: Attribute) -> Attribute:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.aws import limits
 from tests.aws.attributes import Attribute, Item, comparable, invalid
-from tests.aws.streams import TTL_IDENTITY, Stream
+from tests.aws.streams import TTL_IDENTITY, VIEW, Stream
 from tests.aws.throughput import Throughput
 
 Key = tuple[Any, Any]
@@ -71,9 +71,7 @@ class Index:
     def __init__(self, declared: Mapping[str, Any], kinds: Mapping[str, str], table: Schema) -> None:
         self.name: str = declared["IndexName"]
         self.schema = Schema(declared["KeySchema"], kinds)
-        projection = declared["Projection"]
-        self.all = projection["ProjectionType"] == "ALL"
-        self.kept = {*table.names, *self.schema.names, *projection.get("NonKeyAttributes", ())}
+        assert declared["Projection"] == {"ProjectionType": "ALL"}, "no other projection is played"
         self.lines: dict[Any, list[tuple[Any, Key]]] = {}
 
     def place(self, item: Mapping[str, Attribute]) -> Key | None:
@@ -98,10 +96,6 @@ class Index:
         if after is not None:
             insort(self.lines.setdefault(after[0], []), (after[1], key))
 
-    def projected(self, item: Item) -> Item:
-        """What the index keeps of an item."""
-        return item if self.all else {name: value for name, value in item.items() if name in self.kept}
-
 
 class Table:
     """One table, made of the properties that CloudFormation takes."""
@@ -113,8 +107,8 @@ class Table:
         self.schema = Schema(properties["KeySchema"], kinds)
         declared = properties.get("GlobalSecondaryIndexes", ())
         self.indexes = {each["IndexName"]: Index(each, kinds, self.schema) for each in declared}
-        view = properties.get("StreamSpecification", {}).get("StreamViewType")
-        self.stream = None if view is None else Stream(f"{arn}/stream/2026-01-01T00:00:00.000", region, view, shards)
+        assert properties.get("StreamSpecification", {}).get("StreamViewType") == VIEW, "no other view is played"
+        self.stream = Stream(f"{arn}/stream/2026-01-01T00:00:00.000", region, shards)
         ttl = properties.get("TimeToLiveSpecification", {})
         self.ttl = ttl.get("AttributeName") if ttl.get("Enabled") else None
         self.partitions: dict[Any, dict[Any, Row]] = {}
@@ -183,11 +177,10 @@ class Table:
             expires = new.get(self.ttl, {}).get("N")
             if expires is not None and (old is None or old.get(self.ttl) != new[self.ttl]):
                 heapq.heappush(self._expiring, (int(float(expires)), key))
-        if self.stream is not None:
-            item = old if new is None else new
-            assert item is not None
-            keys = {name: item[name] for name in self.schema.names}
-            self.stream.append(now, key[0], keys, old, new, **by)
+        item = old if new is None else new
+        assert item is not None
+        keys = {name: item[name] for name in self.schema.names}
+        self.stream.append(now, key[0], keys, old, new, **by)
         self.told(old, new, bool(by))
 
     def remove_expired(self, now: int) -> int:

@@ -15,6 +15,7 @@ from tests.aws.small_account import SmallAccount, code_of, item, key, scripted
 from tests.aws.solo_timeline import SoloTimeline
 
 UPDATING = 'UPDATE "rows" SET "n"=? WHERE "pk"=? AND "sk"=? AND "n"=?'
+PLAIN = "https://sqs.us-east-1.amazonaws.com/123456789012/plain"
 ONCE = Config(retries={"total_max_attempts": 1}, read_timeout=10)
 
 
@@ -97,7 +98,7 @@ def test_a_client_makes_as_many_attempts_as_its_configuration_says(service: str,
     account = SmallAccount(outage)
     client = account.client(service, config)
     call = {
-        "sqs": lambda: client.get_queue_url(QueueName="plain"),
+        "sqs": lambda: client.receive_message(QueueUrl=PLAIN),
         "dynamodb": lambda: client.get_item(TableName="rows", Key=key("a")),
     }
     with pytest.raises(ClientError):
@@ -122,7 +123,7 @@ def test_an_outage_lasts_as_long_as_it_was_told() -> None:
     outage.add("dynamodb", start, start + 60_000)
     client = account.client("dynamodb", ONCE)
     assert code_of(lambda: client.get_item(TableName="rows", Key=key("a"))) == "InternalServerError"
-    account.client("sqs", ONCE).get_queue_url(QueueName="plain")
+    account.client("sqs", ONCE).receive_message(QueueUrl=PLAIN)
     account.time.spend(60_000)
     client.get_item(TableName="rows", Key=key("a"))
 

@@ -73,6 +73,7 @@ class Standing:
 
 def calls_of(standing: Standing) -> Mapping[str, Callable[[], bool]]:
     """By quota a call that takes of it, and returns whether it was served."""
+    standing.served("s3", "put_object", **OBJECT)
     return {
         "sqs: calls to a FIFO queue": partial(
             standing.served, "sqs", "receive_message", QueueUrl=URL + "fast.fifo", MaxNumberOfMessages=1
@@ -82,7 +83,7 @@ def calls_of(standing: Standing) -> Mapping[str, Callable[[], bool]]:
         "firehose: bytes of a stream": partial(standing.puts, 1),
         "firehose: requests of a stream": partial(standing.puts, 1),
         "firehose: records of a stream": partial(standing.puts, 1),
-        "s3: reads": partial(standing.served, "s3", "list_objects_v2", Bucket="bucket"),
+        "s3: reads": partial(standing.served, "s3", "get_object", **OBJECT),
         "s3: writes": partial(standing.served, "s3", "put_object", **OBJECT, Body=b""),
     }
 
@@ -193,10 +194,10 @@ def test_all_groups_of_a_fresh_queue_share_a_partition() -> None:
     assert (taken(NEW_ACCOUNT), taken(LARGE_REGION)) == (1, 2)
 
 
-def test_a_role_calls_nothing_that_has_no_row() -> None:
-    account = SmallAccount()
-    with pytest.raises(NotImplementedError, match=r"no row for sqs:GetQueueUrl"):
-        account.box.client("sqs", "somebody").get_queue_url(QueueName="plain")
+def test_a_role_calls_nothing_that_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(THROUGHPUT, "sqs:ListQueues")
+    with pytest.raises(NotImplementedError, match=r"no row for sqs:ListQueues"):
+        SmallAccount().box.client("sqs", "somebody").list_queues()
 
 
 SCAN = ("dynamodb", "Scan")

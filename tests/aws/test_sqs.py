@@ -46,19 +46,25 @@ def test_what_is_not_deleted_comes_again_in_its_place(account: SmallAccount) -> 
 def test_visibility_is_what_the_consumer_says(account: SmallAccount) -> None:
     client = account.client("sqs")
     send(client, "a1")
-    (message,) = receive(client, VisibilityTimeout=5)
-    change = {"QueueUrl": URL + "fast.fifo", "ReceiptHandle": message["ReceiptHandle"]}
-    client.change_message_visibility(**change, VisibilityTimeout=100)
+    send(client, "b1", group="h")
+    taken = receive(client, VisibilityTimeout=5)
+
+    def hide(seconds: int) -> list[str]:
+        entries = [
+            {"Id": str(place), "ReceiptHandle": each["ReceiptHandle"], "VisibilityTimeout": seconds}
+            for place, each in enumerate(taken)
+        ]
+        answer = client.change_message_visibility_batch(QueueUrl=URL + "fast.fifo", Entries=entries)
+        return [each["Code"] for each in answer.get("Failed", ())]
+
+    assert hide(100) == []
     account.time.spend(50_000)
     assert receive(client) == []
-    client.change_message_visibility(**change, VisibilityTimeout=0)
-    assert len(receive(client)) == 1
+    assert hide(0) == []
+    assert bodies(receive(client)) == ["a1", "b1"]
     account.time.spend(31_000)
-    late = code_of(lambda: client.change_message_visibility(**change, VisibilityTimeout=1))
-    assert late == "AWS.SimpleQueueService.MessageNotInflight"
-    assert code_of(lambda: client.change_message_visibility(**change, VisibilityTimeout=43_201)) == (
-        "InvalidParameterValue"
-    )
+    assert hide(1) == ["MessageNotInflight"] * 2
+    assert hide(43_201) == ["InvalidParameterValue"] * 2
 
 
 def test_a_deduplication_id_counts_even_when_its_message_is_deleted(account: SmallAccount) -> None:
@@ -141,7 +147,6 @@ def test_accidents_fail_entries_of_a_batch_for_the_service() -> None:
     [
         ("fast.fifo", {**ORDER, "MessageGroupId": "a b"}, "InvalidParameterValue"),
         ("fast.fifo", {**ORDER, "MessageDeduplicationId": "d" * 129}, "InvalidParameterValue"),
-        ("fast.fifo", {**ORDER, "DelaySeconds": 1}, "InvalidParameterValue"),
         ("plain", {"MessageBody": "x", "MessageDeduplicationId": "d"}, "InvalidParameterValue"),
         ("plain", {"MessageBody": ""}, "MissingParameter"),
         ("plain", {"MessageBody": "x", "MessageAttributes": {
@@ -163,29 +168,12 @@ def test_attributes_count_for_the_size(account: SmallAccount) -> None:
     assert code_of(lambda: client.send_message(QueueUrl=URL + "plain", **too_large)) == "InvalidParameterValue"
 
 
-def test_messages_are_given_back_by_one_request(account: SmallAccount) -> None:
-    client = account.client("sqs")
-    for body in ("a", "b"):
-        send(client, body, queue="fast.fifo")
-    taken = receive(client, queue="fast.fifo")
-    assert bodies(taken) == ["a", "b"]
-    assert not receive(client, queue="fast.fifo")
-    entries = [
-        {"Id": str(place), "ReceiptHandle": each["ReceiptHandle"], "VisibilityTimeout": 0}
-        for place, each in enumerate(taken)
-    ]
-    answer = client.change_message_visibility_batch(QueueUrl=URL + "fast.fifo", Entries=entries)
-    assert [each["Id"] for each in answer["Successful"]] == ["0", "1"]
-    assert bodies(receive(client, queue="fast.fifo")) == ["a", "b"]
-
-
 def test_a_standard_queue_hands_out_whatever_is_visible(account: SmallAccount) -> None:
     client = account.client("sqs")
     attributes = {"kind": {"DataType": "String", "StringValue": "v"}}
     client.send_message(QueueUrl=URL + "plain", MessageBody="a", MessageAttributes=attributes)
-    client.send_message(QueueUrl=URL + "plain", MessageBody="b", DelaySeconds=10)
     assert bodies(receive(client, queue="plain")) == ["a"]
-    account.time.spend(10_000)
+    client.send_message(QueueUrl=URL + "plain", MessageBody="b")
     assert bodies(receive(client, queue="plain")) == ["b"]
     account.time.spend(30_000)
     (again,) = receive(client, 1, "plain", MessageAttributeNames=["All"])

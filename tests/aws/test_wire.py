@@ -11,13 +11,10 @@ from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Key, Put, Table
 from tagcast_aws.store.dynamodb import DynamoStore
 
-from tests.aws import test_contract_dynamodb, test_contract_others
-from tests.aws.contract import BoxWorld, WiredWorld, seen
 from tests.aws.faults import Kind
 from tests.aws.small_account import SmallAccount, item, key, scripted
 from tests.aws.wire import wired
 
-CASES = {**test_contract_dynamodb.CASES, **test_contract_others.CASES}
 ONCE = Config(retries={"total_max_attempts": 1})
 
 
@@ -61,7 +58,7 @@ LOST = {"TableName": "rows", "Key": key("b"), "ConditionExpression": "attribute_
         ("dynamodb", "delete_item", LOST),
         ("dynamodb", "get_item", {"TableName": "absent", "Key": key("a")}),
         ("dynamodb", "update_item", {"TableName": "rows", "Key": key("a"), "UpdateExpression": "REMOVE pk"}),
-        ("sqs", "get_queue_url", {"QueueName": "absent"}),
+        ("sqs", "receive_message", {"QueueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/absent"}),
         ("firehose", "put_record_batch", {"DeliveryStreamName": "absent", "Records": [{"Data": b""}]}),
     ],
 )
@@ -86,8 +83,3 @@ def test_the_shipped_store_works_on_the_wire() -> None:
     assert store.get(row) == {"pk": "p", "sk": "a", "body": b"\x00\xff", "n": 3}
     with pytest.raises(ConditionLostError):
         store.transact([Put(row, {}, {"pk": ABSENT})])
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if name not in test_contract_others.OF_S3])
-def test_the_client_of_the_box_is_like_a_real_one_before_the_same_box(name: str) -> None:
-    assert seen(CASES[name], BoxWorld()) == seen(CASES[name], WiredWorld())
