@@ -166,14 +166,6 @@ def test_no_connection_is_used_for_a_subscription_with_another_certificate() -> 
     assert doorman.connections == 2
 
 
-def test_another_certificate_is_presented_as_soon_as_the_subscription_has_it() -> None:
-    doorman = Doorman()
-    with doorman.at_work() as url:
-        pushed(url, CLIENT, OURS.issue("tagcast, renewed"))
-
-    assert doorman.seen == ["tagcast", "tagcast, renewed"]
-
-
 @pytest.mark.parametrize(
     ("changes", "detail"),
     [

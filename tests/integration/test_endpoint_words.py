@@ -438,23 +438,10 @@ def test_of_a_name_with_thousands_of_addresses_only_the_first_are_checked_and_tr
 def test_a_resolved_name_is_connected_to_by_the_addresses_that_were_checked() -> None:
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
+    known = {"hostname": "a.test", "port": 443, "proto": 0, "flags": flags}
     assert resolved(["93.184.215.14", "2606:2800::1"]) == [
-        {
-            "hostname": "a.test",
-            "host": "93.184.215.14",
-            "port": 443,
-            "family": socket.AF_INET,
-            "proto": 0,
-            "flags": flags,
-        },
-        {
-            "hostname": "a.test",
-            "host": "2606:2800::1",
-            "port": 443,
-            "family": socket.AF_INET6,
-            "proto": 0,
-            "flags": flags,
-        },
+        {**known, "host": "93.184.215.14", "family": socket.AF_INET},
+        {**known, "host": "2606:2800::1", "family": socket.AF_INET6},
     ]
 
 

@@ -99,15 +99,27 @@ def keeping(peers: list[object]) -> Talk:
     return talk
 
 
-def outcome_of(talk: Talk, timeout_s: int = PATIENT_S) -> Outcome:
-    async def attempt() -> Outcome:
+def outcomes_of(
+    talk: Talk, times: int, path: str = "/hook?token=hush", *, pause_s: float = 0.0, timeout_s: int = PATIENT_S
+) -> list[Outcome]:
+    """Push so many times to a server that talks so, with a pause behind each push."""
+
+    async def attempts() -> list[Outcome]:
+        outcomes = []
         async with serving(talk) as port:
-            outcome = await pusher.push(push_to(f"http://127.0.0.1:{port}/hook?token=hush", timeout_s=timeout_s))
+            for _ in range(times):
+                outcomes.append(await pusher.push(push_to(f"http://127.0.0.1:{port}{path}", timeout_s=timeout_s)))
+                await asyncio.sleep(pause_s)
             await pusher.aclose()
-            return outcome
+        return outcomes
 
     pusher = pusher_with()
-    return asyncio.run(attempt())
+    return asyncio.run(attempts())
+
+
+def outcome_of(talk: Talk, timeout_s: int = PATIENT_S) -> Outcome:
+    [outcome] = outcomes_of(talk, 1, timeout_s=timeout_s)
+    return outcome
 
 
 @pytest.mark.parametrize(
@@ -232,15 +244,11 @@ def test_of_a_delivery_nothing_of_the_answer_is_kept() -> None:
 
 
 def test_a_closed_port_is_connection_refused() -> None:
-    async def attempt() -> Outcome:
-        async with serving(saying(OK)) as port:
-            pass
-        return await pusher.push(push_to(f"http://127.0.0.1:{port}/"))
-
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     pusher = pusher_with()
-    refused = pusher.run(attempt())
-    assert refused.detail == "connection refused"
-    assert refused.unreached
+    refused = pusher.run(pusher.push(push_to(f"http://127.0.0.1:{port}/")))
+    assert (refused.detail, refused.unreached) == ("connection refused", True)
     pusher.close()
 
 
@@ -322,14 +330,7 @@ def test_a_stale_connection_is_replaced_once_if_it_died_silently(dying_words: by
         await writer.drain()
         writer.close()
 
-    async def attempts() -> list[bool]:
-        async with serving(dying) as port:
-            delivered = [(await pusher.push(push_to(f"http://a.test:{port}/"))).delivered for _ in range(2)]
-            await pusher.aclose()
-            return delivered
-
-    pusher = pusher_with(lookup=lambda host: ["127.0.0.1"] if host == "a.test" else [])
-    assert asyncio.run(attempts()) == [True, connections == 2]
+    assert [each.delivered for each in outcomes_of(dying, 2)] == [True, connections == 2]
     assert count == connections
 
 
@@ -351,17 +352,7 @@ def test_surplus_bytes_behind_an_answer_are_never_the_answer_to_the_next_push(su
             await read_request(reader)
             writer.write(answers.pop(0))
 
-    async def attempts() -> list[str]:
-        async with serving(surprising) as port:
-            details = []
-            for _ in range(2):
-                details.append((await pusher.push(push_to(f"http://127.0.0.1:{port}/"))).detail)
-                await asyncio.sleep(0.1)
-            await pusher.aclose()
-            return details
-
-    pusher = pusher_with()
-    assert asyncio.run(attempts()) == ["http 200", "http 500"]
+    assert [each.detail for each in outcomes_of(surprising, 2, pause_s=0.1)] == ["http 200", "http 500"]
 
 
 @pytest.mark.parametrize(
@@ -406,14 +397,7 @@ def test_a_request_is_a_post_without_cookies_and_with_nothing_the_library_adds()
             heads.append((await read_request(reader))[0])
             writer.write(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n")
 
-    async def attempts() -> None:
-        async with serving(cookie_baker) as port:
-            for _ in range(2):
-                await pusher.push(push_to(f"http://127.0.0.1:{port}/a%2Fb?c=d"))
-            await pusher.aclose()
-
-    pusher = pusher_with()
-    asyncio.run(attempts())
+    outcomes_of(cookie_baker, 2, "/a%2Fb?c=d")
     assert heads[1].startswith(b"POST /a%2Fb?c=d HTTP/1.1\r\n")
     assert b"cookie" not in heads[1].lower()
     own = http_request(push_to("http://127.0.0.1/a%2Fb?c=d"), NOW, "1").headers
@@ -668,23 +652,16 @@ def test_messages_of_two_topics_with_one_id_do_not_share_their_content() -> None
 
     async def push_both() -> None:
         async with serving(talk) as port:
-            pusher = pusher_with()
-            pushes = [
-                push_to(f"http://127.0.0.1:{port}/{topic}", draft=Draft(topic.encode()))
-                for topic in ("payroll", "weather")
-            ]
-            of_topics = [
-                replace(each, message=replace(each.message, topic=each.message.draft.body.decode())) for each in pushes
-            ]
-            outcomes = await asyncio.gather(*map(pusher.push, of_topics))
-            assert all(outcome.delivered for outcome in outcomes)
+            pusher, pushes = pusher_with(), []
+            for topic in ("payroll", "weather"):
+                push = push_to(f"http://127.0.0.1:{port}/{topic}", draft=Draft(topic.encode()))
+                pushes.append(pusher.push(replace(push, message=replace(push.message, topic=topic))))
+            assert all(outcome.delivered for outcome in await asyncio.gather(*pushes))
             await pusher.aclose()
 
     asyncio.run(push_both())
-    assert {path: json.loads(body)["body"] for path, body in received.items()} == {
-        b"/payroll": "payroll",
-        b"/weather": "weather",
-    }
+    bodies = {path: json.loads(body)["body"] for path, body in received.items()}
+    assert bodies == {b"/payroll": "payroll", b"/weather": "weather"}
 
 
 def test_pushes_of_one_large_message_share_its_content() -> None:
@@ -693,8 +670,7 @@ def test_pushes_of_one_large_message_share_its_content() -> None:
     pusher = pusher_with()
     with socket.create_server(("127.0.0.1", 0), backlog=pushes) as deaf:
         port = deaf.getsockname()[1]
-        push = push_to(f"http://127.0.0.1:{port}/", timeout_s=2, secret="whsec_c2VjcmV0")
-        push = replace(push, message=replace(push.message, draft=Draft(body)))
+        push = push_to(f"http://127.0.0.1:{port}/", timeout_s=2, secret="whsec_c2VjcmV0", draft=Draft(body))
 
         async def attempts() -> list[Outcome]:
             return await asyncio.gather(*(pusher.push(push) for _ in range(pushes)))
@@ -718,8 +694,7 @@ def test_a_large_body_arrives_whole() -> None:
 
     pusher = pusher_with()
     with serving_elsewhere(keeping) as port:
-        push = push_to(f"http://127.0.0.1:{port}/")
-        push = replace(push, message=replace(push.message, draft=Draft(bytes(range(128)) * 2048)))
+        push = push_to(f"http://127.0.0.1:{port}/", draft=Draft(bytes(range(128)) * 2048))
         assert pusher.run(pusher.push(push)).delivered
         pusher.close()
     assert bodies == [http_request(push, NOW, "1").body]

@@ -1,4 +1,4 @@
-"""Functions as endpoints: slow ones, throttled ones, many that never answer, and closed connections."""
+"""Functions as endpoints: slow ones, many that never answer, and closed connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import boto3
-from botocore.exceptions import ClientError, ConnectionClosedError
+from botocore.exceptions import ConnectionClosedError
 from tagcast.model import Outcome, Protocol
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
@@ -22,7 +22,7 @@ from tests.http_server import Handler, serving
 
 
 class FakeLambda:
-    """A client of Lambda whose functions answer, hang until all is over, or are throttled, as their names say."""
+    """A client of Lambda whose functions answer, or hang until all is over, as their names say."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -36,8 +36,6 @@ class FakeLambda:
         return self
 
     def invoke(self, *, FunctionName: str, **_: Any) -> dict[str, Any]:  # noqa: N803 boto3's
-        if FunctionName == "throttled":
-            raise ClientError({"Error": {"Code": "TooManyRequestsException", "Message": "hush"}}, "Invoke")
         if FunctionName == "hanging":
             self.over.wait(2 * PATIENT_S)
         return {"StatusCode": 200, "Payload": io.BytesIO(b"null")}
@@ -60,10 +58,6 @@ def outcome_beside(hanging: int, name: str, timeout_s: int = PATIENT_S) -> Outco
     outcome = pusher.run(attempts())
     pusher.close()
     return outcome
-
-
-def test_a_throttled_invocation_is_a_failure_with_the_code_of_aws() -> None:
-    assert outcome_beside(0, "throttled") == Outcome(False, "lambda: TooManyRequestsException")
 
 
 def test_a_slow_function_runs_into_the_timeout() -> None:
