@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from moto import mock_aws
 from tagcast.errors import UnavailableError
 from tagcast.ports import GroupQueue, GroupQueues, QueueEntry
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 
+from tests.aws.small_account import SmallAccount
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.world import FakeClock
 from tests.integration.scripted import ScriptedClient
@@ -29,14 +27,13 @@ def queues_by(client: Any, service: str = "https://queue.test/1/service") -> Sqs
     return SqsGroupQueues(client, lambda: client, service, "g-", wiring.logger())
 
 
+def queues_of(account: SmallAccount) -> SqsGroupQueues:
+    return queues_by(account.client("sqs"), account.plain.url)
+
+
 @pytest.fixture(params=["fake", "sqs"])
-def queues(request: pytest.FixtureRequest) -> Iterator[GroupQueues]:
-    if request.param == "fake":
-        yield FakeGroupQueues(FakeClock().now)
-        return
-    with mock_aws():
-        client = boto3.client("sqs", region_name="eu-west-1")
-        yield queues_by(client, client.create_queue(QueueName="service")["QueueUrl"])
+def queues(request: pytest.FixtureRequest) -> GroupQueues:
+    return FakeGroupQueues(FakeClock().now) if request.param == "fake" else queues_of(SmallAccount())
 
 
 def entries(*ids: str, order: str = "o") -> list[QueueEntry]:
@@ -79,17 +76,12 @@ def test_what_is_shown_again_comes_again_and_was_received_once_more(queues: Grou
 
 
 def test_a_queue_that_its_owner_changed_stays_as_it_is() -> None:
-    with mock_aws():
-        client = boto3.client("sqs", region_name="eu-west-1")
-        queues = queues_by(client, client.create_queue(QueueName="service")["QueueUrl"])
-        queues.make(PLAIN)
-        [url] = client.list_queues(QueueNamePrefix="g-")["QueueUrls"]
-        client.set_queue_attributes(QueueUrl=url, Attributes={"MessageRetentionPeriod": "1209600"})
+    account = SmallAccount()
+    changed = account.sqs.create(f"g-{TOPIC_ID}-3", {"MessageRetentionPeriod": "1209600"})
 
-        queues.make(PLAIN)
+    queues_of(account).make(PLAIN)
 
-        found = client.get_queue_attributes(QueueUrl=url, AttributeNames=["MessageRetentionPeriod"])
-        assert found["Attributes"]["MessageRetentionPeriod"] == "1209600"
+    assert [each for each in account.sqs.queues.values() if each.name.startswith("g-")] == [changed]
 
 
 def test_what_is_sent_twice_are_two_entries(queues: GroupQueues) -> None:
@@ -155,27 +147,16 @@ def test_a_queue_that_is_not_there_takes_nothing_and_gives_nothing(queues: Group
 
 
 def test_a_queue_of_another_name_is_no_groups_whatever_its_prefix() -> None:
-    with mock_aws():
-        client = boto3.client("sqs", region_name="eu-west-1")
-        queues = queues_by(client, client.create_queue(QueueName="service")["QueueUrl"])
-        client.create_queue(QueueName="g-reports")
-        queues.make(PLAIN)
+    account = SmallAccount()
+    queues = queues_of(account)
+    account.sqs.create("g-reports", {})
+    queues.make(PLAIN)
 
-        assert list(queues.every()) == [PLAIN]
-
-
-class Away:
-    """A client whose every call gets no answer."""
-
-    def __getattr__(self, name: str) -> Any:
-        def called(**parameters: Any) -> Any:
-            raise EndpointConnectionError(endpoint_url="https://sqs")
-
-        return called
+    assert list(queues.every()) == [PLAIN]
 
 
 def test_without_an_answer_nothing_is_taken_for_done() -> None:
-    queues = queues_by(Away())
+    queues = queues_by(ScriptedClient([EndpointConnectionError(endpoint_url="https://sqs")] * 7))
 
     for call in (
         lambda: queues.make(PLAIN),
