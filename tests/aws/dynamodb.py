@@ -78,20 +78,19 @@ class DynamoDB(Service):
         return self._write("Delete", call)
 
     def _write(self, kind: str, call: Call) -> dict[str, Any]:
-        intent = self.intent(kind, call.parameters)
+        self.write(self.intent(kind, call.parameters))
+        return {}
+
+    def write(self, intent: Intent) -> None:
+        """Do one write, unless a transaction holds its row; also one whose condition is lost takes its units."""
         if intent.key in intent.table.held:
             raise ApiError("TransactionConflictException", CONFLICT)
-        now = self.box.timeline.now
         try:
             intent.evaluate()
-        except ApiError:
+        finally:
             self.admit(intent, 1)
             self.charge(intent, 1)
-            raise
-        self.admit(intent, 1)
-        self.charge(intent, 1)
-        intent.commit(now)
-        return {}
+        intent.commit(self.box.timeline.now)
 
     def intent(self, kind: str, parameters: Mapping[str, Any]) -> Intent:
         """Check one write as far as that goes without its row."""

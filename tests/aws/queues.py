@@ -153,23 +153,17 @@ class Queue:
     def delete(self, receipt: str) -> None:
         """Forget a message; a receipt of an earlier receive is worth nothing in a FIFO queue."""
         line, message = self._held(receipt)
-        if message.receipt != receipt:
-            if self.fifo:
-                raise ApiError(
-                    "InvalidParameterValue",
-                    f"Value {receipt} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
-                )
-            return
-        messages = self.lines.get(line)
-        if messages is None or message not in messages:
-            return
-        if self.fifo and message.visible_at <= self.timeline.now:
+        messages = self.lines.get(line, ())
+        is_former = message.receipt != receipt
+        if self.fifo and (is_former or (message in messages and message.visible_at <= self.timeline.now)):
             raise ApiError(
                 "InvalidParameterValue",
                 f"Value {receipt} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
             )
-        messages.remove(message)
-        if not messages:
+        if is_former or message not in messages:
+            return
+        self.lines[line].remove(message)
+        if not self.lines[line]:
             del self.lines[line]
         for tell in self.dropped:
             tell(message)

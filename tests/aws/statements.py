@@ -10,7 +10,6 @@ from tests.aws import limits
 from tests.aws.attributes import invalid
 from tests.aws.calls import Call
 from tests.aws.faults import ApiError
-from tests.aws.transactions import CONFLICT
 from tests.aws.writes import Intent
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def execute(service: DynamoDB, call: Call) -> dict[str, Any]:
             if (intent.table.name, intent.key) in rows:
                 raise invalid("Provided list of statements contains duplicate items")
             rows.add((intent.table.name, intent.key))
-            _write(service, intent)
+            service.write(intent)
         except ApiError as error:
             answers.append({"Error": {"Code": _CODES[error.shape], "Message": error.message}})
             continue
@@ -67,14 +66,3 @@ def _intent(service: DynamoDB, statement: Mapping[str, Any]) -> Intent:
     except ValueError as fault:
         raise invalid(str(fault)) from fault
     return service.intent("Update", parameters)
-
-
-def _write(service: DynamoDB, intent: Intent) -> None:
-    if intent.key in intent.table.held:
-        raise ApiError("TransactionConflictException", CONFLICT)
-    try:
-        intent.evaluate()
-    finally:
-        service.admit(intent, 1)
-        service.charge(intent, 1)
-    intent.commit(service.box.timeline.now)

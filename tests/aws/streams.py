@@ -98,8 +98,6 @@ def _as_json(value: Attribute) -> Attribute:
     match kind:
         case "B":
             return {"B": base64.b64encode(content).decode()}
-        case "BS":
-            return {"BS": [base64.b64encode(each).decode() for each in content]}
         case "L":
             return {"L": [_as_json(each) for each in content]}
         case "M":

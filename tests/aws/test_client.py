@@ -14,7 +14,6 @@ from tests.aws.service_model import model_of
 from tests.aws.small_account import SmallAccount, code_of, item, key, scripted
 from tests.aws.solo_timeline import SoloTimeline
 
-UPDATING = 'UPDATE "rows" SET "n"=? WHERE "pk"=? AND "sk"=? AND "n"=?'
 PLAIN = "https://sqs.us-east-1.amazonaws.com/123456789012/plain"
 ONCE = Config(retries={"total_max_attempts": 1}, read_timeout=10)
 

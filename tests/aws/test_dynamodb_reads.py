@@ -75,20 +75,16 @@ def test_a_projection_answers_what_it_names(account: SmallAccount) -> None:
 
 def test_an_index_has_the_rows_with_its_attributes_in_its_order(account: SmallAccount) -> None:
     client = account.client("dynamodb")
-    for sk, due in (("a", 30), ("b", 4), ("c", 200)):
+    for sk, due in (("a", 30), ("b", 4)):
         client.put_item(TableName="rows", Item=item(sk, keeper="o", due=due))
-    client.put_item(TableName="rows", Item=item("sparse", keeper="o"))
     account.time.spend(limits.STALE_MS + 1000)
-    asked = {"IndexName": "keepers", "condition": "keeper = :p AND due <= :d", "pk": "o"}
-    values = {":d": {"N": "100"}}
-    first = query(client, **asked, values=values, Limit=1)
-    assert names(first) == ["b"]
-    assert first["LastEvaluatedKey"] == {**key("b"), "keeper": {"S": "o"}, "due": {"N": "4"}}
-    second = query(client, **asked, values=values, ExclusiveStartKey=first["LastEvaluatedKey"])
-    assert names(second) == ["a"]
+    asked = {"IndexName": "keepers", "condition": "keeper = :p", "pk": "o"}
+    first = query(client, **asked, Limit=1)
+    second = query(client, **asked, ExclusiveStartKey=first["LastEvaluatedKey"])
+    assert (names(first), names(second)) == (["b"], ["a"])
     client.update_item(TableName="rows", Key=key("a"), UpdateExpression="REMOVE keeper")
     account.time.spend(limits.STALE_MS + 1000)
-    assert names(query(client, **asked, values=values)) == ["b"]
+    assert names(query(client, **asked)) == ["b"]
 
 
 def test_an_eventual_read_is_sometimes_behind_and_a_consistent_one_never(account: SmallAccount) -> None:

@@ -1,4 +1,4 @@
-"""botocore itself before the box: its retries, its error classes, and the shipped adapters on top of them."""
+"""botocore itself before the box: its retries and its error classes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
-from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Key, Put, Table
-from tagcast_aws.store.dynamodb import DynamoStore
 
 from tests.aws.faults import Kind
 from tests.aws.small_account import SmallAccount, item, key, scripted
@@ -73,13 +70,3 @@ def test_errors_are_the_same_up_to_their_metadata(service: str, operation: str, 
         status = response.pop("ResponseMetadata")["HTTPStatusCode"]
         told.append((type(caught.value).__name__, status, response, str(caught.value)))
     assert told[0] == told[1]
-
-
-def test_the_shipped_store_works_on_the_wire() -> None:
-    account = SmallAccount()
-    store = DynamoStore(wired(account.box, "dynamodb"), {Table.MESSAGES: "rows"})
-    row = Key(Table.MESSAGES, "p", "a")
-    store.write(Put(row, {"body": b"\x00\xff", "n": 3}, {"pk": ABSENT}))
-    assert store.get(row) == {"pk": "p", "sk": "a", "body": b"\x00\xff", "n": 3}
-    with pytest.raises(ConditionLostError):
-        store.transact([Put(row, {}, {"pk": ABSENT})])

@@ -23,32 +23,22 @@ from tagcast_cli.cmq_keys import create_key
 from tests.aws.limits import SECRET_BYTES_MAX
 from tests.fakes.log import Log
 from tests.fakes.world import FakeClock
+from tests.integration.scripted import ScriptedClient, refusal
 
 LONG = ("t" * KEY_TOPIC_LENGTH_MAX,) * KEY_TOPICS_MAX
 
 
-class Secrets:
-    """Secrets Manager with one secret: a text, or the code of a refusal."""
-
-    def __init__(self, *answers: str | ClientError) -> None:
-        self.answers = list(answers)
-        self.asked: list[str] = []
-
-    def get_secret_value(self, SecretId: str) -> dict[str, Any]:  # noqa: N803
-        self.asked.append(SecretId)
-        answer = self.answers.pop(0)
-        if isinstance(answer, ClientError):
-            raise answer
-        return {"SecretString": answer}
-
-
-def refused(code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetSecretValue")
+def cached(
+    clock: FakeClock, *answers: str | ClientError, log: Log | None = None
+) -> tuple[CachedSecret, ScriptedClient]:
+    """A secret of which Secrets Manager tells these texts, or refuses it."""
+    client = ScriptedClient([{"SecretString": each} if isinstance(each, str) else each for each in answers])
+    return CachedSecret(client, "tagcast/cmq-keys", clock, (log or Log()).logger), client
 
 
 def test_a_secret_is_read_again_when_it_is_too_old() -> None:
-    clock, secrets = FakeClock(), Secrets("first", "second", "third")
-    secret = CachedSecret(secrets, "tagcast/cmq-keys", clock, Log().logger)
+    clock = FakeClock()
+    secret, secrets = cached(clock, "first", "second", "third")
 
     told = []
     for pause_s, age_s_max in ((0, 50), (49, 50), (1, 50), (4, 50), (6, 5)):
@@ -56,18 +46,19 @@ def test_a_secret_is_read_again_when_it_is_too_old() -> None:
         told.append(secret.text(age_s_max))
 
     assert told == ["first", "first", "second", "second", "third"]
-    assert set(secrets.asked) == {"tagcast/cmq-keys"}
+    assert secrets.asked == [("get_secret_value", {"SecretId": "tagcast/cmq-keys"})] * 3
 
 
 def test_a_secret_is_as_old_as_the_question_for_it() -> None:
     clock = FakeClock()
 
-    class Slow(Secrets):
-        def get_secret_value(self, SecretId: str) -> dict[str, Any]:  # noqa: N803
+    class Slow(ScriptedClient):
+        def get_secret_value(self, **_: str) -> Any:
             clock.sleep(4)
-            return super().get_secret_value(SecretId)
+            return self.answers.pop(0)
 
-    secret = CachedSecret(Slow("first", "second"), "n", clock, Log().logger)
+    slow: Any = Slow([{"SecretString": "first"}, {"SecretString": "second"}])
+    secret = CachedSecret(slow, "n", clock, Log().logger)
 
     assert (secret.text(3), secret.text(3)) == ("first", "second")
 
@@ -75,7 +66,7 @@ def test_a_secret_is_as_old_as_the_question_for_it() -> None:
 @pytest.mark.parametrize("stopped", ["monotonic", "now"])
 def test_a_process_that_was_frozen_reads_the_secret_again(stopped: str) -> None:
     clock = FakeClock()
-    secret = CachedSecret(Secrets("with a key", "with the key revoked"), "n", clock, Log().logger)
+    secret, _ = cached(clock, "with a key", "with the key revoked")
     assert secret.text(50) == "with a key"
     still = getattr(clock, stopped)()
     setattr(clock, stopped, lambda: still)
@@ -87,7 +78,7 @@ def test_a_process_that_was_frozen_reads_the_secret_again(stopped: str) -> None:
 @pytest.mark.parametrize("code", ["ResourceNotFoundException", "AccessDeniedException", "InvalidRequestException"])
 def test_a_secret_that_is_not_there_is_none_and_what_was_read_before_is_forgotten(code: str) -> None:
     clock, log = FakeClock(), Log()
-    secret = CachedSecret(Secrets("kept", refused(code)), "tagcast/cmq-keys", clock, log.logger)
+    secret, _ = cached(clock, "kept", refusal(code), log=log)
     assert secret.text(50) == "kept"
     clock.sleep(51)
 
@@ -98,7 +89,7 @@ def test_a_secret_that_is_not_there_is_none_and_what_was_read_before_is_forgotte
 
 def test_a_service_of_secrets_that_fails_is_asked_again_and_answers_nothing_old() -> None:
     clock = FakeClock()
-    secret = CachedSecret(Secrets("old", refused("InternalServiceError"), "new"), "n", clock, Log().logger)
+    secret, _ = cached(clock, "old", refusal("InternalServiceError"), "new")
     secret.text(50)
     clock.sleep(51)
 
