@@ -41,17 +41,18 @@ def answer_of(ended: Ended) -> Answer:
     return Answer(response.status, {name.lower(): value for name, value in response.headers}, response.body)
 
 
+@dataclass(frozen=True)
 class Events:
     """Makes events of payload 2.0 for the API that a host's name leads to."""
 
-    def __init__(self, timeline: Timeline, host: str) -> None:
-        self._timeline, self._host = timeline, host
+    timeline: Timeline
+    host: str
 
     def event(self, method: str, path: str, key: str, body: str | None, headers: Mapping[str, str]) -> dict[str, Any]:
         """Return the event of a request."""
-        given = {"host": self._host, "content-type": "application/json", **headers}
+        given = {"host": self.host, "content-type": "application/json", **headers}
         event = event_of(HttpRequest(method, path, "", tuple(given.items()), (body or "").encode()), key, {}, ())
-        event["requestContext"] |= {"requestId": f"r{self._timeline.micros}", "timeEpoch": self._timeline.now}
+        event["requestContext"] |= {"requestId": f"r{self.timeline.micros}", "timeEpoch": self.timeline.now}
         return event
 
 
@@ -128,7 +129,7 @@ class HttpApi:
         event = self._events.event(method, raw, key, content, headers or {})
         if parameters:
             event["pathParameters"] = {name: unquote(value) for name, value in parameters.items()}
-        answered = _Once(then)
+        answered = _once(then)
         self._timeline.after(limits.HTTP_API_TIMEOUT_S * 1000, lambda: answered(own_answer(503, "timeout")))
         self._functions.start(function, event, lambda ended: answered(self._answer(ended)), label=label, action=action)
 
@@ -148,13 +149,7 @@ class HttpApi:
         return answer_of(ended)
 
 
-class _Once:
-    """Lets only the first answer through: after its time limit the API listens to nobody."""
-
-    def __init__(self, then: Callable[[Answer], None]) -> None:
-        self._then: Callable[[Answer], None] | None = then
-
-    def __call__(self, answer: Answer) -> None:
-        then, self._then = self._then, None
-        if then is not None:
-            then(answer)
+def _once(then: Callable[[Answer], None]) -> Callable[[Answer], None]:
+    """Let only the first answer through: after its time limit the API listens to nobody."""
+    waiting = [then]
+    return lambda answer: waiting.pop()(answer) if waiting else None

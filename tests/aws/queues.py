@@ -13,8 +13,6 @@ from tests.aws import limits
 from tests.aws.faults import ApiError
 from tests.aws.solo_timeline import Timeline
 
-FIRST_SEQUENCE = 18_850_000_000_000_000_000
-
 
 @dataclass(slots=True, eq=False)
 class QueuedMessage:
@@ -25,7 +23,6 @@ class QueuedMessage:
     attributes: Mapping[str, Any]
     group: str | None
     deduplication: str | None
-    sequence: str
     sender: str
     sent_at: int
     visible_at: int
@@ -50,16 +47,7 @@ class QueuedMessage:
             said["MessageGroupId"] = self.group
         if self.deduplication is not None:
             said["MessageDeduplicationId"] = self.deduplication
-            said["SequenceNumber"] = self.sequence
         return said
-
-
-@dataclass(slots=True)
-class Sent:
-    """What SQS answers to a send."""
-
-    message_id: str
-    sequence: str
 
 
 @dataclass
@@ -73,7 +61,7 @@ class Queue:
     properties: Mapping[str, Any]
     lines: dict[str, deque[QueuedMessage]] = field(default_factory=dict)
     """Messages that are not deleted, by group; those of a standard queue stand alone."""
-    taken: dict[tuple[str, str], tuple[int, Sent]] = field(default_factory=dict)
+    taken: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
     told: list[Callable[[QueuedMessage], None]] = field(default_factory=list)
     """Are told of each message that is taken, and of each that is made visible again."""
     given: list[Callable[[QueuedMessage], None]] = field(default_factory=list)
@@ -109,28 +97,24 @@ class Queue:
         deduplication: str | None,
         attributes: Mapping[str, Any],
         sender: str = "",
-    ) -> Sent:
-        """Take a message, or answer for the one that came with the same deduplication id within five minutes."""
+    ) -> str:
+        """Take a message; return its id, or that of the one with its deduplication id within five minutes."""
         now = self.timeline.now
         self._serial += 1
-        sent = Sent(f"{self._serial:08x}-0000-4000-8000-000000000000", "")
-        scope = (group or "", deduplication or "")
+        message_id = f"{self._serial:08x}-0000-4000-8000-000000000000"
         if deduplication is not None:
-            sent.sequence = str(FIRST_SEQUENCE + 256 * self._serial)
-            if self.properties.get("DeduplicationScope") != "messageGroup":
-                scope = ("", deduplication)
+            in_group = self.properties.get("DeduplicationScope") == "messageGroup"
+            scope = ((group or "") if in_group else "", deduplication)
             known = self.taken.get(scope)
             if known is not None and known[0] > now:
                 return known[1]
-            self.taken[scope] = (now + 1000 * limits.SQS_DEDUPLICATION_S, sent)
-        message = QueuedMessage(
-            sent.message_id, body, attributes, group, deduplication, sent.sequence, sender, now, now
-        )
-        line = group if self.fifo and group is not None else sent.message_id
+            self.taken[scope] = (now + 1000 * limits.SQS_DEDUPLICATION_S, message_id)
+        message = QueuedMessage(message_id, body, attributes, group, deduplication, sender, now, now)
+        line = group if self.fifo and group is not None else message_id
         self.lines.setdefault(line, deque()).append(message)
         for tell in self.told:
             tell(message)
-        return sent
+        return message_id
 
     def receive(self, most: int = 10, visibility_s: int | None = None) -> list[QueuedMessage]:
         """Hand out messages: of a group in their order, and none while any of it is in flight."""

@@ -12,7 +12,7 @@ from tests.aws.attributes import text_bytes
 from tests.aws.box import ACCOUNT, REGION, Call
 from tests.aws.faults import ApiError, UnplayedError
 from tests.aws.queue_keeping import QueueKeeping
-from tests.aws.queues import Queue, QueuedMessage, Sent, md5
+from tests.aws.queues import Queue, QueuedMessage, md5
 from tests.aws.quotas import Share
 
 _BAD_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -61,22 +61,16 @@ class SQS(QueueKeeping):
         """SendMessage."""
         queue = self._asked(call)
         _check_size(_size(call.parameters))
-        sent = self._send(queue, call.parameters, call.caller.role)
-        return {"MessageId": sent.message_id, **_answered(sent, call["MessageBody"])}
+        return self._send(queue, call.parameters, call.caller.role)
 
     def send_message_batch(self, call: Call) -> dict[str, Any]:
         """SendMessageBatch; entries succeed and fail on their own."""
         queue = self._asked(call)
         if sum(map(_size, call["Entries"])) > limits.SQS_MESSAGE_BYTES_MAX:
             raise ApiError("BatchRequestTooLong", "Batch requests cannot be longer than 1048576 bytes.")
+        return self._batch(call, lambda entry: self._send(queue, entry, call.caller.role))
 
-        def send(entry: Mapping[str, Any]) -> dict[str, Any]:
-            sent = self._send(queue, entry, call.caller.role)
-            return {"MessageId": sent.message_id, **_answered(sent, entry["MessageBody"])}
-
-        return self._batch(call, send)
-
-    def _send(self, queue: Queue, given: Mapping[str, Any], sender: str) -> Sent:
+    def _send(self, queue: Queue, given: Mapping[str, Any], sender: str) -> dict[str, Any]:
         body = given["MessageBody"]
         group, deduplication = given.get("MessageGroupId"), given.get("MessageDeduplicationId")
         attributes = given.get("MessageAttributes", {})
@@ -94,7 +88,7 @@ class SQS(QueueKeeping):
         if not queue.fifo:
             if deduplication is not None:
                 raise _wrong("The request include parameter that is not valid for this queue type")
-            return queue.send(body, group, None, attributes, sender)
+            return {"MessageId": queue.send(body, group, None, attributes, sender), "MD5OfMessageBody": md5(body)}
         if group is None:
             raise ApiError("MissingParameter", "The request must contain the parameter MessageGroupId.")
         if deduplication is None:
@@ -102,7 +96,7 @@ class SQS(QueueKeeping):
                 "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
                 "explicitly"
             )
-        return queue.send(body, group, deduplication, attributes, sender)
+        return {"MessageId": queue.send(body, group, deduplication, attributes, sender), "MD5OfMessageBody": md5(body)}
 
     # Consumers.
 
@@ -235,13 +229,6 @@ def _check_size(size: int) -> None:
 def _check_visibility(seconds: int) -> None:
     if not 0 <= seconds <= limits.SQS_VISIBILITY_MAX_S:
         raise _wrong(f"Value {seconds} for parameter VisibilityTimeout is invalid.")
-
-
-def _answered(sent: Sent, body: str) -> dict[str, Any]:
-    answer = {"MD5OfMessageBody": md5(body)}
-    if sent.sequence:
-        answer["SequenceNumber"] = sent.sequence
-    return answer
 
 
 def _received(message: QueuedMessage, asked: Iterable[str], wanted: Iterable[str]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import pytest
 from tagcast_aws import wiring
 
 from tests.aws import limits
-from tests.aws.lambdas import Crowded
 from tests.aws.stage import Stage
 
 staged = partial(Stage, "ManageFunction")
@@ -112,15 +111,6 @@ def test_an_answer_above_six_megabytes_is_an_error() -> None:
     stage.play()
 
     assert [ended.error for ended in stage.ended] == ["Function.ResponseSizeTooLarge"]
-
-
-def test_functions_are_throttled_when_there_is_no_capacity() -> None:
-    stage = staged(lambda stage, event: None)
-    stage.functions.weather = Crowded("manage")
-    stage.invoke_at(0)
-    stage.play()
-
-    assert [ended.error for ended in stage.ended] == ["TooManyRequestsException"]
 
 
 @pytest.mark.parametrize("count", [1, 7])

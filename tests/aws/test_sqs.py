@@ -73,7 +73,7 @@ def test_a_deduplication_id_counts_even_when_its_message_is_deleted(account: Sma
     (message,) = receive(client)
     client.delete_message(QueueUrl=URL + "fast.fifo", ReceiptHandle=message["ReceiptHandle"])
     again = send(client, "another", MessageDeduplicationId="once")
-    assert (again["MessageId"], again["SequenceNumber"]) == (first["MessageId"], first["SequenceNumber"])
+    assert again["MessageId"] == first["MessageId"]
     assert receive(client) == []
 
 
@@ -94,12 +94,6 @@ def test_a_group_waits_for_a_later_message_that_is_in_flight(account: SmallAccou
     assert account.fast.receive() == []
     account.time.spend(30_000)
     assert [message.body for message in account.fast.receive()] == ["a1", "a2"]
-
-
-def test_sequence_numbers_grow(account: SmallAccount) -> None:
-    client = account.client("sqs")
-    numbers = [int(send(client, body)["SequenceNumber"]) for body in "abc"]
-    assert numbers == sorted(set(numbers))
 
 
 def test_a_message_is_kept_for_its_days(account: SmallAccount) -> None:
@@ -190,6 +184,5 @@ def test_a_function_gets_what_lambda_makes_of_a_message(account: SmallAccount) -
     event = account.fast.event_of(message, "us-east-1")
     assert event["messageId"] == sent["MessageId"]
     assert event["attributes"]["MessageGroupId"] == "g"
-    assert event["attributes"]["SequenceNumber"] == sent["SequenceNumber"]
     assert event["messageAttributes"] == {"kind": {"dataType": "String", "stringValue": "v"}}
     assert event["eventSourceARN"] == account.fast.arn

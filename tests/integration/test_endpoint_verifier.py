@@ -22,6 +22,7 @@ from tagcast_aws.runtime.settings import Reach
 
 from tests.fakes.pushes import NOW, push_to
 from tests.fakes.stopped_clock import StoppedClock
+from tests.http_server import Handler, serving
 from tests.integration.test_endpoints_http import serving_elsewhere
 
 ORIGIN, TOKEN = "123456789012.eu-west-1.tagcast", "an-unguessable-token"
@@ -35,7 +36,6 @@ def settings_for(url: str, **chosen: Any) -> SubscriptionSettings:
 
 def asked(
     answer: Answer,
-    url: str = "http://127.0.0.1:{port}/hook",
     *,
     reach: Reach = Reach.ANY,
     subscription_id: str | None = "07457000000000000001-0",
@@ -43,18 +43,16 @@ def asked(
 ) -> VerificationResult:
     """Ask a receiver that makes its answer of the method, the headers and the body."""
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        pairs = (line.partition(":") for line in rest if line)
-        headers = {name.lower(): value.strip() for name, _, value in pairs}
-        body = await reader.readexactly(int(headers.get("content-length", "0")))
-        writer.write(answer(first.split()[0], headers, body))
-        await writer.drain()
-        writer.close()
+    class Asked(Handler):
+        def serve(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self.wfile.write(answer(self.command, headers, self.body()))
+
+        do_OPTIONS = serve  # noqa: N815
 
     around = AdapterEnvironment(StoppedClock(NOW), "1", reach, sign=sign)
-    with serving_elsewhere(talk) as port:
-        return HttpVerifier(around, ORIGIN).ask(settings_for(url.format(port=port), **chosen), TOKEN, subscription_id)
+    with serving(Asked) as url:
+        return HttpVerifier(around, ORIGIN).ask(settings_for(f"{url}/hook", **chosen), TOKEN, subscription_id)
 
 
 def sign(subscription_id: str, content: bytes) -> tuple[bytes, ...]:
