@@ -23,11 +23,9 @@ class QueuedMessage:
     attributes: Mapping[str, Any]
     group: str | None
     deduplication: str | None
-    sender: str
     sent_at: int
     visible_at: int
     receives: int = 0
-    first_received_at: int = 0
     receipt: str = ""
 
     def in_flight(self, now: int) -> bool:
@@ -36,12 +34,10 @@ class QueuedMessage:
 
     @property
     def system_attributes(self) -> dict[str, str]:
-        """What SQS says of it to consumers."""
+        """What SQS says of it to consumers, as far as the shipped code reads it."""
         said = {
-            "SenderId": self.sender,
             "SentTimestamp": str(self.sent_at),
             "ApproximateReceiveCount": str(self.receives),
-            "ApproximateFirstReceiveTimestamp": str(self.first_received_at),
         }
         if self.group is not None:
             said["MessageGroupId"] = self.group
@@ -90,14 +86,7 @@ class Queue:
         for line in self.lines.values():
             yield from line
 
-    def send(
-        self,
-        body: str,
-        group: str | None,
-        deduplication: str | None,
-        attributes: Mapping[str, Any],
-        sender: str = "",
-    ) -> str:
+    def send(self, body: str, group: str | None, deduplication: str | None, attributes: Mapping[str, Any]) -> str:
         """Take a message; return its id, or that of the one with its deduplication id within five minutes."""
         now = self.timeline.now
         self._serial += 1
@@ -109,7 +98,7 @@ class Queue:
             if known is not None and known[0] > now:
                 return known[1]
             self.taken[scope] = (now + 1000 * limits.SQS_DEDUPLICATION_S, message_id)
-        message = QueuedMessage(message_id, body, attributes, group, deduplication, sender, now, now)
+        message = QueuedMessage(message_id, body, attributes, group, deduplication, now, now)
         line = group if self.fifo and group is not None else message_id
         self.lines.setdefault(line, deque()).append(message)
         for tell in self.told:
@@ -128,7 +117,7 @@ class Queue:
             for message in line:
                 if len(handed) == most or message.visible_at > now:
                     break
-                self._hand(name, message, hidden_until, now)
+                self._hand(name, message, hidden_until)
                 handed.append(message)
             if len(handed) == most:
                 break
@@ -185,9 +174,8 @@ class Queue:
             "awsRegion": region,
         }
 
-    def _hand(self, line: str, message: QueuedMessage, hidden_until: int, now: int) -> None:
+    def _hand(self, line: str, message: QueuedMessage, hidden_until: int) -> None:
         message.receives += 1
-        message.first_received_at = message.first_received_at or now
         message.visible_at = hidden_until
         message.receipt = f"{message.message_id}#{message.receives}"
         self._receipts[message.receipt] = (line, message)

@@ -61,16 +61,16 @@ class SQS(QueueKeeping):
         """SendMessage."""
         queue = self._asked(call)
         _check_size(_size(call.parameters))
-        return self._send(queue, call.parameters, call.caller.role)
+        return self._send(queue, call.parameters)
 
     def send_message_batch(self, call: Call) -> dict[str, Any]:
         """SendMessageBatch; entries succeed and fail on their own."""
         queue = self._asked(call)
         if sum(map(_size, call["Entries"])) > limits.SQS_MESSAGE_BYTES_MAX:
             raise ApiError("BatchRequestTooLong", "Batch requests cannot be longer than 1048576 bytes.")
-        return self._batch(call, lambda entry: self._send(queue, entry, call.caller.role))
+        return self._batch(call, lambda entry: self._send(queue, entry))
 
-    def _send(self, queue: Queue, given: Mapping[str, Any], sender: str) -> dict[str, Any]:
+    def _send(self, queue: Queue, given: Mapping[str, Any]) -> dict[str, Any]:
         body = given["MessageBody"]
         group, deduplication = given.get("MessageGroupId"), given.get("MessageDeduplicationId")
         attributes = given.get("MessageAttributes", {})
@@ -88,7 +88,7 @@ class SQS(QueueKeeping):
         if not queue.fifo:
             if deduplication is not None:
                 raise _wrong("The request include parameter that is not valid for this queue type")
-            return {"MessageId": queue.send(body, group, None, attributes, sender), "MD5OfMessageBody": md5(body)}
+            return {"MessageId": queue.send(body, group, None, attributes), "MD5OfMessageBody": md5(body)}
         if group is None:
             raise ApiError("MissingParameter", "The request must contain the parameter MessageGroupId.")
         if deduplication is None:
@@ -96,7 +96,7 @@ class SQS(QueueKeeping):
                 "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
                 "explicitly"
             )
-        return {"MessageId": queue.send(body, group, deduplication, attributes, sender), "MD5OfMessageBody": md5(body)}
+        return {"MessageId": queue.send(body, group, deduplication, attributes), "MD5OfMessageBody": md5(body)}
 
     # Consumers.
 
