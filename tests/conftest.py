@@ -114,6 +114,11 @@ class ByGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
         return group_of(nodeid)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name no test by bytes. Compressed bytes contain the time, and all workers must give a test the same name."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
     """Schedule by groups, in their order."""
     return ByGroup(config, log)
