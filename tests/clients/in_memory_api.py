@@ -1,7 +1,5 @@
 """The shipped handlers behind an HTTP transport: a client's requests reach the core over a world in memory."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 

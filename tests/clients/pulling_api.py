@@ -1,7 +1,5 @@
 """The API with groups to pull from, over a world in memory whose clock only tests move."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

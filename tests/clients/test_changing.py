@@ -1,7 +1,5 @@
 """Creating, updating and ensuring: what each refuses, changes and keeps, against the shipped handlers."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import UTC, datetime, timedelta, timezone

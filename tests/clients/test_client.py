@@ -1,7 +1,5 @@
 """The client against the shipped handlers: what it sends, what it reads, and what it does when things go wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

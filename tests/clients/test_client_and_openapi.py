@@ -1,7 +1,5 @@
 """The client against the OpenAPI document: each operation is called as its example says, and reads its answer."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Deduplication: a message is claimed, processed and confirmed, whatever dies in between, whichever store keeps it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Errors of the client: they cross the borders of processes, as those of a pool."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

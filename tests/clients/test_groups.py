@@ -1,7 +1,5 @@
 """Members of groups over HTTP: heartbeats, disagreement, leaving."""
 
-from __future__ import annotations
-
 import pytest
 from tagcast_client import Client, DisagreementError, Filter, InvalidError, NotFoundError
 

@@ -1,7 +1,5 @@
 """Receiving: what the shipped code puts on the wire is verified and read, everything else is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import time

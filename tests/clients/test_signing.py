@@ -1,7 +1,5 @@
 """Requests to AWS carry a signature that AWS's own library makes of the same request."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fakes that the client brings for tests of other programs answer as the service does."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

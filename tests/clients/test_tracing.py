@@ -1,7 +1,5 @@
 """Publisher and receiver in one trace, each with an SDK of OpenTelemetry of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

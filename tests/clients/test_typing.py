@@ -1,7 +1,5 @@
 """Strict mypy takes programs that are right, and refuses each word, kind and shape that the API would."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A real browser, and where the console is that it looks at."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

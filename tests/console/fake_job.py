@@ -4,8 +4,6 @@ A job of the topic *broken* breaks, and one of the topic *slow* ends when it is 
 *damaged* the compaction fails.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

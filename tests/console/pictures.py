@@ -3,8 +3,6 @@
 ``--all --worst`` takes them of the worst day, with the widest data.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A shop in trouble, played on a stack: what the console is tried and pictured with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The console in a real browser, before a stack on which a shop is in trouble."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

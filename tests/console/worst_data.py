@@ -1,7 +1,5 @@
 """The worst that the API's limits allow: the widest names, tags, properties and bodies, made from a seed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from urllib.parse import urlencode

@@ -6,8 +6,6 @@ which 150 fail, an endpoint that has not agreed yet, and the widest names, tags 
 the day is played on a stack that runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

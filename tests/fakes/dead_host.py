@@ -1,7 +1,5 @@
 """Many lanes at one host that gives no answer for an hour, in virtual time; each invocation is another process."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, replace
 from random import Random

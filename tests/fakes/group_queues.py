@@ -1,7 +1,5 @@
 """The port ``GroupQueues`` in memory, as SQS has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

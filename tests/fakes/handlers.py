@@ -1,7 +1,5 @@
 """The functions of the HTTP API, asked with API Gateway's events (payload 2.0) as if it stood before them."""
 
-from __future__ import annotations
-
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping

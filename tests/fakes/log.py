@@ -1,7 +1,5 @@
 """The real logger of powertools, writing to where a test can read it."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from itertools import count

@@ -1,7 +1,5 @@
 """The port ``Store`` in memory, with the real conditions and transactions."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Pushes to endpoints of any protocol."""
 
-from __future__ import annotations
-
 from tagcast.model import ContentFormat, Draft, Endpoint, Message, Protocol, Push, Subscription
 
 from tests.fakes.settings import settings_for

@@ -1,7 +1,5 @@
 """Records of the FIFO queue as Lambda hands them to fan-out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

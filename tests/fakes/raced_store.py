@@ -1,7 +1,5 @@
 """Stores in which another process is faster, an SDK repeats its writes, or the table throttles them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

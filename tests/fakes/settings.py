@@ -1,7 +1,5 @@
 """Settings of subscriptions with what most tests want."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings

@@ -1,7 +1,5 @@
 """The stream of the tables in memory: what changed since the last look, as the archive is told of it."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from tagcast.archive.change_records import records_of

@@ -1,7 +1,5 @@
 """A message as its rows in the table say it, whatever of it is still open."""
 
-from __future__ import annotations
-
 from tagcast.ports import Store
 from tagcast.rows import stored
 from tagcast.rows.keys import message_key

@@ -1,7 +1,5 @@
 """A whole world in memory: a clock that is moved, endpoints that are told what to answer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

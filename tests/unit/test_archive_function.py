@@ -1,7 +1,5 @@
 """The archive function: what it keeps of the streams' changes, and what becomes of it when Firehose refuses."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Attempts are remembered while a delivery is pending, and in the receipt of a failed one; nowhere else."""
 
-from __future__ import annotations
-
 import json
 import string
 import time

@@ -1,7 +1,5 @@
 """Several messages in a request: what goes together, what counts as an attempt, what comes again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Ratios of benchmarks: what is lost is marked, tried once more, and makes the run fail."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

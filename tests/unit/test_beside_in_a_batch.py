@@ -1,7 +1,5 @@
 """A batch of the queue may have records of several topics: what is served of one waits for no other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A body is stored deflated where that makes its row enough smaller, and whoever reads it sees what was sent."""
 
-from __future__ import annotations
-
 import tracemalloc
 import zlib
 from random import Random

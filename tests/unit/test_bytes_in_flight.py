@@ -1,7 +1,5 @@
 """Memory of pushes under way: shared once, bounded, and no receiver's failure."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A subscription changes its strategy while deliveries wait: played from seeds, with commands and faults in between."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random

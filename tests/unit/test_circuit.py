@@ -1,7 +1,5 @@
 """The circuit of a host: while many lanes get no answer, one probe at a time; nothing is lost, nobody is touched."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every repetition ends: what others overtake is tried again a bounded number of times, with pauses that grow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A batch that comes twice, at once or after an accident, joins each backlog once and ends nothing over its lane."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 

@@ -1,7 +1,5 @@
 """Dead letters of pushes: what a subscription gives up is published to its dead-letter topic before it ends."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

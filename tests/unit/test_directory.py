@@ -1,7 +1,5 @@
 """How a process comes to know the subscriptions of a topic."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Ended entries as bytes: they tell the same when they are read, and are few."""
 
-from __future__ import annotations
-
 import pytest
 from tagcast.model import Entry, EntryState
 from tagcast.rows.ended_entries import (

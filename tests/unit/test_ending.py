@@ -1,7 +1,5 @@
 """What is written when deliveries end: a round, an end, and that a message is let go, each on its own condition."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How deliveries end: at their instant, with everything that is known of their attempts, and once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The wire forms of a push, against the libraries that receivers use."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

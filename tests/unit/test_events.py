@@ -1,7 +1,5 @@
 """Events of a topic: trouble with its deliveries is published to its events topic, as CloudEvents."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Blocking calls beside the event loop: bounded, and none outlives the wait for it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -3,8 +3,6 @@
 The limits are those of docs/filters.md. Whatever a request may set must be readable later, in another process.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rows of what was removed go when no receipt can name it, and no earlier; until then everything is told."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -5,8 +5,6 @@ are published to the topic `samples`, a name that no other event uses. Clock and
 always the same, and so are the ids.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

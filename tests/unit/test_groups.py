@@ -1,7 +1,5 @@
 """Pull groups in the registry: made with a queue and a secret of their own, and fixed in what their queue rests on."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Many lanes whose heads are the same message: no end waits for another, and no push is repeated."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.herd import removal, stampede

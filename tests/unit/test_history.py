@@ -1,7 +1,5 @@
 """The history of a topic: what the archive and the list of retained messages name, newest first, page by page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Idempotency keys: for the life of its message one request, for every message of it, whoever asks at the same time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

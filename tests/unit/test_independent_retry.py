@@ -1,7 +1,5 @@
 """INDEPENDENT_RETRY: each delivery has its own schedule, and none waits for another while the receiver answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The index of a large topic is built in parts: nobody waits long for it, and nobody builds what others built."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What nobody is shown of a subscription stays where a PUT leaves it out, and goes by null."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

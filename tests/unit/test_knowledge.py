@@ -1,7 +1,5 @@
 """What a process that publishes knows of a topic without reading it, and who waits for that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What operators see of lanes, and what their commands do to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

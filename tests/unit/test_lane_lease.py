@@ -1,7 +1,5 @@
 """A worker's hold of a lane: claimed for one attempt, prolonged while outcomes are written, released once."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -3,8 +3,6 @@
 The simulations accept any change that `TRANSITIONS` makes; here stands what it may be.
 """
 
-from __future__ import annotations
-
 from tagcast.tables import Update
 
 from tests.simulation.checks.transitions import TRANSITIONS

@@ -1,7 +1,5 @@
 """What a process logs, as Lambda reads it where it is told to write JSON (``SystemLogLevel`` WARN)."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Groups that heartbeats make: who belongs to them, what they want, and what of the original cannot happen here."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

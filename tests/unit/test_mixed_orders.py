@@ -1,7 +1,5 @@
 """A message that some receive in order and others do not: two entries of the queue, one row, a round of each."""
 
-from __future__ import annotations
-
 import pytest
 from tagcast.delivery import fan_out
 from tagcast.model import EntryState, Strategy

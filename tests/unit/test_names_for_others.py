@@ -1,7 +1,5 @@
 """Names that other programs import filters by."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

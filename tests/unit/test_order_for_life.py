@@ -1,7 +1,5 @@
 """An ordered subscription retries the first message until it expires: asked for through the API, kept by the core."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

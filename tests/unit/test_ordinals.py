@@ -1,7 +1,5 @@
 """Sets of ordinals as bytes: what was packed is unpacked, in the shorter of two forms, byte for byte."""
 
-from __future__ import annotations
-
 import pytest
 from tagcast.rows.ordinals import pack, unpack
 

@@ -1,7 +1,5 @@
 """What somebody else wrote between a read and a write is never overwritten."""
 
-from __future__ import annotations
-
 import pytest
 from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
 from tagcast.operating import lanes

@@ -1,7 +1,5 @@
 """A certificate that a subscriber's pushes present: what is wrong with one is named, and its key is never told."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Headers that a subscriber adds to its pushes: which ones may be, that all arrive, and that nothing shows them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

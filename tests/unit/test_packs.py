@@ -1,7 +1,5 @@
 """The messages of a request travel together: one entry of the queue for those of one order, sent again as it was."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Help, problems and errors are plain sentences: their subject is the reader or a named part, never "what" or "who"."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """When deliveries are attempted again: by their plan or when the receiver asks for it, by one worker at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import defaultdict

@@ -3,8 +3,6 @@
 See docs/protocol.md, The order of writes.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Pull groups, from the first round to the last acknowledgement, in one process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator, Sequence

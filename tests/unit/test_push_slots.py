@@ -1,7 +1,5 @@
 """Slots of pushes one by one: how many there are, who gets the next one, and who is sent away."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

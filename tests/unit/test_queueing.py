@@ -1,7 +1,5 @@
 """A message that has an order is acknowledged once the queue took it: the order of a topic is the queue's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

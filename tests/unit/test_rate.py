@@ -1,7 +1,5 @@
 """The rate of a subscription: no more attempts a second than it allows, whoever makes them; what is over it waits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise

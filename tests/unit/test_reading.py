@@ -1,7 +1,5 @@
 """A large topic of which nothing is kept is read in parts: nobody waits long for it, and nobody begins in vain."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Iterator

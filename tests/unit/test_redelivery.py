@@ -1,7 +1,5 @@
 """A worker of a lane among others: it waits before it tries again, keeps what it planned and tells what it ends."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace

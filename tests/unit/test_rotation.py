@@ -1,7 +1,5 @@
 """The exchange of a secret: both sign for a while, then the former one is nowhere any more."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """A message's row never outgrows what DynamoDB takes, whatever its receivers answer, and what ended stays as it is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Secrets of subscriptions: encrypted where they are stored, at hand where a push is made, never in between."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

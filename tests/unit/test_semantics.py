@@ -1,7 +1,5 @@
 """What docs/semantics.md promises besides what the tests of single modules hold."""
 
-from __future__ import annotations
-
 import pytest
 from tagcast.errors import ConflictError
 from tagcast.model import EntryState, Ordering, Outcome, Push, TopicSettings

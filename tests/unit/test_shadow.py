@@ -1,7 +1,5 @@
 """Shadows: a candidate filter is counted beside the active one, delivers nothing, and can take its place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """How members of a group share its messages, on the shipped handlers, in a time that only events move."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections import Counter

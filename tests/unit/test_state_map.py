@@ -1,7 +1,5 @@
 """The state map is the fold of what was put once: rounds, ends, and what came later."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

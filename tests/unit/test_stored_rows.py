@@ -1,7 +1,5 @@
 """Every kind of row, literally as it is stored: a renamed attribute loses what stands in the tables."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Many subscriptions in one request: each is judged alone, and together they cost fewer writes than one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

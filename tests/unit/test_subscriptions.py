@@ -1,7 +1,5 @@
 """Subscriptions and the history of their filters, as they are stored, counted, listed and forgotten."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from dataclasses import replace

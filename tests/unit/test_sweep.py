@@ -1,7 +1,5 @@
 """The sweep reaches everything: in bounded time and memory, whatever one lane, one topic or one row is like."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

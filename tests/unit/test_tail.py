@@ -1,7 +1,5 @@
 """The tail: whoever watches a topic is told what happens there; nobody else costs a write."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

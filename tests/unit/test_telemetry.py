@@ -1,7 +1,5 @@
 """What operators can read and count: never a body or a secret."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the service is too busy to see in time is not the receiver's failure."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes of topics beside repeated requests and beside other processes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

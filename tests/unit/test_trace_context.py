@@ -1,7 +1,5 @@
 """Traces: what W3C's Trace Context asks of who takes part in one, from the request to the push."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

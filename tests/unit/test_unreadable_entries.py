@@ -1,7 +1,5 @@
 """What fan-out cannot read of its queue, or what names nothing there is, holds up nothing that comes with it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

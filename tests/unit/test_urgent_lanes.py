@@ -1,7 +1,5 @@
 """The list of the lanes that somebody has to look at, over all topics."""
 
-from __future__ import annotations
-
 from zlib import crc32
 
 import pytest

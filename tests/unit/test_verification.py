@@ -1,7 +1,5 @@
 """Endpoint verification: nobody is pushed to who did not agree, nothing is lost meanwhile, and old rows count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Places to wait in: requests about one topic never keep out those about another, nor pulls and tails each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A message that matched more than one section holds: each section has a round of its own, and a row of that."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from random import Random

@@ -1,7 +1,5 @@
 """What tests do to a world in memory, and what they read there: all of the topic test1."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The story that the examples of the API document tell: `python -m tests.unit.api.example_story` writes them anew."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is said of values that no field takes is said in our words, whatever reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

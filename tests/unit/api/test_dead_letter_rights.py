@@ -1,7 +1,5 @@
 """Whose dead letters may be published where: who names a topic for them has to have the right to publish there."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

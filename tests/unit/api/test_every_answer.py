@@ -1,7 +1,5 @@
 """What holds of every answer: the version that it follows, the id of its request, problems that programs can read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """One request acts on a part of many lanes: what a filter takes or a preview named, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Which limits there are is read from the modules that hold them; one that nobody tries, or excuses, is an error.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable

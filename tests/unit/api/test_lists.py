@@ -1,7 +1,5 @@
 """Every list of the API goes on at its cursor until it ends, with nothing twice and nothing left out."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The API document: names, groups and examples, and the client that a public generator makes of it."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

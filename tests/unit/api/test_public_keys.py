@@ -1,7 +1,5 @@
 """The public keys of a subscription stand in its answers, and in no others'."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

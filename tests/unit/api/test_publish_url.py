@@ -1,7 +1,5 @@
 """The function publish at a URL of its own: what API Gateway did for it, it does itself or does without."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

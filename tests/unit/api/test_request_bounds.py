@@ -3,8 +3,6 @@
 Which lists there are is read from the API's document.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """Tokens from a request's header to the answer: the JWT authorizer of the front, and the topics that a token names."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

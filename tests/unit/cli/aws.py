@@ -1,7 +1,5 @@
 """A session of boto3 on moto in which answers of the test's own come first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """`tagcast cmq-key …`: on AWS with the administrator's own credentials, here with those of the local stack."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`tagcast dead-letters replay`: letters go back to the subscriptions that gave them up, and what cannot stays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`tagcast doctor` on moto: each finding in its words, whatever of the deployment is missing or out of order."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Whatever the documents write as a command is one: its name, its options, as many arguments."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

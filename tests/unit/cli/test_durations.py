@@ -1,7 +1,5 @@
 """Every option that takes a duration takes it in the same way."""
 
-from __future__ import annotations
-
 import re
 
 from tests.unit.cli.conftest import Run

@@ -1,7 +1,5 @@
 """Groups in the terminal: who is there, and a consumer that prints what it gets."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Help is read in a terminal of 80 columns: it wraps at words, where a line is full, and cuts nothing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """`tagcast history`: what is asked of the API, and what is shown of its answer."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import parse_qsl

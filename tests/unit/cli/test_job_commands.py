@@ -1,7 +1,5 @@
 """`tagcast archive`, `report`, …: what they ask of the jobs, and what they say when a job cannot run."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """`tagcast lanes retry|pause|resume|skip`: a preview, a question, progress, and a summary of every lane."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """`tagcast versions` and `tagcast shadow …` ask what they should and show what was answered."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.cli.conftest import FakeApi, Run

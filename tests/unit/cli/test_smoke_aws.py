@@ -1,7 +1,5 @@
 """What `tagcast smoke` asks AWS for, on moto: names, rights of the role it makes, and what is left at the end."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

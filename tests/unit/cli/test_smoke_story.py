@@ -1,7 +1,5 @@
 """The story of `tagcast smoke` in a world of the tests: a broken promise is told by its step, and all is removed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Publish, message and explain say why a delivery waits: behind what, until when, and which command helps."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

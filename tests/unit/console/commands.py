@@ -1,7 +1,5 @@
 """Runs the commands that pages of the console show."""
 
-from __future__ import annotations
-
 import shlex
 
 import httpx

@@ -1,7 +1,5 @@
 """Jobs over the archive that are started from a page; the program that is started is a small one."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

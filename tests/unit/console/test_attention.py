@@ -1,7 +1,5 @@
 """Which lanes come first, how they are counted, and what is kept of lists that take several requests."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import re

@@ -1,7 +1,5 @@
 """Topics and subscriptions that are made and changed by forms."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

@@ -1,7 +1,5 @@
 """The command beside a form does what the form does: both come from one body."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any

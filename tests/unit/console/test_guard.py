@@ -1,7 +1,5 @@
 """Whom the console serves, and what its pages may do."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the console's pages say and do."""
 
-from __future__ import annotations
-
 import re
 from contextlib import ExitStack, suppress
 from dataclasses import replace

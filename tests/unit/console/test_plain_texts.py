@@ -1,7 +1,5 @@
 """Texts of the console are plain: their subject is the reader or a named part, and each thing has one word."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A browser that does what it is told, at a console over a world in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -1,7 +1,5 @@
 """How the engine is served: over HTTP, by the short way to its services, with receives that wait, and snapshots."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Coroutine

@@ -1,7 +1,5 @@
 """Updates in PartiQL on the local stack: answered as the engine does by itself, and told to the table's stream."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What Prometheus is told: the numbers of the functions' own lines, in a form that its own parser reads."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

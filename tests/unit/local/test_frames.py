@@ -1,7 +1,5 @@
 """The short way of a call to the engine: what goes over it, who is cut off, and that the SDK says the same over it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

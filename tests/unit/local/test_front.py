@@ -1,7 +1,5 @@
 """The HTTP front by itself: odd names, pages of other origins, permissions of the API."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

@@ -1,7 +1,5 @@
 """The program that a stack keeps for jobs, in place of Spark a small one: it says who it is and what it was asked."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

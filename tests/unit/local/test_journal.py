@@ -1,7 +1,5 @@
 """The journal of the engine: what is read of it after a kill at any moment."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess

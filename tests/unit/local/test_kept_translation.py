@@ -1,7 +1,5 @@
 """The translation of the template that is kept: used for the same template, and for no other."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

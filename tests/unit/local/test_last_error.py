@@ -1,7 +1,5 @@
 """An engine that said its last words has ended, although its process is still about to."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

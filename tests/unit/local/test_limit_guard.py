@@ -1,7 +1,5 @@
 """What the guard refuses for its size: each limit holds at its edge, and is AWS's."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A shell often allows 256 or 1,024 open files, and each idle connection of a client is one."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Rows that are packed: to readers they are what they were, and they take little memory."""
 
-from __future__ import annotations
-
 import copy
 import random
 import tracemalloc

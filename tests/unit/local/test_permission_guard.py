@@ -1,7 +1,5 @@
 """The guard before the engine: who is refused, what is let through, and what is written down."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

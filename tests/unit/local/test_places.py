@@ -1,7 +1,5 @@
 """Workers are shared by topics: one has half of them, however much it has to do, and another begins at once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine

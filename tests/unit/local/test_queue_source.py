@@ -1,7 +1,5 @@
 """The event source of a queue: what is done goes, what failed comes again, and a killed stack's batch is given back."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

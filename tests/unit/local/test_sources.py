@@ -1,7 +1,5 @@
 """The sources: at the start open lanes are told of and claims of a killed process released; under load they say so."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path
