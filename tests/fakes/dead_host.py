@@ -15,7 +15,6 @@ from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 
 from functions.fan_out.app import handle
-from tests.fakes.herd import BUDGET_S, HerdDice
 from tests.fakes.queue_records import batch_of
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import OK, InlineExecutor
@@ -25,6 +24,21 @@ UNREACHED = Outcome(False, "connection refused", unreached=True)
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 HOUR_S = 3_600.0
 ANSWER_S = 0.1
+BUDGET_S = 75.0
+
+
+@dataclass
+class RandomDice:
+    chance: Random
+
+    def uniform(self, low: float, high: float) -> float:
+        return self.chance.uniform(low, high)
+
+    def unique_id(self, now: int) -> str:
+        return f"{(now << 22) + self.chance.randrange(1 << 22):020d}"
+
+    def secret(self) -> str:
+        return f"{self.chance.getrandbits(128):032x}"
 
 
 class OtherProcess(Memory):
@@ -65,14 +79,14 @@ def outage(lanes: int) -> Outage:
         timed.run(handle(batch_of([entry]), timed.world))
     first = len(timed.receivers.started)
     beside = len(timed.receivers.pushes_of("W"))
-    world = replace(timed.world, executor=InlineExecutor(), dice=HerdDice(Random(1)))
+    world = replace(timed.world, executor=InlineExecutor(), dice=RandomDice(Random(1)))
     owing = [LANES.value_of(row) for row in timed.store.query(Table.MESSAGES, lane_key("test1", "").pk)]
     timed.receivers.started.clear()
 
     async def story() -> tuple[float, float]:
         began_s = timed.loop.seconds
         tasks = [Task("test1", lane.subscription_id, lane.generation) for lane in owing]
-        workers = [asyncio.create_task(_execution(world, task)) for task in tasks]
+        workers = [asyncio.create_task(execution(world, task)) for task in tasks]
         await asyncio.sleep(HOUR_S)
         timed.receivers.done_at_s.clear()
         timed.receivers.replies = dict.fromkeys(names, (ANSWER_S, OK))
@@ -85,7 +99,7 @@ def outage(lanes: int) -> Outage:
     return Outage(first - beside, during, recovered_s, got, beside)
 
 
-async def _execution(world: World, task: Task) -> None:
+async def execution(world: World, task: Task) -> None:
     """Play the workflow of one lane, each time in another process, until nothing is pending."""
     while True:
         async with PushSlots(world.clock) as slots:
