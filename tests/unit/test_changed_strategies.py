@@ -118,7 +118,9 @@ class Play:
             self.fake.sweep()
 
 
-@pytest.mark.parametrize("first", range(0, 160, 20))
+@pytest.mark.parametrize(
+    "first", [0, 20, *(pytest.param(each, marks=pytest.mark.nightly) for each in range(40, 160, 20))]
+)
 def test_whatever_the_strategy_was_before_the_order_holds_and_everything_comes_once(first: int) -> None:
     for seed in range(first, first + 20):
         play = Play(Random(seed))

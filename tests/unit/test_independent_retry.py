@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
-from tagcast.delivery.redelivery import RETRY_NOW_PAGE
+from tagcast.delivery import redelivery
 from tagcast.errors import ConflictError
 from tagcast.model import Batching, EntryState, LaneState, Outcome, Push, PushBatch, RetryPolicy, Strategy
 from tagcast.operating import explaining, lanes, messages
@@ -235,13 +235,16 @@ def test_a_retry_now_is_of_everything_that_waits(fake: FakeWorld) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"batching": Batching(10, 200_000)}, {"max_per_second": 100.0}])
-def test_a_retry_now_reaches_what_waits_far_behind_and_only_once(fake: FakeWorld, changes: dict[str, Any]) -> None:
+def test_a_retry_now_reaches_what_waits_far_behind_and_only_once(
+    fake: FakeWorld, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redelivery, "RETRY_NOW_PAGE", 10)
     fake.subscribe("A", strategy=INDEPENDENT, answers=REFUSED, **changes)
     fake.pusher.batch_behaviours["A"] = lambda batch: REFUSED
     for body in ("old1", "old2"):
         fake.first_round(body)
     later(fake, 700)
-    for number in range(RETRY_NOW_PAGE + 5):
+    for number in range(15):
         fake.first_round(f"new{number}")
     old = [attempts(fake, body) for body in ("old1", "old2")]
 

@@ -132,11 +132,12 @@ def test_a_view_reads_only_the_first_rows_of_many_long_backlogs(
 def test_names_are_right_however_many_subscriptions_a_topic_has(
     fake: FakeWorld, retained: list[str], one_by_one: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in retained]
+    some = retained[::20]
+    whole = [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in some]
     listed = get(fake, "/topics/test1/messages", {})[0]["messages"]
     monkeypatch.setattr(subscription_names, "ONE_BY_ONE_MAX", one_by_one)
     for number in range(30):
         fake.subscribe(f"other{number}", "nothing")
     fake.world = replace(fake.world, memory=Memory())
-    assert [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in retained] == whole
+    assert [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in some] == whole
     assert get(fake, "/topics/test1/messages", {})[0]["messages"] == listed

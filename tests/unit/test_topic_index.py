@@ -171,7 +171,7 @@ def test_index_and_rule_agree_on_many_more_topics(monkeypatch: pytest.MonkeyPatc
     assert compare_on_generated_topics(random.Random(20_000), 20_000, monkeypatch) > 100
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.nightly) for each in (1, 2))])
 def test_index_and_rule_agree_on_a_large_topic(seed: int) -> None:
     dice = random.Random(seed)
     filters = {ordinal: some_filter(dice) for ordinal in range(2_000)}
