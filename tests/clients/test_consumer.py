@@ -139,6 +139,10 @@ def ignore(messages: Sequence[Pulled]) -> None:
     """A listener that is content with everything."""
 
 
+async def ignore_later(messages: Sequence[Pulled]) -> None:
+    """The same for an asynchronous consumer."""
+
+
 def made(api: PullingApi, *bodies: str) -> None:
     """Make the group that the consumers are going to find, and publish to it."""
     wanted = Filter.tag_expression("TagA || TagB")
@@ -300,34 +304,29 @@ def test_in_an_ordered_group_no_message_overtakes_a_failed_one(api: PullingApi, 
     assert listener.calls == ["abcde", "a", "b", "c", "c", "c", "d", "e"]
 
 
-def test_a_listener_that_exits_gets_its_batch_again(api: PullingApi) -> None:
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (SystemExit("enough"), "the listener exited with enough; call shutdown instead"),
+        # E.g. of an event loop that the listener runs.
+        (asyncio.CancelledError("too slow"), "the listener raised CancelledError('too slow')"),
+    ],
+)
+def test_a_listener_that_exits_or_raises_no_exception_gets_its_batch_again(
+    api: PullingApi, raised: BaseException, told: str
+) -> None:
     calls = list[str]()
 
     def listener(messages: Sequence[Pulled]) -> None:
         calls.extend(message.text() for message in messages)
         if len(calls) == 1:
-            sys.exit("enough")
+            raise raised
 
     made(api, "a")
     with Running(api, listener, replace(OPTIONS, suspend_seconds=0, consume_thread_max=1)) as consumer:
         assert wait_until(lambda: api.done() == ["a"])
     assert calls == ["a", "a"]
-    assert [str(fault) for fault in consumer.faults] == ["the listener exited with enough; call shutdown instead"]
-
-
-def test_a_listener_that_raises_no_exception_gets_its_batch_again(api: PullingApi) -> None:
-    calls = list[str]()
-
-    def listener(messages: Sequence[Pulled]) -> None:
-        calls.extend(message.text() for message in messages)
-        if len(calls) == 1:
-            raise asyncio.CancelledError("too slow")  # E.g. of an event loop that the listener runs.
-
-    made(api, "a")
-    with Running(api, listener, replace(OPTIONS, suspend_seconds=0, consume_thread_max=1)) as consumer:
-        assert wait_until(lambda: api.done() == ["a"])
-    assert calls == ["a", "a"]
-    assert [str(fault) for fault in consumer.faults] == ["the listener raised CancelledError('too slow')"]
+    assert [str(fault) for fault in consumer.faults] == [told]
 
 
 class Exiting(list[Exception]):
@@ -756,21 +755,6 @@ class Waiting(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return await self.api.handle_async_request(request)
 
 
-def test_a_consumer_whose_pull_waits_is_closed_within_a_second(api: PullingApi) -> None:
-    made(api)
-    waiting, faults = Waiting(api), list[Exception]()
-    with Client(URL, transport=waiting) as client:
-        consumer = prepared(Consumer(client, "workers", OPTIONS, faults.append), ignore)
-        consumer.start()
-        waiting.pulling.wait()
-        began = time.monotonic()
-        consumer.shutdown()
-        took_s = time.monotonic() - began
-        waiting.over.set()
-        assert client.list_members("TopicTest", "workers") == ()
-    assert (took_s < 1, faults) == (True, [])
-
-
 @pytest.mark.parametrize("is_asynchronous", [False, True])
 def test_a_consumer_of_a_service_that_does_not_answer_any_more_is_closed_soon(
     api: PullingApi, monkeypatch: pytest.MonkeyPatch, is_asynchronous: bool
@@ -794,11 +778,8 @@ def test_a_consumer_of_a_service_that_does_not_answer_any_more_is_closed_soon(
             return time.monotonic() - began
 
     async def play_asynchronously() -> float:
-        async def listener(messages: Sequence[Pulled]) -> None:
-            pass
-
         async with AsyncClient(URL, transport=waiting) as client:
-            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS), listener)
+            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS), ignore_later)
             await consumer.start()
             began = await asyncio.to_thread(fall_silent)
             await consumer.shutdown()
@@ -841,12 +822,9 @@ def test_a_consumer_that_is_interrupted_in_its_first_heartbeat_leaves(api: Pulli
             prepared(Consumer(client, "workers", OPTIONS), ignore).start()
 
     async def play_asynchronously() -> None:
-        async def listener(messages: Sequence[Pulled]) -> None:
-            pass
-
         async with AsyncClient(URL, transport=interrupted) as client:
             with pytest.raises(asyncio.CancelledError):
-                await prepared(AsyncConsumer(client, "workers", OPTIONS), listener).start()
+                await prepared(AsyncConsumer(client, "workers", OPTIONS), ignore_later).start()
 
     asyncio.run(play_asynchronously()) if is_asynchronous else play()
     assert interrupted.methods == ["PUT", "DELETE"]
@@ -937,18 +915,21 @@ def test_a_context_whose_shutdown_is_interrupted_repeats_no_pull_and_leaves(
     assert not waiting.pulling.is_set()
 
 
-def test_a_pull_that_outlives_its_consumer_is_not_repeated(api: PullingApi) -> None:
+def test_a_consumer_whose_pull_waits_is_closed_within_a_second_and_the_pull_is_not_repeated(api: PullingApi) -> None:
     made(api)
-    waiting, before = Waiting(api), set(threading.enumerate())
+    waiting, faults, before = Waiting(api), list[Exception](), set(threading.enumerate())
     with Client(URL, transport=waiting, sleep=lambda seconds: None) as client:
-        consumer = prepared(Consumer(client, "workers", OPTIONS), ignore)
+        consumer = prepared(Consumer(client, "workers", OPTIONS, faults.append), ignore)
         consumer.start()
         waiting.pulling.wait()
+        began = time.monotonic()
         consumer.shutdown()
+        assert time.monotonic() - began < 1
+        assert client.list_members("TopicTest", "workers") == ()
         waiting.pulling.clear()
         waiting.over.set()
         assert wait_until(lambda: set(threading.enumerate()) <= before)
-    assert not waiting.pulling.is_set()
+    assert (faults, waiting.pulling.is_set()) == ([], False)
 
 
 class LateSlots(Slots):
@@ -1004,12 +985,9 @@ def test_an_asynchronous_consumer_whose_pull_waits_is_closed_within_a_second(api
     made(api)
     waiting, faults = Waiting(api), list[Exception]()
 
-    async def listener(messages: Sequence[Pulled]) -> None:
-        pass
-
     async def play() -> float:
         async with AsyncClient(URL, transport=waiting) as client:
-            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS, faults.append), listener)
+            consumer = prepared(AsyncConsumer(client, "workers", OPTIONS, faults.append), ignore_later)
             await consumer.start()
             while not waiting.pulling.is_set():
                 await asyncio.sleep(0)

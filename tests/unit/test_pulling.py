@@ -681,14 +681,6 @@ def test_no_pull_asks_for_more_than_its_answer_can_hold(world: FakeWorld, is_top
     assert len(json.dumps(reply)) <= LAMBDA_PAYLOAD_BYTES_MAX
 
 
-@pytest.mark.parametrize("handle", ["", "x" * 3_000, 7, None])
-def test_what_is_no_handle_is_a_fault(world: FakeWorld, handle: Any) -> None:
-    status, answer = asked(world, "ack", receipt_handles=[handle])
-
-    assert status == 422
-    assert [each["pointer"] for each in answer["errors"]] == ["#/receipt_handles/0"]
-
-
 @pytest.mark.parametrize("verb", ["ack", "nack", "extend"])
 def test_a_forged_a_foreign_and_an_older_handle_are_unknown_and_change_nothing(world: FakeWorld, verb: str) -> None:
     world.group("h")
@@ -734,6 +726,7 @@ def test_what_ended_otherwise_leaves_the_queue_when_a_member_acknowledges_it(wor
         ("ack", {}, "#/receipt_handles"),
         ("nack", {"receipt_handles": ["x"], "delay_seconds": -1}, "#/delay_seconds"),
         ("extend", {"receipt_handles": ["x"], "visibility_timeout_seconds": 5}, "#/visibility_timeout_seconds"),
+        *(("ack", {"receipt_handles": [each]}, "#/receipt_handles/0") for each in ("", "x" * 3_000, 7, None)),
     ],
 )
 def test_bad_input_is_named_and_changes_nothing(

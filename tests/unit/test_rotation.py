@@ -130,29 +130,28 @@ def test_who_exchanges_again_within_the_grace_breaks_nobody_who_knows_an_earlier
     assert len(known(fake).formers) == FORMERS_MAX
 
 
-@pytest.mark.parametrize("beside", [{}, {"headers": {"x-a": "b"}}, {"headers": None, "client_certificate": None}])
+@pytest.mark.parametrize(
+    ("change", "signing"),
+    [
+        ({"secret": SECOND}, [FIRST, SECOND]),
+        ({"secret": SECOND, "headers": {"x-a": "b"}}, [FIRST, SECOND]),
+        ({"secret": SECOND, "headers": None, "client_certificate": None}, [FIRST, SECOND]),
+        ({"secret": THIRD}, [THIRD]),
+    ],
+)
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "batch"])
-def test_a_change_that_repeats_the_present_secret_leaves_the_former_one(
-    fake: FakeWorld, method: str, beside: dict[str, Any]
+def test_a_change_ends_the_former_secret_at_once_unless_it_repeats_the_present_one(
+    fake: FakeWorld, method: str, change: dict[str, Any], signing: list[str]
 ) -> None:
     rotate(fake)
-    body = {**HTTP, "secret": SECOND, **beside}
+    body = HTTP | change
 
     if method == "batch":
         ask(fake, "POST", "/topics/test1/subscriptions/batch", {"subscriptions": [{"name": "A", **body}]})
     else:
         ask(fake, method, HOOK, body)
 
-    assert signers(fake) == [FIRST, SECOND]
-
-
-@pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_a_change_to_another_secret_ends_the_former_one_at_once(fake: FakeWorld, method: str) -> None:
-    rotate(fake)
-
-    ask(fake, method, HOOK, {**HTTP, "secret": THIRD})
-
-    assert signers(fake) == [THIRD]
+    assert signers(fake) == signing
 
 
 def test_the_last_three_sign_on_however_long_each_does(fake: FakeWorld) -> None:

@@ -195,6 +195,11 @@ DUE = PendingDelivery(
 )
 FRESH = replace(DUE, attempts=0, last_attempt_at=None, last_outcome=None, unjudged=False)
 LIFE: dict[str, Value] = {"expires_at": 1_800_000_070_500, "ttl": 1_800_000_070 + GARBAGE_S}
+MEMBER = Member(Client("10.0.0.1@7", "1.4"), "0123456789abcdef", 1_000, 2_000, 86_400)
+MEMBER_ROW: dict[str, Value] = {
+    "member_version": "1.4", "digest": "0123456789abcdef", "joined_at": 1_000, "seen_at": 2_000, "silence_s": 86_400,
+    "ttl": 2 + 2 * 86_400,
+}  # fmt: skip
 STORED: dict[str, tuple[Any, Any, Mapping[str, Value], Key | None]] = {
     "a topic": (TOPICS, TOPIC, TOPIC_ROW, None),
     "a topic of CMQ, which says what its filters read": (
@@ -228,6 +233,17 @@ STORED: dict[str, tuple[Any, Any, Mapping[str, Value], Key | None]] = {
         {**LIFE, "attempts": 2, "last_attempt_at": 60_000, "last_outcome": "http 500", "unjudged": 1}, DUE.key,
     ),
     "a delivery that was never tried": (DUES, FRESH, {**LIFE, "attempts": 0}, DUE.key),
+    "a member of a group": (MEMBERS, MEMBER, MEMBER_ROW, keys.member_key("t", "workers", "10.0.0.1@7")),
+    "what heartbeats made": (
+        REGISTRATIONS, Registration("t", "fans", "fans-1", Mode.BROADCASTING, Client("c", "1.4"), 3, 600, 1_000),
+        {"topic": "t", "name": "fans", "subscription": "fans-1", "mode": "broadcasting", "member_id": "c",
+         "member_version": "1.4", "version": 3, "silence_s": 600, "renewed_at": 1_000},
+        None,
+    ),
+    "that somebody watches": (
+        WATCHES, TopicWatch("t", "07457000000000000001", 1_000, 61_000),
+        {"topic_id": "07457000000000000001", "since": 1_000, "until": 61_000, "ttl": 661}, keys.watch_key("t"),
+    ),
 }  # fmt: skip
 
 
@@ -237,6 +253,13 @@ def test_a_row_is_stored_as_it_always_was_and_read_back(name: str) -> None:
 
     assert kind.row_of(value) == row
     assert kind.value_of(row if key is None else stored(key, row)) == value
+
+
+def test_a_member_that_left_is_stored_as_gone() -> None:
+    gone = MEMBER_ROW | member_gone("t", "workers", MEMBER).changes
+    assert MEMBERS.value_of(stored(keys.member_key("t", "workers", "10.0.0.1@7"), gone)) == replace(
+        MEMBER, is_gone=True
+    )
 
 
 def test_a_signed_request_is_stored_under_what_it_is_known_by() -> None:
@@ -464,43 +487,6 @@ def test_every_kind_of_key_is_among_them() -> None:
     assert {make for make, *_ in KEYS} == made
 
 
-def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
-    member = Member(Client("10.0.0.1@7", "1.4"), "0123456789abcdef", 1_000, 2_000, 86_400)
-    put = MEMBERS.put(member, "t", "workers", member.client.member_id)
-    row: dict[str, Value] = {
-        "member_version": "1.4",
-        "digest": "0123456789abcdef",
-        "joined_at": 1_000,
-        "seen_at": 2_000,
-        "silence_s": 86_400,
-        "ttl": 2 + 2 * 86_400,
-    }
-
-    assert (put.key, put.row) == (Key(Table.MESSAGES, "MEMBERS#t#workers", "10.0.0.1@7"), row)
-    assert MEMBERS.value_of(stored(put.key, row)) == member
-    gone = {**row, **member_gone("t", "workers", member).changes}
-    assert MEMBERS.value_of(stored(put.key, gone)) == replace(member, is_gone=True)
-
-
-def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None:
-    made = Registration("t", "fans", "fans-1", Mode.BROADCASTING, Client("c", "1.4"), 3, 600, 1_000)
-    put = REGISTRATIONS.put(made, made.topic, made.group, made.subscription)
-    row: dict[str, Value] = {
-        "topic": "t",
-        "name": "fans",
-        "subscription": "fans-1",
-        "mode": "broadcasting",
-        "member_id": "c",
-        "member_version": "1.4",
-        "version": 3,
-        "silence_s": 600,
-        "renewed_at": 1_000,
-    }
-
-    assert (put.key, put.row) == (Key(Table.MESSAGES, "GROUPS", "t#fans#fans-1"), row)
-    assert REGISTRATIONS.value_of(row) == made
-
-
 def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -> None:
     host = Host("https://dead.test", 7, {"t.1": 2_000, "t.2": 3_000}, 3_603_000, 1_000, 1_500, 13_000, 14_000)
     put = host_put(replace(host, version=6), host)
@@ -518,15 +504,6 @@ def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -
     }
     assert HOSTS.value_of(put.row) == host
     assert host_put(None, host).expect == {"version": ABSENT}
-
-
-def test_that_somebody_watches_is_stored_as_it_always_was_and_read_back() -> None:
-    watched = TopicWatch("t", "07457000000000000001", 1_000, 61_000)
-    put = WATCHES.put(watched, watched.topic)
-
-    assert (put.key, put.expect) == (Key(Table.MESSAGES, "WATCHED", "t"), {})
-    assert put.row == {"topic_id": "07457000000000000001", "since": 1_000, "until": 61_000, "ttl": 661}
-    assert WATCHES.value_of(stored(put.key, put.row)) == watched
 
 
 def test_what_watchers_are_told_is_stored_as_it_always_was_and_read_back() -> None:

@@ -59,23 +59,21 @@ def test_a_body_in_the_place_of_a_topic_is_refused_in_a_few_words(api: FakeApi, 
     assert api.requests == []
 
 
-def test_a_refusal_of_the_gateway_itself_points_to_the_profile(api: FakeApi, run: Run) -> None:
-    api.teach("GET /topics/t", {"message": "Forbidden"}, 403)
-    result = run("topic", "show", "t")
-    assert result.exit_code == 1
-    assert "Forbidden" in result.stderr
-    assert "--profile" in result.stderr
-
-
-@pytest.mark.parametrize(("status", "said"), [(413, "Request Entity Too Large"), (429, "Too Many Requests")])
-def test_a_refusal_of_the_gateway_itself_does_not_blame_the_address(
-    api: FakeApi, run: Run, status: int, said: str
+@pytest.mark.parametrize(
+    ("status", "said", "option", "is_named"),
+    [
+        (403, "Forbidden", "--profile", True),
+        (413, "Request Entity Too Large", "--url", False),
+        (429, "Too Many Requests", "--url", False),
+    ],
+)
+def test_a_refusal_of_the_gateway_itself_points_to_the_profile_and_does_not_blame_the_address(
+    api: FakeApi, run: Run, status: int, said: str, option: str, is_named: bool
 ) -> None:
     api.teach("GET /topics/t", {"message": said}, status)
     result = run("topic", "show", "t")
     assert result.exit_code == 1
-    assert said in result.stderr
-    assert "--url" not in result.stderr
+    assert (said in result.stderr, option in result.stderr) == (True, is_named)
 
 
 def test_a_redirect_is_not_followed(api: FakeApi, run: Run) -> None:
