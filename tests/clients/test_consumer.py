@@ -168,18 +168,6 @@ def bodies(batches: Sequence[Sequence[str]]) -> list[str]:
     return [body for batch in batches for body in batch]
 
 
-def test_what_is_pulled_is_given_to_the_listener_in_batches_and_acknowledged(
-    api: PullingApi, running: type[Running]
-) -> None:
-    listener = Gate()
-    listener.open.set()
-    made(api, *"abcdefgh")
-    with running(api, listener, replace(OPTIONS, consume_message_batch_max_size=3)):
-        assert wait_until(lambda: len(api.done()) == 8)
-    assert sorted(bodies(listener.batches)) == list("abcdefgh")
-    assert [len(batch) for batch in listener.batches] == [3, 3, 2]
-
-
 def test_no_more_is_pulled_than_can_be_worked_on(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
     made(api, *map(str, range(100)))

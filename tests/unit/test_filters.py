@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 
 import pytest
-from tagcast.errors import FilterEvaluationError, FilterSyntaxError, InvalidFilterError
+from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter, FilterInput
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.index.topic_index import TopicIndex
@@ -179,13 +179,6 @@ def test_to_the_rocketmq_dialect_tags_are_a_property(expression: str, message: M
 def test_to_the_strict_dialect_tags_are_no_property() -> None:
     compiled = compile_filter({"kind": "sql92", "expression": "TAGS = 'TagA'"})
     assert compiled.evaluate(Message(("TagA",))) is None
-
-
-def test_a_syntax_error_is_an_invalid_filter() -> None:
-    with pytest.raises(FilterSyntaxError) as caught:
-        compile_filter({"kind": "sql92", "expression": "price >"})
-    assert caught.value.faults == (caught.value.fault,)
-    assert (caught.value.line, caught.value.column) == (1, 8)
 
 
 def test_an_error_is_not_a_match_and_is_explained() -> None:

@@ -169,14 +169,6 @@ def test_what_does_not_fit_behind_a_slow_part_comes_again_at_once_and_in_order(f
     assert fake.pusher.received["kept"] == numbered(100)
 
 
-def test_parts_that_are_quick_are_served_in_one_invocation(fake: FakeWorld) -> None:
-    for start in range(0, 150, 50):
-        fake.publish(*numbered(150)[start : start + 50])
-
-    assert served(fake) == []
-    assert fake.pusher.received["kept"] == numbered(150)
-
-
 class HeldExecutor(InlineExecutor):
     """Holds the first request of many updates until *is_met*, or until nothing else moves any more."""
 

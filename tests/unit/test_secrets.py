@@ -178,29 +178,20 @@ def test_what_cannot_be_signed_in_its_life_expires(fake: FakeWorld) -> None:
     assert entry(fake, message_id).state == "expired"
 
 
-def test_a_process_opens_a_secret_again_only_after_a_while(fake: FakeWorld) -> None:
+@pytest.mark.parametrize("stopped", ["", "monotonic", "now"])
+def test_a_process_opens_a_secret_again_only_after_a_while_whichever_of_its_clocks_stood_still(
+    fake: FakeWorld, stopped: str
+) -> None:
     subscribe(fake)
+    if stopped:
+        still = getattr(fake.clock, stopped)()
+        setattr(fake.clock, stopped, lambda: still)
     for pause_s in (0, OPENED_S - 1, 1, 0):
         fake.clock.sleep(pause_s)
         fake.first_round("x")
 
     assert fake.vault.opened == ["A", "A"]
     assert set(pushed_with(fake)) == {SECRET}
-
-
-@pytest.mark.parametrize("stopped", ["monotonic", "now"])
-def test_a_process_that_was_frozen_opens_a_secret_again_whichever_of_its_clocks_stood_still(
-    fake: FakeWorld, stopped: str
-) -> None:
-    subscribe(fake)
-    fake.first_round("x")
-    still = getattr(fake.clock, stopped)()
-    setattr(fake.clock, stopped, lambda: still)
-
-    fake.clock.sleep(OPENED_S)
-    fake.first_round("x")
-
-    assert fake.vault.opened == ["A", "A"]
 
 
 def test_a_group_s_own_secret_is_no_subscriber_s(fake: FakeWorld) -> None:

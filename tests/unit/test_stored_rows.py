@@ -402,9 +402,6 @@ def test_the_time_to_live_takes_nothing_that_is_owed() -> None:
     """A row gets one with its last end, and loses it when an entry is added: no delay of a repair loses a delivery."""
     assert "ttl" not in MESSAGES.row_of(FIRST_ROUND)
     assert "ttl" not in MESSAGES.row_of(closed_round())
-    over, *_ = completion(closed_round(), [None])
-    assert isinstance(over, Update)
-    assert over.changes["ttl"] == 70 + GARBAGE_S
 
     _, back, _ = late_writes(replace(closed_round(), is_pending=False, is_kept=True), 9, AddedLater(50_000, 3))
     assert isinstance(back, Update)

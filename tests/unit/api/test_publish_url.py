@@ -37,11 +37,6 @@ def test_a_message_is_accepted_there_as_the_api_accepts_it(fakes: FakeWorld) -> 
     assert json.loads(there["body"])["message_id"] == json.loads(again["body"])["message_id"]
 
 
-def test_a_body_may_come_in_base64(fakes: FakeWorld) -> None:
-    octets = base64.b64encode(CONTENT.encode()).decode()
-    assert asked(fakes, body=octets, isBase64Encoded=True)["statusCode"] == 201
-
-
 def test_in_base64_a_request_may_be_as_large_as_in_text(fakes: FakeWorld) -> None:
     octets = CONTENT.encode().ljust(REQUEST_BYTES_MAX)
     for more, status in ((b"", 201), (b" ", 413)):
