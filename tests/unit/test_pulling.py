@@ -1,7 +1,10 @@
 """Pull groups, from the first round to the last acknowledgement, in one process."""
 
 import asyncio
+import heapq
 import json
+import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -100,6 +103,23 @@ def test_what_is_pulled_and_acknowledged_is_delivered(world: FakeWorld) -> None:
     assert [message_view(world.world, "test1", each).state for each in ids] == ["deleted"] * 2
     assert pull(world) == []
     assert world.group_queues.counts(next(iter(world.group_queues.queues))).in_flight == 0
+
+
+def test_four_members_that_are_equally_fast_share_evenly(world: FakeWorld) -> None:
+    ids = [each for start in range(0, 800, 100) for each in world.first_round(*map(str, range(start, start + 100)))]
+    chance, shares, busy = random.Random(0), Counter[str](), dict[str, list[dict[str, Any]]]()
+    plan = [(world.clock.instant + place, name) for place, name in enumerate("abcd")]
+    while sum(shares.values()) < len(ids):
+        world.clock.instant, name = heapq.heappop(plan)
+        if done := busy.get(name):
+            assert said(world, "ack", *done) == ["acknowledged"] * len(done)
+            shares[name] += len(done)
+        busy[name] = pull(world, max_messages=10, member_id=name)
+        pause_ms = chance.randint(500, 1_500) if busy[name] else 100
+        heapq.heappush(plan, (world.clock.instant + pause_ms, name))
+
+    assert all(abs(share - 200) <= 0.2 * 200 for share in shares.values()), shares
+    assert {entry(world, each)[0] for each in ids} == {"delivered"}
 
 
 def test_what_is_acknowledged_was_attempted_when_it_was_pulled(world: FakeWorld) -> None:
