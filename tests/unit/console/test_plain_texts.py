@@ -1,12 +1,13 @@
 """Texts of the console are plain: their subject is the reader or a named part, and each thing has one word."""
 
-import ast
 import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
 import pytest
+
+from tests.unit.test_plain_sentences import literals
 
 CONSOLE = Path(__file__).resolve().parents[3] / "local/console"
 RIDDLES = re.compile(
@@ -42,30 +43,12 @@ def template_texts(source: str) -> Iterator[str]:
     yield from (unescape(line.strip()) for line in texts.splitlines() if line.strip())
 
 
-def module_texts(source: str) -> Iterator[str]:
-    """Yield the string literals of a module without its docstrings; a value in a literal stands as one letter.
-
-    >>> list(module_texts('def f(n):\\n    "Say it."\\n    return f"{n} lanes wait"\\n'))
-    ['N lanes wait']
-    """
-    tree = ast.parse(source)
-    docstrings = {
-        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else FIELD for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & (docstrings | parts):
-            yield node.value
-
-
 def texts() -> Iterator[tuple[str, str]]:
     """Yield all texts of the console with the file of each."""
     for path in sorted(CONSOLE.glob("templates/*.html")):
         yield from ((path.name, text) for text in template_texts(path.read_text()))
     for path in sorted(CONSOLE.glob("*.py")):
-        yield from ((path.name, text) for text in module_texts(path.read_text()))
+        yield from ((path.name, text) for _, text in literals(path))
     script = re.sub(r"/\*.*?\*/|//[^\n]*", "", (CONSOLE / "static/console.js").read_text(), flags=re.DOTALL)
     yield from (("console.js", one or other) for one, other in SCRIPT_TEXT.findall(script))
 
