@@ -5,18 +5,18 @@ from random import Random
 
 import pytest
 from tagcast.delivery.lease import Task
-from tagcast.model import BODY_BYTES_MAX, Entry, EntryState, Ordering, Outcome, Push, TopicSettings
+from tagcast.model import BODY_BYTES_MAX, EntryState, Ordering, Outcome, Push, TopicSettings
 from tagcast.ports import Table, Write
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.due import DUES, PendingDelivery
-from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
+from tagcast.rows.lane import ID_BYTES, JOINED_MAX
 
 from tests.aws.limits import TRANSACTION_BYTES_MAX
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import elsewhere
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.item_size import row_size
-from tests.unit.worlds import row_of
+from tests.unit.worlds import entry, lane
 
 
 class CrashError(Exception):
@@ -49,15 +49,6 @@ def crash_before_the_end(fake: FakeWorld, ids: Sequence[str]) -> None:
 def dues(fake: FakeWorld) -> list[PendingDelivery]:
     sid = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
     return [DUES.value_of(row) for row in fake.store.query(Table.MESSAGES, f"DUE#{sid}")]
-
-
-def lane(fake: FakeWorld) -> Lane:
-    [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#")]
-    return LANES.value_of(row)
-
-
-def entry(fake: FakeWorld, message_id: str) -> Entry:
-    return row_of(fake, message_id).map.entry(0)
 
 
 def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_dropped(fake: FakeWorld) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tagcast.errors import FilterEvaluationError, InvalidFilterError
+from tagcast.errors import InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern import evaluate
 from tagcast.filters.event_pattern.event import Value
@@ -18,6 +18,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.strict_json import JSON_VALUES_MAX
 
 from tests.event_patterns.pairs import pairs
+from tests.unit.test_topic_index import one_by_one
 
 EVERYTHING = compile_filter(None)
 SCOPES = (("eventbridge", "body"), ("eventbridge", "envelope"), ("eventbridge", "properties"), ("sns", "properties"))
@@ -39,17 +40,6 @@ def by_pattern(pattern: dict[str, Any], **settings: str) -> dict[str, Any]:
 def with_body(event: object, **more: Any) -> Any:
     bare: dict[str, Any] = {"tags": (), "routing_key": None, "properties": {}, "body": json.dumps(event).encode()}
     return SimpleNamespace(**bare | more)
-
-
-def one_by_one(filters: dict[int, CompiledFilter], of: Any) -> Matched:
-    matched, errors = [], []
-    for ordinal, each in filters.items():
-        try:
-            if each.evaluate(of):
-                matched.append(ordinal)
-        except FilterEvaluationError:
-            errors.append(ordinal)
-    return Matched(tuple(matched), tuple(errors))
 
 
 def topics(count: int, seed: int) -> Any:

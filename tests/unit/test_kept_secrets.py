@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing import OpenedSecrets, open_secrets
-from tagcast.subscription_settings import SubscriptionSettings
+from tagcast.sealing import OpenedSecrets
 
 from tests.fakes.world import FakeWorld
-from tests.unit.api.test_http_api import Client, Reply
+from tests.unit.api.test_http_api import Reply
+from tests.unit.worlds import ask, known
 
 S, SEVERAL = "/topics/test1/subscriptions/A", "/topics/test1/subscriptions/batch"
 HOOK = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
@@ -17,16 +17,6 @@ ELSEWHERE = {"endpoint": {"protocol": "https", "url": "https://example.com/other
 ANOTHER_HOST = {"endpoint": {"protocol": "https", "url": "https://example.org/hook"}, "verification": "required"}
 SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
 HEADERS = {"authorization": "Bearer 4711"}
-
-
-def ask(fake: FakeWorld, method: str, path: str, body: Any = None) -> Reply:
-    client = Client()
-    client.fakes = fake
-    return client(method, path, body)
-
-
-def known(fake: FakeWorld) -> SubscriptionSettings:
-    return open_secrets(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).settings
 
 
 def kept(fake: FakeWorld) -> tuple[str | None, dict[str, str] | None]:

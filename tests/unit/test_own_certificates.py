@@ -10,14 +10,13 @@ from tagcast.model import Subscription
 from tagcast.operating.verification import verify
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing import open_secrets
-from tagcast.subscription_settings import Signature, SubscriptionSettings
+from tagcast.subscription_settings import Signature
 from tagcast.verification import VerificationResult
 
 from tests.certificates import OF_OPENSSL, OF_SERVERS, Certified, Issuer, pem_of
 from tests.fakes.world import FakeWorld
 from tests.unit.api.test_http_api import Reply
-from tests.unit.worlds import ask
+from tests.unit.worlds import ask, known
 
 S = "/topics/test1/subscriptions/A"
 HTTPS = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
@@ -41,10 +40,6 @@ def put(fake: FakeWorld, certified: Certified | None = CHAIN, **settings: Any) -
 
 def stored(fake: FakeWorld) -> Subscription:
     return subscriptions.get_subscription(fake.world, "test1", "A")
-
-
-def known(fake: FakeWorld) -> SubscriptionSettings:
-    return open_secrets(fake.world, stored(fake)).settings
 
 
 def secret_lines(key: str) -> list[str]:

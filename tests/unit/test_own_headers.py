@@ -13,14 +13,13 @@ from tagcast.pushing.batch_form import batch_request, shared_item
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX, REDACTED, response_text
 from tagcast.registry import subscriptions
-from tagcast.sealing import open_secrets
-from tagcast.subscription_settings import FormerSecret, Signature, SubscriptionSettings
+from tagcast.subscription_settings import FormerSecret, Signature
 from tagcast.trace_context import TraceContext
 from tagcast_aws.api.subscriptions.headers import REFUSED, header_faults
 
 from tests.fakes.world import FakeWorld
 from tests.unit.api.test_http_api import Reply
-from tests.unit.worlds import ask
+from tests.unit.worlds import ask, known
 
 S = "/topics/test1/subscriptions/A"
 HOOK = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
@@ -33,10 +32,6 @@ FULL = {f"x-{number}": "v" * (1_024 - 7) for number in range(2)}
 
 def put(fake: FakeWorld, **settings: Any) -> Reply:
     return ask(fake, "PUT", S, HOOK | settings)
-
-
-def known(fake: FakeWorld) -> SubscriptionSettings:
-    return open_secrets(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).settings
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ import pytest
 from standardwebhooks import Webhook
 from tagcast.ports import Table
 from tagcast.pushing.envelope import http_request
-from tagcast.registry.subscriptions import FORMERS_MAX, get_subscription
+from tagcast.registry.subscriptions import FORMERS_MAX
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing import open_secrets
-from tagcast.subscription_settings import SubscriptionSettings
 
 from tests.fakes.handlers import answered
 from tests.fakes.raced_store import throttled
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import known
 
 FIRST, SECOND, THIRD, FOURTH, FIFTH = SECRETS = [f"whsec_{letter * 32}" for letter in "ABCDE"]
 HOOK = "/topics/test1/subscriptions/A"
@@ -47,10 +46,6 @@ def signers(fake: FakeWorld) -> list[str]:
     made = request.headers["webhook-signature"].split(" ")
     at = datetime.fromtimestamp(now // 1000, UTC)
     return [each for each in SECRETS if Webhook(each).sign(push.message.message_id, at, request.body.decode()) in made]
-
-
-def known(fake: FakeWorld) -> SubscriptionSettings:
-    return open_secrets(fake.world, get_subscription(fake.world, "test1", "A")).settings
 
 
 def sealed_row(fake: FakeWorld) -> dict[str, Any]:

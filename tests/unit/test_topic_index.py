@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
-from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.compiled import CompiledFilter, FilterInput
 from tagcast.filters.index.parted_index import (
     PartedIndex,
     from_snapshot,
@@ -113,7 +113,7 @@ def some_message(dice: random.Random) -> Message:
     return Message(tuple(dice.sample(TAGS, dice.randint(0, 4))), dice.choice([None, key]), properties)
 
 
-def one_by_one(filters: dict[int, CompiledFilter], message: Message) -> Matched:
+def one_by_one(filters: dict[int, CompiledFilter], message: FilterInput) -> Matched:
     received, failed = [], []
     for ordinal in sorted(filters):
         try:

@@ -15,6 +15,8 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MessageRow
+from tagcast.sealing import open_secrets
+from tagcast.subscription_settings import SubscriptionSettings
 
 from functions.fan_out.app import handle
 from tests.fakes.queue_records import batch_of
@@ -66,6 +68,11 @@ def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
 
 def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
     return messages.message_view(fake.world, "test1", message_id).subscribers[name]
+
+
+def known(fake: FakeWorld) -> SubscriptionSettings:
+    """Return the settings of A with its secrets."""
+    return open_secrets(fake.world, get_subscription(fake.world, "test1", "A")).settings
 
 
 def lane_if_any(fake: FakeWorld, name: str = "A") -> Lane | None:
