@@ -2,12 +2,27 @@
 
 import pytest
 
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
+from tests.unit.api.test_http_api import Client
 
 
 @pytest.fixture
-def fake() -> FakeWorld:
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def fake(store: MemoryStore) -> FakeWorld:
     """A world in memory with the topic test1."""
-    fake = FakeWorld()
+    fake = FakeWorld(store=store)
     fake.topic()
     return fake
+
+
+@pytest.fixture
+def api() -> Client:
+    """The HTTP API, with the topic orders."""
+    client = Client()
+    assert client("PUT", "/topics/orders").status == 201
+    return client

@@ -44,9 +44,7 @@ def store() -> RacedStore:
 
 
 @pytest.fixture
-def fake(store: RacedStore) -> FakeWorld:
-    fake = FakeWorld(store=store)
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.topic("another")
     return fake
 

@@ -62,9 +62,7 @@ def store() -> CrowdedStore:
 
 
 @pytest.fixture
-def fake(store: CrowdedStore) -> FakeWorld:
-    fake = FakeWorld(store=store)
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.subscribe("A")
     return fake
 

@@ -13,7 +13,7 @@ from tagcast.tables import Update, Write
 
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 from tests.unit.worlds import entry
 
 DAY_S = 86_400
@@ -44,14 +44,12 @@ def store() -> FailingStore:
 
 
 @pytest.fixture
-def world(store: FailingStore) -> FakeWorld:
+def world(fake: FakeWorld) -> FakeWorld:
     """A world with a topic and a dead-letter topic, which *watch* is subscribed to."""
-    world = FakeWorld(store=store)
-    world.topic()
-    world.topic("dead")
-    world.subscribe("watch", topic="dead")
-    world.pusher.behaviours |= dict.fromkeys(("a", "b", "back"), lambda push: FAIL)
-    return world
+    fake.topic("dead")
+    fake.subscribe("watch", topic="dead")
+    fake.fail("a", "b", "back")
+    return fake
 
 
 def subscribed(

@@ -20,13 +20,6 @@ DECAY = INDEPENDENT | {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 HOUR_MS = 3_600_000
 
 
-@pytest.fixture
-def api() -> Client:
-    client = Client()
-    assert client("PUT", "/topics/orders").status == 201
-    return client
-
-
 def order_and_retries(answer: Any) -> tuple[bool, Any]:
     assert answer.status in (200, 201), answer.json
     return answer.json["ordered"], answer.json["retry"]

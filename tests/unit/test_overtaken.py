@@ -17,9 +17,7 @@ def store() -> RacedStore:
 
 
 @pytest.fixture
-def fake(store: RacedStore) -> FakeWorld:
-    fake = FakeWorld(store=store)
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     failing(fake, "A")
     return fake
 

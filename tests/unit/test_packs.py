@@ -44,9 +44,7 @@ def store() -> FailingStore:
 
 
 @pytest.fixture
-def fake(store: FailingStore) -> FakeWorld:
-    fake = FakeWorld(store=store)
-    fake.topic()
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.subscribe("kept")
     return fake
 

@@ -42,12 +42,10 @@ MINUTE = 60_000
 
 
 @pytest.fixture
-def world() -> Iterator[FakeWorld]:
-    fakes = FakeWorld()
-    fakes.topic()
-    fakes.group("g")
-    yield fakes
-    assert fakes.telemetry.faults == []
+def world(fake: FakeWorld) -> Iterator[FakeWorld]:
+    fake.group("g")
+    yield fake
+    assert fake.telemetry.faults == []
 
 
 def asked(world: FakeWorld, verb: str, group: str = GROUP, **body: Any) -> tuple[int, dict[str, Any]]:

@@ -28,13 +28,6 @@ LAYERS = Path(__file__).parents[3] / "layers" / "tag_matching" / "python"
 DOCUMENT = description()
 
 
-@pytest.fixture
-def api() -> Client:
-    client = Client()
-    assert client("PUT", "/topics/orders").status == 201
-    return client
-
-
 @pytest.mark.parametrize(
     ("method", "target", "body", "status"),
     [

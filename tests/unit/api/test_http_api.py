@@ -52,13 +52,6 @@ class Reply:
         return [fault["pointer"] for fault in self.json["errors"]]
 
 
-@pytest.fixture
-def api() -> Client:
-    client = Client()
-    assert client("PUT", "/topics/orders").status == 201
-    return client
-
-
 def test_a_subscription_says_that_its_endpoint_has_to_agree_until_it_did(api: Client) -> None:
     url = HOOK["endpoint"]["url"]
     api.fakes.verifier.consents[url] = VerificationResult("http 404")
