@@ -121,44 +121,6 @@ def _publishing(world: InMemoryApi, stream: FakeStream) -> Accident:
     return happen
 
 
-def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, api: InMemoryApi) -> None:
-    topic = client.update_topic("orders", retention_seconds=3600, ordering="key")
-    assert (topic.name, topic.retention_seconds, topic.ordering) == ("orders", 3600, "key")
-    subscription = client.create_subscription(
-        "orders",
-        "billing",
-        HOOK,
-        filter=Filter.tags("apple"),
-        retry={"strategy": "BACKOFF_RETRY"},
-        secret="whsec_" + "QUJD" * 8,
-        headers={"X-Tenant": "a"},
-    )
-    assert subscription.endpoint == {"protocol": "https", "url": HOOK}
-    assert subscription.lane is not None
-    assert subscription.lane.state == "active"
-
-    accepted = client.publish("orders", "äöü", tags=["apple"], properties={"price": "3"}, ordering_key="k")
-    assert accepted.matched == 1
-    shown = client.get_message("orders", accepted.message_id)
-    assert (shown.body, shown.tags, shown.ordering_key) == ("äöü".encode(), ("apple",), "k")
-    assert shown.properties == {"price": "3"}
-    assert shown.accepted_at == accepted.accepted_at
-    assert shown.subscribers["billing"].state == "pending"
-
-    assert client.pause("orders", "billing").state == "paused"
-    api.fakes.deliver()
-    [listed] = client.list_messages("orders", bodies=True)
-    assert (listed.message_id, listed.body) == (accepted.message_id, "äöü".encode())
-    assert [each.body for each in client.list_messages("orders")] == [None]
-    [pending] = client.list_backlog("orders", "billing")
-    assert pending.message_id == accepted.message_id
-
-    assert client.get_topic("orders").subscriptions == 1
-    client.delete_subscription("orders", "billing", if_version=1)
-    client.delete_topic("orders")
-    assert list(client.list_topics()) == []
-
-
 def test_octets_of_any_kind_are_published_as_they_are(client: Client) -> None:
     client.create_subscription("orders", "s", HOOK)
     body = bytes(range(256))

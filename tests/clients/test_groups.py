@@ -50,14 +50,6 @@ def test_who_leaves_is_gone_also_when_the_answer_is_lost(client: Client, api: In
         client.leave("orders", "workers", "nobody")
 
 
-def test_a_broadcasting_member_is_told_the_name_of_its_own_subscription(client: Client) -> None:
-    one = client.heartbeat("orders", "fans", "one", None, mode="broadcasting", silence_seconds=600)
-    two = client.heartbeat("orders", "fans", "two", None, mode="broadcasting")
-    names = [each.name for each in client.list_subscriptions("orders")]
-    assert sorted((one.subscription, two.subscription)) == names
-    assert [each.agrees for each in client.list_members("orders", "fans")] == [True, True]
-
-
 @pytest.mark.parametrize("member_id", ["a/b", "", "a b", "x" * 129, "é"])
 def test_a_member_id_has_few_characters(client: Client, member_id: str) -> None:
     with pytest.raises((InvalidError, NotFoundError)):
