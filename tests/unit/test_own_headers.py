@@ -96,12 +96,9 @@ def test_headers_are_few_short_and_of_one_line(fake: FakeWorld, headers: Mapping
     assert "4713" not in json.dumps(answer.json)
 
 
-def test_headers_of_the_receivers_own_are_taken_as_many_as_fit(fake: FakeWorld) -> None:
+def test_a_header_of_the_receivers_own_is_no_name_of_proxies(fake: FakeWorld) -> None:
     own = ("Authorization", "X-Api-Key", "X-Auth-Token", "X-Tenant", "X-Request-Id", "X-Hub-Secret", "X-Gitlab-Token")
     assert put(fake, headers=dict.fromkeys(own, "a")).status == 201
-    assert put(fake, headers=FULL).status == 200
-    assert put(fake, headers={f"x-{number}": "v" for number in range(10)}).status == 200
-    assert put(fake, headers={"X-Longest": "v" * 1_024}).status == 200
 
 
 def test_headers_of_a_subscription_are_never_shown_and_stored_encrypted(fake: FakeWorld) -> None:
