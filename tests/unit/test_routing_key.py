@@ -54,12 +54,6 @@ def test_trie_and_rule_agree_also_after_a_round_trip(patterns: list[str], keys: 
         assert RoutingTrie.from_rows(*rows).match(key) == expected
 
 
-def test_the_owner_of_one_pattern_is_found_once_however_often_the_key_reaches_it() -> None:
-    assert RoutingTrie([("#.a.#", 7)]).match("a.a.b.a") == (7,)
-    assert RoutingTrie([("#.*.#", 7), ("#.a", 2)]).match("a.a") == (2, 7)
-    assert RoutingTrie([("a.#", 7), ("a", 2), ("#", 3)]).match("a") == (2, 3, 7)
-
-
 def test_an_owner_of_several_patterns_is_found_once_however_they_overlap() -> None:
     trie = RoutingTrie([("#.a.#", 1), ("#.a.#.a", 1), ("a.#", 1), ("*.a.#", 2), ("#", 3)])
     assert trie.match("a.a.a") == (1, 2, 3)

@@ -125,20 +125,6 @@ def test_a_field_that_cannot_be_read_is_named(visitor: Visitor, field: str, valu
     assert (refused.status, f"<code>{pointer}" in refused.text) == (422, True)
 
 
-def test_the_command_of_a_group_says_all_that_its_form_does(visitor: Visitor) -> None:
-    fields = fields_of(visitor.get("/topics/orders/subscribe").text)
-    said = {**fields, "name": "workers", "protocol": "pull", "start_from": "earliest", "dead_letter_topic": "trouble"}
-
-    shown = command(visitor.act("/topics/orders/subscribe", said).text)
-
-    assert shown.startswith("tagcast subscribe orders workers --pull ")
-    assert "--dead-letter-topic trouble" in shown
-    assert "--from earliest" in shown
-    assert "--format" not in shown
-    assert visitor.act("/topics/orders/subscribe", {**said, "do": "yes"}).status == 303
-    assert visitor.api.get_subscription("orders", "workers").start_from == "earliest"
-
-
 def test_an_emptied_field_gets_its_default_and_the_command_says_how(visitor: Visitor) -> None:
     visitor.api.create_topic("short", retention_seconds=600)
     fields = {**fields_of(visitor.get("/topics/short/edit").text), "retention_seconds": ""}
