@@ -1,14 +1,12 @@
 """Consumers of both kinds: what they pull, what they make of a listener's answer, and how they end."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 import httpx
@@ -52,7 +50,7 @@ class Running:
     expression: Any = "TagA || TagB"
     faults: list[Exception] = field(default_factory=list)
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         self._started, self._stop = threading.Event(), threading.Event()
         self._failed: list[Exception] = []
         self._thread = threading.Thread(target=self._run)

@@ -3,15 +3,13 @@
 See docs/filters.md, Functions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from botocore.exceptions import ClientError
@@ -330,7 +328,7 @@ class FakeFunctions:
         self.made: list[tuple[str, str | None, float]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
-    def client(self, service: str, region_name: str | None, config: Any) -> FakeFunctions:
+    def client(self, service: str, region_name: str | None, config: Any) -> Self:
         self.made.append((service, region_name, config.read_timeout))
         return self
 

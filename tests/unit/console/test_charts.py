@@ -1,14 +1,12 @@
 """Charts of what happens: sampled from the tail on this machine, read from CloudWatch of a deployment."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -205,7 +203,7 @@ class CloudWatch:
     def __init__(self) -> None:
         self.queries: list[dict[str, Any]] = []
 
-    def get_paginator(self, name: str) -> CloudWatch:
+    def get_paginator(self, name: str) -> Self:
         assert name == "get_metric_data"
         return self
 
@@ -241,7 +239,7 @@ class Bucket:
         self.hour = hour
         self.prefixes: list[str] = []
 
-    def get_paginator(self, name: str) -> Bucket:
+    def get_paginator(self, name: str) -> Self:
         return self
 
     def paginate(self, **asked: str) -> list[dict[str, Any]]:
