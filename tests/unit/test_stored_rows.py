@@ -256,7 +256,7 @@ def test_a_row_is_stored_as_it_always_was_and_read_back(name: str) -> None:
 
 
 def test_a_member_that_left_is_stored_as_gone() -> None:
-    gone = MEMBER_ROW | member_gone("t", "workers", MEMBER).changes
+    gone = {**MEMBER_ROW, **member_gone("t", "workers", MEMBER).changes}
     assert MEMBERS.value_of(stored(keys.member_key("t", "workers", "10.0.0.1@7"), gone)) == replace(
         MEMBER, is_gone=True
     )

@@ -166,8 +166,8 @@ def test_a_certificate_is_read_from_its_files_and_told_by_its_name(api: FakeApi,
 
     assert result.exit_code == 0, result.output
     assert api.requests[0].body["client_certificate"] == {"certificate": "a certificate", "private_key": "its key"}
-    for told in ("commonName=tag\\x1bcast", "A subscribed to test1.", "BACKOFF_RETRY (3 retries, 15 s apart)"):
-        assert told in result.output
+    for said in ("commonName=tag\\x1bcast", "A subscribed to test1.", "BACKOFF_RETRY (3 retries, 15 s apart)"):
+        assert said in result.output
 
     for wrong in (["--client-key", str(key)], ["--client-key", str(key), "--client-certificate", str(tmp_path)]):
         assert run(*words, *wrong).exit_code == 2
