@@ -27,15 +27,6 @@ def put(fake: FakeWorld, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return reply["statusCode"], json.loads(reply["body"])
 
 
-def test_a_group_is_a_subscription_whose_endpoint_is_nowhere(fake: FakeWorld) -> None:
-    status, answer = put(fake, {**PULL, "ordered": True, "dead_letter_topic": "dead"})
-
-    assert (status, answer["endpoint"], answer["ordered"]) == (201, {"protocol": "pull"}, True)
-    assert answer["dead_letter_topic"] == "dead"
-    settings = get_subscription(fake.world, "test1", "g").settings
-    assert (settings.ordered, settings.dead_letter_topic) == (True, "dead")
-
-
 def test_a_new_group_has_a_queue_and_a_secret_that_stay(fake: FakeWorld) -> None:
     group = fake.group("g")
     again = fake.group("g", max_retries=7)
