@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import Thread
 
 import pytest
 from tagcast.delivery.lease import Task
@@ -19,6 +18,7 @@ from tagcast.rows import stored
 from tagcast.rows.keys import lane_key
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import elsewhere
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import failing, lane
@@ -93,13 +93,6 @@ def contend(named: str, times: int) -> Callable[[Sequence[Write]], None]:
     return before
 
 
-def in_another_process(work: Callable[[], None]) -> None:
-    """Do *work* as if another process did, to its end."""
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
-
-
 def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_its_budget(
     fake: FakeWorld, store: ObservedStore
 ) -> None:
@@ -129,7 +122,7 @@ def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store:
         if any(isinstance(write, Delete) and write.key.pk.startswith("LANES#") for write in writes):
             tries += 1
             if tries == 3:
-                in_another_process(fake.deliver)
+                elsewhere(fake.deliver)
             elif tries <= 5:
                 store.rows[lane_key("test1", task.subscription_id)]["appended"] += 1
 
