@@ -116,6 +116,7 @@ class MemoryStore:
         self.writes = 0
         self.rows_read = self.most_rows_at_once = 0
         self.kept_page = SEARCH_PAGE
+        self.before_transact: Callable[[Sequence[Write]], object] = lambda writes: None
 
     def get(self, key: Key) -> Row | None:
         row = self.rows.get(key)
@@ -168,6 +169,7 @@ class MemoryStore:
         return is_written(self.write, update)
 
     def transact(self, writes: Sequence[Write]) -> None:
+        self.before_transact(writes)
         assert 0 < len(writes) <= TRANSACTION_MAX
         assert len({write.key for write in writes}) == len(writes), "a transaction names no row twice"
         if not all(self._holds(write.key, write.expect) for write in writes):

@@ -32,22 +32,15 @@ def watch_reads(store: MemoryStore) -> list[Key]:
 class RacedStore(MemoryStore):
     """Lets something happen once, in a thread of its own, before a row of a certain kind is written."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._kind = ""
-        self._happening: Callable[[], object] | None = None
-
     def once_before(self, kind: str, happening: Callable[[], object]) -> None:
         """Call *happening* before the next write under a partition key that begins with *kind*."""
-        self._kind, self._happening = kind, happening
 
-    def transact(self, writes: Sequence[Write]) -> None:
-        """Write all rows or none, a single one as well, after what has to happen before."""
-        happening = self._happening
-        if happening is not None and any(write.key.pk.startswith(self._kind) for write in writes):
-            self._happening = None
-            elsewhere(happening)
-        super().transact(writes)
+        def race(writes: Sequence[Write]) -> None:
+            if any(write.key.pk.startswith(kind) for write in writes):
+                self.before_transact = lambda writes: None
+                elsewhere(happening)
+
+        self.before_transact = race
 
 
 class RepeatingStore(MemoryStore):
@@ -67,14 +60,11 @@ class RepeatingStore(MemoryStore):
 
 
 def before_the_next_transaction(store: MemoryStore, meanwhile: Callable[[], object]) -> None:
-    transact = store.transact
-
     def beaten(writes: Sequence[Write]) -> None:
-        store.transact = transact  # type: ignore[method-assign]
+        store.before_transact = lambda writes: None
         meanwhile()
-        transact(writes)
 
-    store.transact = beaten  # type: ignore[method-assign]
+    store.before_transact = beaten
 
 
 @contextmanager

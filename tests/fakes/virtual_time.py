@@ -106,7 +106,6 @@ class TimedStore(MemoryStore):
         self.loop = loop
         self.call_s = call_s
         self.beside_the_loop = False
-        self.before_transact: Callable[[Sequence[Write]], None] = lambda writes: None
 
     def _spend(self) -> None:
         if not self.beside_the_loop:
@@ -126,7 +125,6 @@ class TimedStore(MemoryStore):
 
     def transact(self, writes: Sequence[Write]) -> None:
         self._spend()
-        self.before_transact(writes)
         super().transact(writes)
 
 

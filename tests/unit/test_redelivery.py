@@ -27,32 +27,8 @@ TRIES_MAX = 1_000
 """More than any worker makes in a minute that waits between them."""
 
 
-class ObservedStore(MemoryStore):
-    """Shows each transaction to *before* and counts those that it refuses."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before: Callable[[Sequence[Write]], None] = lambda writes: None
-        self.refused = 0
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        try:
-            self.before(writes)
-            super().transact(writes)
-        except ConditionLostError:
-            self.refused += 1
-            assert self.refused < TRIES_MAX, "it tries again without end"
-            raise
-
-
 @pytest.fixture
-def store() -> ObservedStore:
-    return ObservedStore()
-
-
-@pytest.fixture
-def fake(store: ObservedStore) -> FakeWorld:
-    fake = FakeWorld(store=store)
+def fake(fake: FakeWorld) -> FakeWorld:
     fake.topic(retention_s=300)
     return fake
 
@@ -94,7 +70,7 @@ def contend(named: str, times: int) -> Callable[[Sequence[Write]], None]:
 
 
 def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_its_budget(
-    fake: FakeWorld, store: ObservedStore
+    fake: FakeWorld, store: MemoryStore
 ) -> None:
     task = blocked(fake, "1")
 
@@ -102,7 +78,7 @@ def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_it
         if any(isinstance(write, Update) and "claim" in write.changes for write in writes):
             raise ConditionLostError
 
-    store.before = lose
+    store.before_transact = lose
     began, pauses = fake.clock.instant, pauses_of(fake)
     answer = fake.redeliver(task)
 
@@ -112,7 +88,7 @@ def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_it
     assert not fake.pusher.received["A"]
 
 
-def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store: ObservedStore) -> None:
+def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store: MemoryStore) -> None:
     task = blocked(fake, "1")
     fake.publish("2")
     tries = 0
@@ -126,7 +102,7 @@ def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store:
             elif tries <= 5:
                 store.rows[lane_key("test1", task.subscription_id)]["appended"] += 1
 
-    store.before = grow
+    store.before_transact = grow
     pauses = pauses_of(fake)
     fake.redeliver(task)
 
@@ -135,11 +111,11 @@ def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store:
 
 
 def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
-    fake: FakeWorld, store: ObservedStore
+    fake: FakeWorld, store: MemoryStore
 ) -> None:
     task = blocked(fake, "1")
     [message_id] = [row["message_id"] for key, row in store.rows.items() if key.sk == "MSG"]
-    store.before = contend(message_id, TRIES_MAX)
+    store.before_transact = contend(message_id, TRIES_MAX)
     began = fake.clock.instant
 
     answer = fake.redeliver(task)
@@ -150,10 +126,10 @@ def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
 
 
 def test_an_end_that_others_keep_out_is_tried_after_longer_and_longer_waits_and_pushed_once(
-    fake: FakeWorld, store: ObservedStore
+    fake: FakeWorld, store: MemoryStore
 ) -> None:
     task = blocked(fake, "1")
-    store.before = contend("END#", 6)
+    store.before_transact = contend("END#", 6)
     pauses, pushes = pauses_of(fake), len(fake.pusher.pushes)
 
     fake.redeliver(task)
