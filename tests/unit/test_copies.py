@@ -33,17 +33,15 @@ def fake() -> FakeWorld:
 
 def crash_before_the_end(fake: FakeWorld, ids: Sequence[str]) -> None:
     """Let a first copy of the batch hand its deliveries to the lane, and die before it closes the messages."""
-    transact = fake.store.transact
 
     def crash(writes: Sequence[Write]) -> None:
         if any(write.key.pk.startswith("MSG#") for write in writes):
             raise CrashError
-        transact(writes)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fake.store, "transact", crash)
-        with pytest.raises(CrashError):
-            fake.fan_out("test1", ids)
+    fake.store.before_transact = crash
+    with pytest.raises(CrashError):
+        fake.fan_out("test1", ids)
+    fake.store.before_transact = lambda writes: None
 
 
 def dues(fake: FakeWorld) -> list[PendingDelivery]:

@@ -184,20 +184,17 @@ def test_a_late_entry_and_the_removal_of_the_body_decide_by_one_condition() -> N
 
 
 @pytest.mark.parametrize(("losses", "is_raised"), [(4, False), (5, True)])
-def test_whoever_lets_a_message_go_tries_again_and_says_so_in_the_end(
-    losses: int, is_raised: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_lets_a_message_go_tries_again_and_says_so_in_the_end(losses: int, is_raised: bool) -> None:
     store, row = accepted(1)
     write_all(store, (*closed(row, {}), *end_writes(row, {})))
     assert end_alone(store, read(store), 1, OVER)
-    lost, transact = iter([ConditionLostError()] * losses), store.transact
+    lost = iter([ConditionLostError()] * losses)
 
     def overtaken(writes: Sequence[Write]) -> None:
         for error in lost:
             raise error
-        transact(writes)
 
-    monkeypatch.setattr(store, "transact", overtaken)
+    store.before_transact = overtaken
     with pytest.raises(ConditionLostError) if is_raised else nullcontext():
         complete(store, "t", "m")
 

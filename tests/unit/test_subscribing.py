@@ -174,15 +174,14 @@ def test_secrets_that_cannot_be_sealed_stop_nothing_beside_them(fake: FakeWorld)
 
 
 def test_what_others_change_all_the_while_is_unavailable_and_what_was_put_stays(fake: FakeWorld) -> None:
-    transact, calls = fake.store.transact, []
+    calls = []
 
     def contended(writes: Sequence[Write]) -> None:
         calls.append(len(writes))
         if len(calls) > 1:
             raise ConditionLostError
-        transact(writes)
 
-    fake.store.transact = contended  # type: ignore[method-assign]
+    fake.store.before_transact = contended
     results = put(fake, named(*(f"S{number:02}" for number in range(PUT_TOGETHER + 2))))
 
     assert kinds(results) == [StoredSubscription] * PUT_TOGETHER + [UnavailableError] * 2
@@ -252,14 +251,12 @@ def test_an_endpoint_that_is_stored_is_updated_without_a_look_up_of_its_name(fak
 
 def test_the_largest_filters_fit_into_the_transactions_that_they_are_put_in(fake: FakeWorld) -> None:
     sizes = []
-    transact = fake.store.transact
 
     def measured(writes: Sequence[Write]) -> None:
         puts = [write.row for write in writes if isinstance(write, Put)]
         sizes.append(sum(len(str(value).encode()) for row in puts for value in row.values()))
-        transact(writes)
 
-    fake.store.transact = measured  # type: ignore[method-assign]
+    fake.store.before_transact = measured
     expression = "a = '" + "\U0001f34e" * 8_100 + "'"
     largest = replace(SETTINGS, filter={"kind": "sql92", "expression": expression})
 

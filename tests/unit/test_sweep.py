@@ -681,15 +681,13 @@ def test_what_could_not_expire_for_others_write_it_is_looked_at_by_the_next_swee
     suspend(fake, "gone", 3)
     fake.clock.sleep(320)
     crowded = min(key.sk.partition("#")[2] for key in store.rows if key.pk.startswith("DUE#"))
-    transact = SlowStore.transact
 
-    def lose(self: SlowStore, writes: Sequence[Write]) -> None:
+    def lose(writes: Sequence[Write]) -> None:
         if any(write.key.pk == message_key("test1", crowded).pk for write in writes):
             raise ConditionLostError
-        transact(self, writes)
 
     with monkeypatch.context() as others:
-        others.setattr(SlowStore, "transact", lose)
+        others.setattr(store, "before_transact", lose)
         assert fake.sweep().expired == 2
 
     assert fake.sweep().expired == 1
