@@ -117,6 +117,7 @@ class MemoryStore:
         self.rows_read = self.most_rows_at_once = 0
         self.kept_page = SEARCH_PAGE
         self.before_transact: Callable[[Sequence[Write]], object] = lambda writes: None
+        self.after_query: Callable[[str, list[Row]], object] = lambda pk, rows: None
 
     def get(self, key: Key) -> Row | None:
         row = self.rows.get(key)
@@ -142,7 +143,9 @@ class MemoryStore:
         found = sorted(sk for sk in partition if sk_from <= sk <= sk_to)[:limit]
         self.rows_read += len(found)
         self.most_rows_at_once = max(self.most_rows_at_once, len(found))
-        return [dict(self.rows[partition[sk]]) for sk in found]
+        rows: list[Row] = [dict(self.rows[partition[sk]]) for sk in found]
+        self.after_query(pk, rows)
+        return rows
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
         return lanes_of_index(map(dict, self.rows.values()), shard, until, limit, after)

@@ -1,6 +1,6 @@
 """What is written when deliveries end: a round, an end, and that a message is let go, each on its own condition."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -142,26 +142,17 @@ def test_the_ends_of_a_wide_message_are_decoded_once_however_many_sections_it_ha
     assert CountedRow.looks < 5 * size
 
 
-class BusyStore(MemoryStore):
-    """Another worker writes once, after the next query."""
-
-    after_query: Callable[[], object] | None = None
-
-    def query(self, *args: Any, **kwargs: Any) -> list[Row]:
-        found = super().query(*args, **kwargs)
-        if (happening := self.after_query) is not None:
-            self.after_query = None
-            happening()
-        return found
-
-
 def test_a_delivery_that_ends_while_its_section_is_read_ends_once() -> None:
     """A worker that died had moved it to a backlog, and the backlog's worker ends it before the round is closed."""
-    store, row = BusyStore(), MessageRow(MESSAGE, StateMap.of((1, 2, 3, 4)), 7, bounds=(1, 3))
+    store, row = MemoryStore(), MessageRow(MESSAGE, StateMap.of((1, 2, 3, 4)), 7, bounds=(1, 3))
     store.write(accepted_put(row))
     unread = with_ends(store, row, 0)
-    store.after_query = lambda: write_all(store, end_writes(unread, {1: Entry(EntryState.DISCARDED, 4)}))
 
+    def end_by_another_worker(pk: str, rows: list[Row]) -> None:
+        store.after_query = lambda pk, rows: None
+        write_all(store, end_writes(unread, {1: Entry(EntryState.DISCARDED, 4)}))
+
+    store.after_query = end_by_another_worker
     known = with_ends(store, row, 0)
     with pytest.raises(ConditionLostError):
         write_all(store, closed(known, {1: OVER, 2: OVER}))

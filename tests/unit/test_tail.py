@@ -16,7 +16,7 @@ from tagcast.operating.tailing import INTEREST_S, LATE_S, ROWS_AT_ONCE, ROWS_MAX
 from tagcast.ports import Row
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.tail import EVENTS_MAX, TAIL_ROWS, TAIL_S, Counts, EventKind, TailBatch, TailEvent, batch_put
-from tagcast.tables import Table, Write
+from tagcast.tables import Write
 from tagcast_aws.api.limits import CURSOR_LENGTH_MAX
 from tagcast_aws.api.tail import show_events
 
@@ -70,13 +70,7 @@ def test_while_nobody_watches_nothing_is_written_and_the_batch_costs_one_read_a_
     watched.fakes.first_round("1")
     records, writes = watched.stream.records(), store.writes
     queries: list[str] = []
-    ask = store.query
-
-    def query(table: Table, pk: str, **bounds: Any) -> list[Row]:
-        queries.append(pk)
-        return ask(table, pk, **bounds)
-
-    store.query = query  # type: ignore[method-assign]
+    store.after_query = lambda pk, rows: queries.append(pk)
     for _ in range(10):
         watched.stream.archive.tell(records)
         watched.fakes.clock.sleep(0.5)

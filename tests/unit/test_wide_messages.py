@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 from tagcast.archive.change_records import records_of
@@ -13,7 +12,7 @@ from tagcast.operating import messages
 from tagcast.operating.explaining import explain
 from tagcast.operating.lanes import skip_head
 from tagcast.operating.messages import FAILING, list_attempts, list_retained, message_view
-from tagcast.ports import Put, Row, Table
+from tagcast.ports import Put, Row
 from tagcast.queues import Audience, entry_in, entry_text
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
@@ -24,7 +23,6 @@ from tagcast.rows.message_transitions import ROUNDS, ROW_BYTES_MAX, round_writes
 from tagcast.rows.state_map import StateMap
 from tagcast.rows.values import row_bytes
 
-from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
 from tests.fakes.world import OK, FakeWorld
 from tests.unit.worlds import ask, row_of, served
@@ -264,36 +262,26 @@ def test_attempts_are_listed_section_by_section_whatever_a_page_takes(fake: Fake
     assert attempted(fake, message_id, page_size) == ["a", "c", "d", "e"]
 
 
-class Watched(MemoryStore):
-    """Remembers what was read by queries: of a pending delivery the ordinal, of other rows their place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read: list[str] = []
-
-    def query(self, table: Table, pk: str, **how: Any) -> list[Row]:
-        found = super().query(table, pk, **how)
-        self.read += [str(row["pk"]).rpartition(".")[2] if pk.startswith("DUE#") else str(row["sk"]) for row in found]
-        return found
-
-
 def test_whoever_is_told_of_one_section_waits_for_no_other_and_of_one_entry_for_no_other(fake: FakeWorld) -> None:
     fake.fail(*NAMES)
     [message_id] = fake.first_round("1")
-    store = Watched()
-    store.rows = fake.store.rows
-    fake.world = replace(fake.world, store=store)
+    read: list[str] = []
 
+    def note(pk: str, rows: list[Row]) -> None:
+        """Note of a pending delivery the ordinal, of other rows their place."""
+        read.extend(str(row["pk"]).rpartition(".")[2] if pk.startswith("DUE#") else str(row["sk"]) for row in rows)
+
+    fake.store.after_query = note
     list_attempts(fake.world, "test1", message_id, 10, None)
-    assert [each for each in store.read if each.isdigit()] == ["0", "1"]
-    store.read = []
+    assert [each for each in read if each.isdigit()] == ["0", "1"]
+    read.clear()
     assert explain(fake.world, "test1", message_id, "d")["delivery"]
-    assert {each for each in store.read if each.isdigit()} == {"3"}
+    assert {each for each in read if each.isdigit()} == {"3"}
     assert len(list_retained(fake.world, "test1", 2, None, size=lambda view: 1, size_max=10).items) == 2
-    assert not [each for each in store.read if each.startswith("SUB#")], "all subscriptions are too many to ask"
-    store.read = []
+    assert not [each for each in read if each.startswith("SUB#")], "all subscriptions are too many to ask"
+    read.clear()
     assert len(list_retained(fake.world, "test1", 2, None, size=lambda view: 1, size_max=10).items) == 2
-    assert not [each for each in store.read if each.startswith("VERSION#")], "a process reads each name once"
+    assert not [each for each in read if each.startswith("VERSION#")], "a process reads each name once"
 
 
 def test_beside_a_section_that_is_sent_again_nothing_ends_that_is_in_its_life(fake: FakeWorld) -> None:

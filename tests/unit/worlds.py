@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tagcast.model import Entry, Outcome, Push
 from tagcast.operating import messages
-from tagcast.ports import QueueEntry, Row, Table
+from tagcast.ports import QueueEntry, Row
 from tagcast.registry.directory import Directories
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
 from tagcast.registry.subscriptions import get_subscription
@@ -92,14 +92,11 @@ def changing(fake: FakeWorld) -> Iterator[None]:
     for number in range(ARCHIVED_SUBSCRIPTIONS_MIN):
         fake.subscribe(f"one-of-many-{number}", "none")
     fake.world.memory.of(Directories).clear()
-    query = fake.store.query
 
-    def query_and_change(table: Table, pk: str, **bounds: Any) -> list[Row]:
-        rows = query(table, pk, **bounds)
-        if table is Table.REGISTRY and len(rows) >= ARCHIVED_SUBSCRIPTIONS_MIN:
+    def change(pk: str, rows: list[Row]) -> None:
+        if pk.startswith("TOPIC#") and len(rows) >= ARCHIVED_SUBSCRIPTIONS_MIN:
             fake.subscribe(f"later-{len(rows)}", "none")
-        return rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fake.store, "query", query_and_change)
+        patch.setattr(fake.store, "after_query", change)
         yield
