@@ -2,7 +2,6 @@
 
 import json
 import random
-from dataclasses import dataclass
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
@@ -19,20 +18,12 @@ from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 from tagcast.filters.kinds import compile_filter
 from tagcast.filters.sql92 import cell, compile_sql92
 
+from tests.unit.test_filters import Message
+
 TAGS = [*(f"t{n}" for n in range(5)), "xff", "1,2", "#"]
 NAMES = ["x", "y", "__class__", "n", "TAGS"]
 TEXTS = ["'u'", "'t1'", "'v'", "''", "'5'", "'true'"]
 NUMBERS = ["5", "-1", "2.5", "7", "5.0", "100", "9007199254740993", "9007199254740992"]
-
-
-@dataclass(frozen=True)
-class Message:
-    """What filters read."""
-
-    tags: tuple[str, ...]
-    routing_key: str | None
-    properties: dict[str, str]
-    body: bytes | None = None
 
 
 def expression(dice: random.Random, depth: int, strict: bool) -> str:

@@ -1,6 +1,6 @@
 """Places to wait in: requests about one topic never keep out those about another, nor pulls and tails each other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -142,21 +142,14 @@ def test_of_two_who_want_one_place_one_gets_it(world: FakeWorld, times: int, sta
     assert len(taken(world, "orders")) == times
 
 
-class NeverLeft(MemoryStore):
-    """Takes no write that leaves a place."""
-
-    def write(self, write: Write) -> None:
-        if isinstance(write, Update) and write.key.pk.startswith("WAITING#") and write.remove:
-            raise ThrottledError("the tables are throttled")
-        super().write(write)
-
-
 def test_a_pull_whose_place_cannot_be_left_answers_with_its_messages(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, receive = NeverLeft(), world.group_queues.receive
-    store.rows = world.store.rows
-    world.world = replace(world.world, store=store)
+    receive = world.group_queues.receive
+
+    def refuse_to_leave(writes: Sequence[Write]) -> None:
+        if any(isinstance(write, Update) and write.key.pk.startswith("WAITING#") and write.remove for write in writes):
+            raise ThrottledError("the tables are throttled")
 
     def comes_during_the_wait(*args: Any, **bounds: Any) -> Any:
         if bounds["wait_s"]:
@@ -164,6 +157,7 @@ def test_a_pull_whose_place_cannot_be_left_answers_with_its_messages(
         return receive(*args, **bounds)
 
     monkeypatch.setattr(world.group_queues, "receive", comes_during_the_wait)
+    world.store.before_transact = refuse_to_leave
 
     status, answer = pull(world, "orders")
     assert (status, len(answer["messages"])) == (200, 1)
