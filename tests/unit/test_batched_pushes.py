@@ -13,7 +13,6 @@ from tagcast.ports import Write
 from tagcast.registry import subscriptions
 
 from tests.fakes.handlers import answered
-from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
 from tests.unit.worlds import entry
 
@@ -225,45 +224,40 @@ def test_a_410_to_a_batch_suspends_and_leaves_all_of_it_owed(fake: FakeWorld) ->
     assert {entry(fake, each).state for each in ids} == {EntryState.BLOCKED}
 
 
-class WatchedStore(MemoryStore):
-    """Remembers how many messages each transaction ends, and refuses those that end more than *together*."""
+def drained(*written: str, together: int = 100) -> tuple[FakeWorld, list[int], list[Any]]:
+    """Let the receiver be away while these are published, and come back.
 
-    def __init__(self, together: int) -> None:
-        super().__init__()
-        self.ended: list[int] = []
-        self.together = together
+    Return the world, how many messages each transaction ended, none more than *together*, and the entries.
+    """
+    ended: list[int] = []
 
-    def transact(self, writes: Sequence[Write]) -> None:
-        ended = sum(write.key.pk.startswith("MSG#") for write in writes)
-        if ended > self.together:
+    def count(writes: Sequence[Write]) -> None:
+        ends = sum(write.key.pk.startswith("MSG#") for write in writes)
+        if ends > together:
             raise ConditionLostError
-        super().transact(writes)
-        self.ended.append(ended)
+        ended.append(ends)
 
-
-def drained(*written: str, together: int = 100) -> tuple[FakeWorld, WatchedStore, list[Any]]:
-    """Let the receiver be away while these are published, and come back; return the world and the entries."""
-    store = WatchedStore(together)
-    fake = FakeWorld(store=store)
+    fake = FakeWorld()
+    fake.store.before_transact = count
     fake.topic()
     batched(fake, fail, bytes_max=1024 * 1024)
     ids = fake.first_round(*written)
-    store.ended.clear()
+    ended.clear()
     heal(fake)
-    return fake, store, [entry(fake, each) for each in ids]
+    return fake, ended, [entry(fake, each) for each in ids]
 
 
 def test_the_ends_of_a_batch_are_written_together() -> None:
-    _, store, ends = drained(*map(str, range(100)))
+    _, ended, ends = drained(*map(str, range(100)))
 
     assert {each.state for each in ends} == {EntryState.DELIVERED}
-    assert [ended for ended in store.ended if ended] == [1, 2, 4, 8, 16, 32, 33, 4]
+    assert [count for count in ended if count] == [1, 2, 4, 8, 16, 32, 33, 4]
 
 
 def test_a_transaction_takes_no_more_than_dynamodb_does() -> None:
-    _, store, _ = drained(*(f"{place:65536}" for place in range(90)))
+    _, ended, _ = drained(*(f"{place:65536}" for place in range(90)))
 
-    assert max(store.ended) == 2 * 1024 * 1024 // 65_536
+    assert max(ended) == 2 * 1024 * 1024 // 65_536
 
 
 def test_where_others_write_the_same_messages_each_end_is_written_alone() -> None:

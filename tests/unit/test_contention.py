@@ -1,7 +1,6 @@
 """Every repetition ends: what others overtake is tried again a bounded number of times, with pauses that grow."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from tagcast.concurrency.contention import TRIES_MAX, until_won, window_s
@@ -25,35 +24,23 @@ APPLE = {"kind": "tags", "tags": ["apple"]}
 
 
 class CrowdedStore(MemoryStore):
-    """Lets others act right behind each read of some rows, or keeps every write out once it is *closed*."""
+    """Lets others act right behind each read of some rows."""
 
     def __init__(self) -> None:
         super().__init__()
         self.behind: dict[str, Callable[[], object]] = {}
-        self.closed: type[ConditionLostError] | None = None
-        self.refused = 0
+        self.after_query = lambda pk, rows: self._others(pk)
 
     def get(self, key: Key) -> Row | None:
         row = super().get(key)
         self._others(key.pk)
         return row
 
-    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
-        rows = super().query(table, pk, **bounds)
-        self._others(pk)
-        return rows
-
     def _others(self, pk: str) -> None:
         others, self.behind = self.behind, {}
         if pk in others:
             others[pk]()
         self.behind = others
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        if self.closed is not None:
-            self.refused += 1
-            raise self.closed
-        super().transact(writes)
 
 
 @pytest.fixture
@@ -187,20 +174,26 @@ COMMANDS: dict[str, Callable[[FakeWorld], object]] = {
 @pytest.mark.parametrize("fault", [ConditionLostError, ContendedError])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_overtaken_again_and_again_gives_up_with_an_error_that_says_so(
-    fake: FakeWorld, store: CrowdedStore, name: str, fault: type[ConditionLostError]
+    fake: FakeWorld, name: str, fault: type[ConditionLostError]
 ) -> None:
     owing(fake)
     fake.topic("empty")
     fake.subscribe("asleep")
     lanes.pause(fake.world, "test1", "asleep")
     shadows.put_shadow(fake.world, "test1", "A", APPLE)
-    store.closed = fault
     began = fake.clock.instant
+    refused: list[Sequence[Write]] = []
+
+    def refuse(writes: Sequence[Write]) -> None:
+        refused.append(writes)
+        raise fault
+
+    fake.store.before_transact = refuse
 
     with pytest.raises(UnavailableError, match="try again"):
         COMMANDS[name](fake)
 
-    assert store.refused == TRIES_MAX
+    assert len(refused) == TRIES_MAX
     assert 1_000 < fake.clock.instant - began < 10_000
 
 
