@@ -12,15 +12,17 @@ GENERATION = "state generation"
 CLAIM, LENGTH = f"{GENERATION} claim", f"{GENERATION} appended"
 PLAN, UNCHANGED = f"{CLAIM} next_attempt_at", f"{CLAIM} appended"
 JOINED_BEFORE = (f"state generation appended joined lost_since {NEXT} {CHECK}", f"{PLAN} appended")
+STARTED = (f"state generation lost_since {NEXT} {CHECK}", PLAN)
 WRITES = {
     "a first round failed": {("", "pk")},
     "a batch joins": {("appended joined", LENGTH), (f"appended joined {CHECK}", LENGTH)},
     "a batch joins, due later": {("appended joined", f"{PLAN} appended")},
     "a batch joins, due sooner": {JOINED_BEFORE},
     "contact is back": {("state", CLAIM)},
-    "a late answer": {JOINED_BEFORE},
-    "a late success": {JOINED_BEFORE},
-    "no answer came": {JOINED_BEFORE},
+    "a late answer": {STARTED},
+    "a late success": {STARTED},
+    "no answer came": {STARTED},
+    "every late answer is written": {("", UNCHANGED)},
     "claim": {(f"claim filling {NEXT} {CHECK}", PLAN)},
     "plan the next attempt": {(f"state planned_for filling {NEXT} {CHECK}", CLAIM)},
     "each waits for itself": {(f"state retry_all_at lost_since filling {NEXT} {CHECK}", UNCHANGED)},
