@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tagcast.delivery.lease import Task
@@ -21,7 +20,7 @@ from tagcast.rows.due import DUES, PendingDelivery, due_put, position
 from tagcast.rows.lane import LANES, Lane, starts_workflow
 from tagcast.rows.lane_transitions import join, lane_put
 from tagcast.rows.message import MESSAGES
-from tagcast.tables import Row, Table
+from tagcast.tables import Row
 from tagcast_aws.endpoints import http
 
 from functions.fan_out.app import handle
@@ -267,21 +266,17 @@ def test_what_joined_behind_a_late_push_is_handed_on_to_an_execution(timed: Time
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_what_joins_while_a_late_answer_finds_no_backlog_keeps_its_lane(
-    timed: TimedWorld, strategy: Strategy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_joins_while_a_late_answer_finds_no_backlog_keeps_its_lane(timed: TimedWorld, strategy: Strategy) -> None:
     timed.subscribe("slow", answers=(5.0, OK), strategy=strategy)
-    query, seen = timed.store.query, list[PendingDelivery]()
+    seen = list[PendingDelivery]()
     timed.loop.call_later(2.0, lambda: seen.extend(dues_of(timed, "slow")))
 
-    def query_then_join(table: Table, pk: str, **more: Any) -> list[Row]:
-        found = query(table, pk, **more)
-        if seen and not found and pk.startswith("DUE#"):
+    def join_after(pk: str, rows: list[Row]) -> None:
+        if seen and not rows and pk.startswith("DUE#"):
             later = replace(seen.pop(), message_id="7", position=position(9, 0), not_before=None)
             timed.store.transact((due_put(later), join(lane_of(timed, "slow"), ["7"], later.expires_at)))
-        return found
 
-    monkeypatch.setattr(timed.store, "query", query_then_join)
+    timed.store.after_query = join_after
     timed.first_round("1")
 
     assert not seen
@@ -291,18 +286,16 @@ def test_what_joins_while_a_late_answer_finds_no_backlog_keeps_its_lane(
 
 
 def test_a_topic_whose_batches_never_cease_does_not_keep_a_lane_waiting_after_a_late_answer(
-    timed: TimedWorld, monkeypatch: pytest.MonkeyPatch
+    timed: TimedWorld,
 ) -> None:
     timed.subscribe("slow", answers=(5.0, OK), strategy=Strategy.INDEPENDENT_RETRY)
-    query, answered_at = timed.store.query, timed.loop.seconds + 5.0
+    answered_at = timed.loop.seconds + 5.0
 
-    def query_then_join(table: Table, pk: str, **more: Any) -> list[Row]:
-        found = query(table, pk, **more)
-        if found and pk.startswith("DUE#") and timed.loop.seconds >= answered_at:
+    def join_after(pk: str, rows: list[Row]) -> None:
+        if rows and pk.startswith("DUE#") and timed.loop.seconds >= answered_at:
             timed.store.write(join(lane_of(timed, "slow"), ["7"], timed.clock.now()))
-        return found
 
-    monkeypatch.setattr(timed.store, "query", query_then_join)
+    timed.store.after_query = join_after
     timed.first_round("1", "2")
 
     assert not lane_of(timed, "slow").is_claimed
