@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 cmq_keys = typer.Typer(
     no_args_is_help=True,
-    help="Create, list and revoke keys of the CMQ endpoint. Uses your own AWS credentials, not the API.",
+    help="Create, list and revoke keys of the CMQ endpoint, which a deployment with CmqEndpoint=true opens. "
+    "Uses your own AWS credentials, not the API.",
 )
 
 StackName = Annotated[
