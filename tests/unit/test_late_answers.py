@@ -303,6 +303,20 @@ def test_a_topic_whose_batches_never_cease_does_not_keep_a_lane_waiting_after_a_
     assert len(timed.starts) == 1
 
 
+def test_a_late_failure_that_another_writer_overtook_hands_the_lane_on(timed: TimedWorld) -> None:
+    timed.subscribe("slow", answers=(5.0, FAIL), strategy=Strategy.INDEPENDENT_RETRY)
+
+    def attempt() -> None:
+        [key] = [key for key in timed.store.rows if key.pk.startswith("DUE#")]
+        timed.store.rows[key]["attempts"] = 1
+
+    timed.loop.call_later(2.0, attempt)
+    timed.first_round("1")
+
+    assert not lane_of(timed, "slow").is_claimed
+    assert len(timed.starts) == 1
+
+
 def test_what_failed_in_another_batch_meanwhile_keeps_to_its_own_schedule(timed: TimedWorld) -> None:
     timed.subscribe("slow", answers=(5.0, OK))
     failed = PastAttempt(1, timed.clock.now(), 20, "http 500", 500)

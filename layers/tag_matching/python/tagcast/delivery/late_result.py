@@ -44,32 +44,32 @@ class LateWriter:
                 entry = due.as_last_seen(result.ended[due.message_id])
                 await self._until_written(partial(end_due, self.world.store, self.subscription.topic, due, entry))
         failed = [due for due in dues if due.message_id in result.failures]
-        for due in failed:
-            await self._move(due, result.failures[due.message_id])
+        moved = [await self._move(due, result.failures[due.message_id]) for due in failed]
         held = [due for due in dues if due.not_before and not due.attempts]
         freed = [due for due in held if due.message_id not in result.ended and due.message_id not in result.failures]
         for due in freed:
             await self._free(due, is_judged=due.message_id in result.judged)
-        if freed or not failed:
+        if freed or not any(moved):
             await self._until_written(self._go_on)
 
-    async def _until_written(self, write: Callable[[], object]) -> None:
-        """Retry a write on conflicts. If the last try fails, the next worker repeats the attempt."""
+    async def _until_written(self, write: Callable[[], object]) -> bool:
+        """Retry a write on conflicts. Return False if the last try fails; then the next worker repeats the attempt."""
         for lost in range(1, TRIES_MAX + 1):
             try:
                 await self.world.executor.run(write)
             except ConditionLostError:
                 await self.world.clock.pause(pause_s(self.world, lost))
             else:
-                return
+                return True
         self.world.telemetry.count("OutcomesLost", 1)
+        return False
 
-    async def _move(self, due: PendingDelivery, failure: Failure) -> None:
-        """Give a failed delivery its own next attempt."""
+    async def _move(self, due: PendingDelivery, failure: Failure) -> bool:
+        """Give a failed delivery its own next attempt. Return whether this plans the lane's next attempt, too."""
         moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
         state = independent_state_after((failure,), got_through=self.got_through, has_more=False)
         plan = partial(self._plan_lane, due, state, failure.next_attempt_at)
-        await self._until_written(partial(self._write_beside, due_reschedule(due, moved), plan))
+        return await self._until_written(partial(self._write_beside, due_reschedule(due, moved), plan))
 
     async def _free(self, due: PendingDelivery, *, is_judged: bool) -> None:
         """Let other workers attempt a delivery that was in flight and got no result of its own."""
