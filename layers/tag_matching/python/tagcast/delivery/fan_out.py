@@ -312,7 +312,7 @@ class Slice:
         held_until = now + (attempt_s + LEASE_GRACE_S) * 1000
         this = replace(this, in_flight=in_flight, held_until=held_until)
         writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
-        if not await _joined(world, writes, lane):
+        if not await _join(world, writes, lane):
             return None
         self.rounds[ordinal] = replace(this, is_served=True)
         dues, lease = _dues(subscription, this, messages, now), None
@@ -628,10 +628,10 @@ async def _append(world: World, subscription: Subscription, this: SubscriptionRo
             with suppress(ConditionLostError):  # The lane's worker decides, or the next success.
                 await world.executor.run(world.store.write, lane_transitions.recover(lost))
         return True
-    return await _joined(world, *plan_join(subscription, this, messages, now, world.dice.unique_id(now)))
+    return await _join(world, *plan_join(subscription, this, messages, now, world.dice.unique_id(now)))
 
 
-async def _joined(world: World, writes: Sequence[Write], lane: Lane | None) -> bool:
+async def _join(world: World, writes: Sequence[Write], lane: Lane | None) -> bool:
     """Execute the *writes* of a join, and start the workflow of *lane*. Return False if the lane changed."""
     try:
         await world.executor.run(world.store.transact, writes)

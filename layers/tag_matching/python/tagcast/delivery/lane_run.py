@@ -311,7 +311,7 @@ async def write_late(
         if drained is Drained.OVERTAKEN:
             await lease.verify()
         if drained is not Drained.WAITING and not lease.lane.state.is_asleep:
-            if await _finished(lease):
+            if await _activate_if_empty(lease):
                 return
             await lease.write(_plan_behind(lease, subscription, dues, result))
     except (ConditionLostError, StaleWorkerError):
@@ -319,7 +319,7 @@ async def write_late(
     await world.executor.run(continue_as_new, world, lease.task)
 
 
-async def _finished(lease: LaneLease) -> bool:
+async def _activate_if_empty(lease: LaneLease) -> bool:
     """Activate the lane if its backlog is empty. Return False if deliveries are left, or if a batch joins meanwhile."""
     appended = await lease.verify()
     if await lease.world.executor.run(stored.dues, lease.world.store, lease.task.subscription_id, limit=1):

@@ -80,22 +80,32 @@ class LateWriter:
 
     def _go_on(self) -> None:
         """Let a lane that waited for responses continue, or activate it if its backlog is empty."""
+        if (lane := self._read_lane()) is None:
+            return
         now, after = self.world.clock.now(), LaneState.RETRYING if self.got_through else None
-        self._write_beside((), partial(self._plan_lane, None, after, now))
+        write, sooner = self._plan_lane(None, after, now, lane)
+        store, sid = self.world.store, self.subscription.subscription_id
+        if sooner is not None and not stored.due_rows(store, sid, limit=1):
+            store.write(lane_transitions.activate(lane))
+            return
+        self._execute((write,), sooner)
 
     def _write_beside(self, writes: Sequence[Write], plan: Callable[[Lane], tuple[Write, Lane | None]]) -> None:
-        """Execute *writes* with the planned write of the lane; start its workflow if it is now due earlier."""
-        world, topic, sid = self.world, self.subscription.topic, self.subscription.subscription_id
-        lane = stored.lane(world.store, topic, sid)
-        if lane is None or lane.state is LaneState.REMOVED:
-            return
-        write, sooner = plan(lane)
-        if sooner is not None and not writes and not stored.due_rows(world.store, sid, limit=1):
-            world.store.write(lane_transitions.activate(lane))
-            return
-        world.store.transact((*writes, write))
+        """Execute *writes* with the planned write of the lane."""
+        if (lane := self._read_lane()) is not None:
+            write, sooner = plan(lane)
+            self._execute((*writes, write), sooner)
+
+    def _read_lane(self) -> Lane | None:
+        """Return the lane; None if it is active or removed."""
+        lane = stored.lane(self.world.store, self.subscription.topic, self.subscription.subscription_id)
+        return None if lane is None or lane.state is LaneState.REMOVED else lane
+
+    def _execute(self, writes: Sequence[Write], sooner: Lane | None) -> None:
+        """Execute *writes* in one transaction; start the workflow of *sooner*, the lane if it is now due earlier."""
+        self.world.store.transact(writes)
         if sooner is not None and not sooner.state.is_asleep:
-            world.workflow.start(sooner.topic, sooner.subscription_id, sooner.generation)
+            self.world.workflow.start(sooner.topic, sooner.subscription_id, sooner.generation)
 
     def _plan_lane(
         self, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
