@@ -20,8 +20,7 @@ from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.concurrency.side_by_side import Together, side_by_side
 from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import complete, slices_of, write_all
-from tagcast.delivery.lane_run import write_late
-from tagcast.delivery.late_result import LateWriter
+from tagcast.delivery.late_result import LateRun
 from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, Task
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import is_unjudged, judging_s
@@ -587,38 +586,6 @@ async def push_round(
     until = world.clock.monotonic() + seconds
     run = Run(subscription, deliveries, slots, seconds, circuit, unjudged, watch=watch)
     return await attempt_run(world, run), until
-
-
-@dataclass(frozen=True, slots=True)
-class LateRun:
-    """Pushes that were still in flight when the batch continued. Their *messages* joined the backlog as *dues*.
-
-    *lease* claims the lane; it is None if the lane has no claim of this run. *before* has the earlier results, which
-    the batch itself writes.
-    """
-
-    lease: LaneLease | None
-    world: World
-    subscription: Subscription
-    messages: Sequence[Message]
-    dues: Sequence[PendingDelivery]
-    before: RunResult
-
-    async def write(self, result: RunResult) -> None:
-        """Write the results that are not in *before*, and let the lane continue."""
-        news = RunResult(
-            ended={each: entry for each, entry in result.ended.items() if each not in self.before.ended},
-            failures={each: failed for each, failed in result.failures.items() if each not in self.before.failures},
-            judged=result.judged - self.before.judged,
-            held=result.held,
-        )
-        if self.lease is not None and not self.subscription.settings.is_independent:
-            await write_late(self.lease, self.subscription, self.dues, news)
-            return
-        await publish_dead_letter_after_run(self.world, self.subscription, self.messages, news.ended)
-        claimed = None if self.lease is None else self.lease.lane
-        late = LateWriter(self.world, self.subscription, claimed, bool(result.got_through))
-        await late.write(self.dues, news)
 
 
 async def _append(world: World, subscription: Subscription, this: SubscriptionRound, now: int) -> bool:

@@ -1,7 +1,6 @@
-"""Writes late results under INDEPENDENT_RETRY, i.e. results of pushes for which the batch did not wait.
+"""Writes late results, i.e. results of pushes for which the batch did not wait (docs/protocol.md, The first round, 3).
 
-Until the response arrives, other workers do not attempt the delivery, because its due time is later. See
-docs/protocol.md, The first round, 3.
+Until the response arrives, no other worker attempts the delivery: the lane is claimed, or its due time is later.
 """
 
 from __future__ import annotations
@@ -11,9 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
+from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import end_due
+from tagcast.delivery.lane_run import write_late
+from tagcast.delivery.lease import LaneLease
 from tagcast.errors import ConditionLostError
-from tagcast.model import LaneState, Subscription
+from tagcast.model import LaneState, Message, Subscription
 from tagcast.ports import World, Write
 from tagcast.pushing.engine import Failure, RunResult, independent_state_after
 from tagcast.rows import lane_transitions, stored
@@ -23,7 +25,7 @@ from tagcast.rows.lane import Lane
 
 @dataclass(frozen=True, slots=True)
 class LateWriter:
-    """Writes the late results of a run of pushes.
+    """Writes the late results of a run of pushes under INDEPENDENT_RETRY.
 
     *claimed* is the lane as the batch created it, under a claim that protects these pushes; None if the lane had no
     claim or existed before. *got_through*: a push of the run succeeded.
@@ -138,3 +140,35 @@ class LateWriter:
 def _keep_plan(due: PendingDelivery, lane: Lane) -> tuple[Write, None]:
     """Return the lane's write if *due* moves within its backlog. The lane's next attempt stays as planned."""
     return lane_transitions.join(lane, (), due.expires_at), None
+
+
+@dataclass(frozen=True, slots=True)
+class LateRun:
+    """Pushes that were still in flight when the batch continued. Their *messages* joined the backlog as *dues*.
+
+    *lease* claims the lane; it is None if the lane has no claim of this run. *before* has the earlier results, which
+    the batch itself writes.
+    """
+
+    lease: LaneLease | None
+    world: World
+    subscription: Subscription
+    messages: Sequence[Message]
+    dues: Sequence[PendingDelivery]
+    before: RunResult
+
+    async def write(self, result: RunResult) -> None:
+        """Write the results that are not in *before*, and let the lane continue."""
+        news = RunResult(
+            ended={each: entry for each, entry in result.ended.items() if each not in self.before.ended},
+            failures={each: failed for each, failed in result.failures.items() if each not in self.before.failures},
+            judged=result.judged - self.before.judged,
+            held=result.held,
+        )
+        if self.lease is not None and not self.subscription.settings.is_independent:
+            await write_late(self.lease, self.subscription, self.dues, news)
+            return
+        await publish_dead_letter_after_run(self.world, self.subscription, self.messages, news.ended)
+        claimed = None if self.lease is None else self.lease.lane
+        late = LateWriter(self.world, self.subscription, claimed, bool(result.got_through))
+        await late.write(self.dues, news)
