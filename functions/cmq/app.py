@@ -1,7 +1,6 @@
 """The CMQ endpoint: programs written for CMQ change only their endpoint and keys.
 
-One of CMQ's paths is also the root of the native API. A request to the root without a CMQ action gets the description
-of the service.
+One of CMQ's paths is the root. A request to it without a CMQ action gets a 404, as any other path without a route.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ from typing import Any
 from tagcast.ports import World
 from tagcast_aws import wiring
 from tagcast_aws.api.http.routing import Router
-from tagcast_aws.api.service import ROOT
 from tagcast_aws.cmq.authentication import Secret
 from tagcast_aws.cmq.endpoint import CmqEndpoint
 from tagcast_aws.cmq.form import is_of_cmq
 from tagcast_aws.runtime.home import Home
 
-router = Router(ROOT)
+router = Router(())
 
 
 def handle(event: dict[str, Any], world: World, keys: Secret, home: Home) -> dict[str, Any]:

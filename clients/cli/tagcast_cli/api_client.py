@@ -82,7 +82,7 @@ def explain_refusal(refused: ProblemError) -> str | None:
     problem = refused.problem
     if refused.status in _UNAUTHORIZED:
         return "Check the AWS profile (--profile) or the token (--token)."
-    if problem.get("detail") == "the path does not exist":
+    if problem.get("detail", "").startswith("the path does not exist"):
         return "The API at this address does not have this path. Check --url for an extra path."
     if refused.status < 500 and refused.status not in _OF_GATEWAY and "code" not in problem:
         return "The response is not from the tagcast API. Check --url or TAGCAST_URL."

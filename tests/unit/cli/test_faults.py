@@ -143,7 +143,7 @@ def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
     assert (deleted.exit_code, deleted.stdout, "serves web pages" in deleted.stderr) == (1, "", True)
     api.teach("GET /topics/t", "<h1>nothing here</h1>", 404)
     assert "not from the tagcast API" in run("topic", "show", "t").stderr
-    detail = "the path does not exist"
+    detail = "the path does not exist; GET /openapi.json lists the paths"
     told = {"type": "about:blank", "code": "not_found", "title": "Not Found", "status": 404, "detail": detail}
     api.teach("GET /topics/t", told, 404)
     assert "Check --url for an extra path." in run("topic", "show", "t").stderr

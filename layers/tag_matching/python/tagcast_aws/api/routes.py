@@ -11,7 +11,7 @@ from tagcast_aws.api import filters, hosts, members, messages, pulling, shadows,
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
-from tagcast_aws.api.service import HEALTH, ROOT
+from tagcast_aws.api.service import HEALTH
 from tagcast_aws.api.subscriptions import routes as subscriptions
 
 
@@ -46,4 +46,4 @@ def description() -> dict[str, Any]:
     # The document is rarely requested, and building it imports more than all routes.
     from tagcast_aws.api.http.openapi import openapi
 
-    return openapi((*PUBLISH, *PULL, *MANAGE, *ROOT))
+    return openapi((*PUBLISH, *PULL, *MANAGE))

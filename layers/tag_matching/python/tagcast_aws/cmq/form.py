@@ -40,8 +40,6 @@ class Form:
 def is_of_cmq(event: Mapping[str, Any]) -> bool:
     """Return whether a request is for CMQ. On the root path, a request is for CMQ only if it has an action.
 
-    The native API shares the root path.
-
     >>> root = {"rawPath": "/", "rawQueryString": ""}
     >>> is_of_cmq(root), is_of_cmq(root | {"rawQueryString": "a=1&Action=ListTopic"}), is_of_cmq({"rawPath": PATHS[0]})
     (False, True, True)

@@ -71,7 +71,6 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("DELETE", f"{_SUBSCRIPTION}/members/{{member_id}}"): ("leave", "groups"),
     ("GET", f"{_SUBSCRIPTION}/members"): ("list_members", "groups"),
     ("POST", "/filters/test"): ("test_filter", "filters"),
-    ("GET", "/"): ("about", "service"),
     ("GET", "/health"): ("health", "service"),
     ("GET", "/openapi.json"): ("get_openapi", "service"),
 }

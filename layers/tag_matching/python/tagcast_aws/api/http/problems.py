@@ -158,7 +158,7 @@ def problem_of(error: Exception) -> Problem | None:
             return Problem(code, str(error), more=_more(error))
     match error:
         case UnknownRouteError(allow=()):
-            return Problem(ProblemCode.NOT_FOUND, "the path does not exist")
+            return Problem(ProblemCode.NOT_FOUND, "the path does not exist; GET /openapi.json lists the paths")
         case UnknownRouteError():
             allow = ", ".join(error.allow)
             return Problem(ProblemCode.METHOD_NOT_ALLOWED, f"this path allows {allow}", headers=(("Allow", allow),))
