@@ -1,6 +1,9 @@
 """Requests to AWS carry a signature that AWS's own library makes of the same request."""
 
+import asyncio
+import json
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from tagcast_client import BearerToken, Client, Retries, SigningError, SigV4
+from tagcast_client import AsyncClient, BearerToken, Client, Retries, SigningError, SigV4
 
 from tests.http_server import Handler, serving
 
@@ -113,6 +116,40 @@ def test_a_role_that_may_not_be_assumed_is_an_error_of_the_clients_own(
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         with pytest.raises(SigningError, match="me may not assume it"):
             client.health()
+
+
+@pytest.mark.parametrize("of", ["credentials", "token"])
+def test_an_asynchronous_client_waits_for_credentials_beside_its_event_loop(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, of: str
+) -> None:
+    found = json.dumps({"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b"})
+    (tmp_path / "slow.sh").write_text(f"sleep 0.5; echo '{found}'")
+    (tmp_path / "config").write_text(f"[profile me]\ncredential_process = sh {tmp_path / 'slow.sh'}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+
+    def slow_token() -> str:
+        time.sleep(0.5)
+        return "t"
+
+    auth = SigV4("me") if of == "credentials" else BearerToken(slow_token)
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={"status": "ok", "version": "1"})
+
+    async def ticks_while_asking() -> int:
+        async with AsyncClient(URL, auth=auth, transport=httpx.MockTransport(answer)) as client:
+            asking, ticks = asyncio.create_task(client.health()), 0
+            while not asking.done():
+                await asyncio.sleep(0.05)
+                ticks += 1
+            await asking
+        return ticks
+
+    assert asyncio.run(ticks_while_asking()) >= 5
+    assert "authorization" in sent[0].headers
 
 
 @pytest.mark.parametrize("token", ["s3cret\n", "s3cr\u00e9t", "two s3crets", ""])

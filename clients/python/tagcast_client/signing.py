@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable, Generator
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -62,45 +64,58 @@ def is_token(text: str) -> bool:
     return text != "" and all("!" <= character <= "~" for character in text)
 
 
-class BearerToken(httpx.Auth):
+class _HeaderAuth(httpx.Auth):
+    """Adds headers to each request. An asynchronous client makes them in a thread, because this may take seconds."""
+
+    requires_request_body = True
+
+    @abstractmethod
+    def _headers(self, request: httpx.Request) -> dict[str, str]:
+        """Return the headers to add. Raises SigningError if the request must not be sent."""
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the headers. Raises SigningError if the request must not be sent."""
+        request.headers.update(self._headers(request))
+        yield request
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Add the headers. Raises SigningError if the request must not be sent."""
+        await request.aread()
+        request.headers.update(await asyncio.to_thread(self._headers, request))
+        yield request
+
+
+class BearerToken(_HeaderAuth):
     """Sends a bearer token of the deployment's issuer. *token* may be a function, called before every request.
 
-    Plain http would show the token to the network, so it is sent only by https, or to this machine.
+    An asynchronous client calls the function in a thread. Plain http would show the token to the network, so it is sent
+    only by https, or to this machine.
     """
 
     def __init__(self, token: str | Callable[[], str]) -> None:
         self._token = token
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the token. Raises SigningError for a token that a header cannot have, and for plain http to a host."""
+    def _headers(self, request: httpx.Request) -> dict[str, str]:
         if request.url.scheme == "http" and request.url.host not in THIS_MACHINE:
             raise SigningError(f"a token is sent by https only, not to http://{request.url.host}")
         token = self._token if isinstance(self._token, str) else self._token()
         if not is_token(token):
             raise SigningError(TOKEN_RULE)
-        request.headers["authorization"] = f"Bearer {token}"
-        yield request
+        return {"authorization": f"Bearer {token}"}
 
 
-class SigV4(httpx.Auth):
+class SigV4(_HeaderAuth):
     """Signs with the credentials of *profile* (None: the default chain), loaded at the first request.
 
     Needs the extra ``tagcast-client[aws]``. Without *region*, the region comes from the URL or the profile.
     """
-
-    requires_request_body = True
 
     def __init__(self, profile: str | None = None, region: str | None = None) -> None:
         self._profile = profile
         self._region = region
         self._session: Any = None
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the signature. Raises SigningError if the request cannot be signed."""
-        request.headers.update(self._signature(request))
-        yield request
-
-    def _signature(self, request: httpx.Request) -> dict[str, str]:
+    def _headers(self, request: httpx.Request) -> dict[str, str]:
         # Imported here, because the import takes longer than a request to a local stack.
         try:
             from botocore.auth import SigV4Auth
