@@ -40,7 +40,10 @@ OPERATIONS: Mapping[str, Operation] = {
     for found in SCHEMA.get_all_operations()
     if isinstance(found, Ok)
 }
-FURNISHED_BY = ("create_topic", "create_subscription", "set_shadow", "pause", "publish")
+FURNISHED_BY = ("create_topic", "create_subscription", "heartbeat", "set_shadow", "pause", "publish")
+CONDITIONS = ("If-Match", "If-None-Match")
+OF_GROUPS = ("pull", "pull", "ack", "nack", "extend", "list_members", "heartbeat", "leave", "get_subscription")
+"""What follows a heartbeat: it names a group, which no link does."""
 MODES = (*[GenerationMode.POSITIVE] * 4, GenerationMode.NEGATIVE)
 
 
@@ -53,12 +56,14 @@ class Scenario:
     service: Service = field(default_factory=Service)
     links: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """What may be gone on with: an operation, and parameters that lead to something."""
+    handles: list[str] = field(default_factory=list)
+    """The receipt handles of pulled messages."""
 
     def play(self, steps: int) -> None:
         APPLICATION.service = self.service
         for name in FURNISHED_BY:
-            mine = [parameters for link, parameters in self.links if link == name]
-            self.step(name, mine[0] if mine else {}, GenerationMode.POSITIVE)
+            mine = [parameters for link, parameters in self.links if name in (link, "heartbeat")]
+            self.step(name, mine[0] if mine else {}, GenerationMode.POSITIVE, is_conditional=False)
         for _ in range(steps):
             names = [{}, *(parameters for _, parameters in self.links)]
             anything = st.tuples(st.sampled_from(list(OPERATIONS)), st.sampled_from(names))
@@ -69,7 +74,9 @@ class Scenario:
             self.step(name, parameters, self.data.draw(st.sampled_from(MODES)))
         check_what_is_stored(self.service)
 
-    def step(self, name: str, parameters: Mapping[str, str], mode: GenerationMode) -> None:
+    def step(
+        self, name: str, parameters: Mapping[str, str], mode: GenerationMode, *, is_conditional: bool = True
+    ) -> None:
         operation = OPERATIONS[name]
         requests = operation.as_strategy(
             mode,
@@ -77,12 +84,22 @@ class Scenario:
             query=self._fixed(operation, "query", parameters),
         )
         case = self.data.draw(requests)
+        if not is_conditional:
+            for condition in CONDITIONS:
+                case.headers.pop(condition, None)
+        if self.handles and isinstance(case.body, dict) and "receipt_handles" in case.body:
+            handles: st.SearchStrategy[Any] = st.lists(st.sampled_from(self.handles), min_size=1)
+            case.body = {**case.body, "receipt_handles": self.data.draw(handles)}
         response = Response.from_any(case.call())
         self.asked[name, response.status_code] = self.asked.get((name, response.status_code), 0) + 1
         validate(response, case)
         if response.status_code < 300:
             self._check_that_it_happened(case)
             self.links += _linked(operation, case, response)
+            if name == "heartbeat":
+                self.links += [(each, dict(case.path_parameters)) for each in OF_GROUPS]
+            if name == "pull":
+                self.handles += [each["receipt_handle"] for each in json.loads(response.content)["messages"]]
             self.service.deliver()
 
     def _fixed(self, operation: Operation, where: str, parameters: Mapping[str, str]) -> dict[str, str] | None:
