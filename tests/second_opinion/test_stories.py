@@ -264,7 +264,7 @@ def test_a_message_for_more_than_a_thousand_subscriptions_reaches_each_once(aws:
     names = [f"n{number:04d}" for number in range(1_100)]
     for start in range(0, len(names), 100):
         subscriptions = [
-            {"name": name, "endpoint": {"protocol": "http", "url": f"{hook.url}/{name}"}}
+            {"name": name, "endpoint": {"protocol": "http", "url": f"{hook.url}/{name}"}, "timeout_seconds": 30}
             for name in names[start : start + 100]
         ]
         aws.do("POST", "/topics/t/subscriptions/batch", {"subscriptions": subscriptions})
