@@ -405,6 +405,25 @@ def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_sam
     window.api.delete_subscription("payments", "typed")
 
 
+def test_exact_times_replace_distances_also_in_parts_that_are_refreshed(window: Window) -> None:
+    page = window.open("/topics/orders/subscriptions/billing")
+    expires = page.locator("dl.facts time, dl time").last
+    backlog = page.locator("td time").last
+    expect(backlog).to_have_text(re.compile("^in "))
+    page.keyboard.press("t")
+    exact = re.compile(r"^20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC$")
+    expect(expires).to_have_text(exact)
+    expect(page.get_by_role("button", name="Exact times")).to_have_attribute("aria-pressed", "true")
+    read_at = page.locator("#read-at").get_attribute("datetime")
+    expect(page.locator("#read-at")).not_to_have_attribute("datetime", read_at or "")
+    expect(backlog).to_have_text(exact)
+    assert page.evaluate("[...document.querySelectorAll('time[title]')].every((each) => each.hasAttribute('data-exact'))")
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.get_by_role("button", name="Exact times").click()
+    expect(backlog).to_have_text(re.compile("^in "))
+
+
 def test_the_five_places_have_keys_that_can_be_turned_off(window: Window) -> None:
     page = window.open("/")
     settle(page)

@@ -57,6 +57,7 @@
     become(byId("main"), main);
     become(byId("read-at"), wanted.getElementById("read-at"));
     document.title = wanted.title;
+    showTimes();
     document.body.dataset.live = wanted.body.dataset.live || "0";
     if (focused && focused.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
   }
@@ -113,6 +114,24 @@
     byId("age").classList.toggle("old", Boolean(fault) || age > STALE_S);
   }
 
+  /* Pages print how far away an instant is; exact times can replace the distances. */
+  const EXACT = "tagcast-exact-times";
+  function showTimes() {
+    const exact = Boolean(localStorage.getItem(EXACT));
+    byId("times").setAttribute("aria-pressed", String(exact));
+    for (const each of document.querySelectorAll("time[title]"))
+      if (each.hasAttribute("data-exact") !== exact) {
+        [each.textContent, each.title] = [each.title, each.textContent];
+        each.toggleAttribute("data-exact", exact);
+      }
+  }
+
+  function switchTimes() {
+    if (localStorage.getItem(EXACT)) localStorage.removeItem(EXACT);
+    else localStorage.setItem(EXACT, "yes");
+    showTimes();
+  }
+
   /* Announce what a user's action changed in a part of the page: only the elements marked data-say. */
   function say({ detail: { elt } }) {
     const said = [elt, ...elt.querySelectorAll("[data-say]")].filter((each) => each.matches("[data-say]"));
@@ -129,7 +148,7 @@
     target.replaceChildren(shown);
   }
 
-  /* Shortcuts: g and the letter of a page, / to find a message, ? to list them. Users can turn them off. */
+  /* Shortcuts: g and the letter of a page, / to find a message, t for exact times, ? to list them. Users can turn them off. */
   const OFF = "tagcast-keys-off";
   let going = false;
   function isTyping(target) {
@@ -141,6 +160,7 @@
     going = event.key === "g";
     if (place) place.click();
     else if (event.key === "/") byId("find").focus();
+    else if (event.key === "t") switchTimes();
     else if (event.key === "?") byId("keys").showModal();
     else return;
     event.preventDefault();
@@ -167,12 +187,15 @@
       lookLater();
       addEventListener("visibilitychange", look);
     }
-    byId("keys-show").hidden = false;
+    byId("times").hidden = byId("keys-show").hidden = false;
+    byId("times").addEventListener("click", switchTimes);
+    showTimes();
     byId("keys-show").addEventListener("click", () => byId("keys").showModal());
     off.checked = Boolean(localStorage.getItem(OFF));
     off.addEventListener("change", () => (off.checked ? localStorage.setItem(OFF, "yes") : localStorage.removeItem(OFF)));
     addEventListener("keydown", pressed);
     addEventListener("htmx:afterSettle", say);
+    addEventListener("htmx:afterSettle", showTimes);
     for (const name of ["htmx:responseError", "htmx:sendError"]) addEventListener(name, fail);
     for (const name of ["htmx:beforeRequest", "htmx:beforeSwap"]) addEventListener(name, rest);
     for (const name of ["visibilitychange", "selectionchange"]) document.addEventListener(name, goOn);
