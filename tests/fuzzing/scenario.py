@@ -41,6 +41,7 @@ OPERATIONS: Mapping[str, Operation] = {
     if isinstance(found, Ok)
 }
 FURNISHED_BY = ("create_topic", "create_subscription", "heartbeat", "set_shadow", "pause", "publish")
+REMOVED_BY = ("delete_shadow", "delete_subscription", "delete_topic")
 CONDITIONS = ("If-Match", "If-None-Match")
 OF_GROUPS = ("pull", "pull", "ack", "nack", "extend", "list_members", "heartbeat", "leave", "get_subscription")
 """What follows a heartbeat: it names a group, which no link does."""
@@ -72,6 +73,10 @@ class Scenario:
             is_linked = self.data.draw(st.integers(0, 3)) > 0 and bool(open_links)
             name, parameters = self.data.draw(st.sampled_from(open_links) if is_linked else anything)
             self.step(name, parameters, self.data.draw(st.sampled_from(MODES)))
+        check_what_is_stored(self.service)
+        for name in REMOVED_BY:
+            for parameters in [parameters for link, parameters in self.links if link == name][:1]:
+                self.step(name, parameters, GenerationMode.POSITIVE, is_conditional=False)
         check_what_is_stored(self.service)
 
     def step(

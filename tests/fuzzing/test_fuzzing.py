@@ -12,7 +12,7 @@ STEPS = 12
 """Hypothesis also draws constants of the loaded modules, so workers play different scenarios."""
 
 
-@pytest.mark.parametrize(("scenarios", "share"), [(50, 1 / 3), pytest.param(200, 1 / 2, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("scenarios", "share"), [(50, 2 / 3), pytest.param(200, 4 / 5, marks=pytest.mark.nightly)])
 def test_made_up_requests_are_answered_as_the_document_says_and_leave_no_garbage(scenarios: int, share: float) -> None:
     asked: dict[tuple[str, int], int] = {}
 
