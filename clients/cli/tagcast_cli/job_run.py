@@ -343,6 +343,45 @@ class Days:
         return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
 
 
+@dataclass(frozen=True)
+class Span:
+    """The time in which a replay's messages were accepted, in UTC: from *first* to before *end*."""
+
+    first: datetime
+    end: datetime
+
+    @classmethod
+    def of(cls, first: str | None, end: str | None) -> Span:
+        """Parse days, which begin at midnight (UTC), or instants. Raises ValueError.
+
+        By default the span begins with the current day, and ends with it.
+
+        >>> Span.of("2026-11-20T14:00+02:00", "2026-11-21").arguments()
+        ['--from', '2026-11-20T12:00:00+00:00', '--to', '2026-11-21T00:00:00+00:00']
+        """
+        today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        span = cls(today if first is None else _instant(first), today + timedelta(1) if end is None else _instant(end))
+        if span.first >= span.end:
+            raise ValueError("--to must be later than --from")
+        return span
+
+    def arguments(self) -> list[str]:
+        """Return the span as arguments of a job."""
+        return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
+
+
+def _instant(text: str) -> datetime:
+    """Return a day's midnight, or an instant, in UTC. Raises ValueError."""
+    try:
+        found = datetime.fromisoformat(text if "T" in text else f"{text}T00:00Z")
+        in_utc = found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text} is neither a day nor an instant; expected e.g. 2026-11-20T14:00Z") from None
+    if found.tzinfo is None:
+        raise ValueError(f"{text} has no time zone; write {text}Z for UTC")
+    return in_utc
+
+
 EVER = date(2020, 1, 1)
 """A day before the first archive."""
 

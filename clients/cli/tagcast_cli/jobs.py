@@ -31,6 +31,7 @@ from tagcast_cli.job_run import (
     Days,
     JobError,
     Result,
+    Span,
     audit_arguments,
     backtest_arguments,
     compacting,
@@ -95,6 +96,28 @@ class DayOptions:
         """Return the given days; the default is today."""
         try:
             return Days.of(self.first, self.end)
+        except ValueError as fault:
+            raise typer.BadParameter(str(fault)) from None
+
+
+@dataclass(frozen=True)
+class SpanOptions:
+    """The time in which a replay's messages were accepted."""
+
+    first: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="INSTANT", help="First instant (2026-11-20T14:00Z) or day (UTC); default: today."
+        ),
+    ] = None
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="INSTANT", help="End, an instant or a day (UTC); default: tomorrow.")
+    ] = None
+
+    def span(self) -> Span:
+        """Return the given span; the default is today."""
+        try:
+            return Span.of(self.first, self.end)
         except ValueError as fault:
             raise typer.BadParameter(str(fault)) from None
 
@@ -224,7 +247,7 @@ def replay(
     topic: TopicName,
     subscription: SubscriptionName,
     place: ArchiveOptions,
-    period: DayOptions,
+    period: SpanOptions,
     tag: TagFilter = None,
     sql: SqlFilter = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages per second.")] = 10.0,
@@ -240,17 +263,17 @@ def replay(
     The current filter of the subscription applies. With --tag or --sql, messages must match that filter, too.
     Other messages are counted as filtered out, and not sent.
     """
-    archive, days, session = place.archive(ctx), period.days(), session_of(ctx)
+    archive, span, session = place.archive(ctx), period.span(), session_of(ctx)
     api = session.api
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
-    arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
+    arguments = [*span.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
     if only := FilterOptions(tag=tag, sql=sql).filter():
         arguments += ["--only", json.dumps(only)]
     arguments += ["--api", api.url, *option("--run-id", run_id)]
     if is_aws(api.url) or isinstance(api.auth, SigV4):
         arguments += ["--sign", "true", *option("--region", session.region)]
-    _run(ctx, "replay", archive, arguments, since=None if as_is else days.first)
+    _run(ctx, "replay", archive, arguments, since=None if as_is else span.first.date())
 
 
 @with_options

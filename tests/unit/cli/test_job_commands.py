@@ -103,6 +103,20 @@ def test_days_that_are_none_are_refused(first: str | None, end: str | None) -> N
         Days.of(first, end)
 
 
+@pytest.mark.parametrize(
+    ("first", "end", "told"),
+    [
+        ("yesterday", None, "neither a day nor an instant"),
+        ("2026-11-20T14:00", None, "write 2026-11-20T14:00Z"),
+        ("2026-11-20T14:00Z", "2026-11-20T16:00+02:00", "later than --from"),
+    ],
+)
+def test_a_span_that_is_none_is_a_fault_of_the_command(run: Run, first: str, end: str | None, told: str) -> None:
+    to = [] if end is None else ["--to", end]
+    refused = run("replay", "t", "A", "--archive", "/nowhere", "--from", first, *to)
+    assert (refused.exit_code, told in " ".join(refused.stderr.split())) == (2, True), refused.stderr
+
+
 def test_days_that_are_none_are_a_fault_of_the_command(run: Run) -> None:
     refused = run("report", "--from", "1.11.2026", "--archive", "/nowhere")
     assert (refused.exit_code, "2026-11-20" in refused.stderr) == (2, True)
@@ -211,7 +225,10 @@ def test_a_replay_asks_for_the_filter_of_its_subscription(api: FakeApi, run: Run
     assert played.value_of("--preview") == "true"
     assert "--only" not in played.asked[0]
     assert "filtered out" in result.output
-    run("replay", "t", "A", "--archive", str(tmp_path), "--sql", "customer = '42'", "--send")
+    outage = ("--from", "2026-11-20T14:00Z", "--to", "2026-11-20T18:00+02:00")
+    run("replay", "t", "A", "--archive", str(tmp_path), *outage, "--sql", "customer = '42'", "--send")
+    span = [played.value_of("--from"), played.value_of("--to")]
+    assert span == ["2026-11-20T14:00:00+00:00", "2026-11-20T16:00:00+00:00"]
     assert json.loads(played.value_of("--only")) == {"kind": "sql92", "expression": "customer = '42'"}
 
 
