@@ -19,7 +19,7 @@ from tests.aws.stack import translated
 ROOT = Path(__file__).resolve().parents[2]
 LEDGER = "docs/aws-beliefs.md"
 TEMPLATE = translated()
-COLUMNS = ("id", "behaviour", "how to see it", "how the simulated AWS plays it", "range")
+COLUMNS = ("id", "behaviour", "how to see it", "how the simulated AWS does it", "range")
 UNPROVEN = list(table_rows(LEDGER, *COLUMNS))
 NAMED = tomllib.loads((ROOT / "tests/architecture/beliefs.toml").read_text())
 BEHAVIOURS = NAMED["documented"] | {row[0]: [row[1], *NAMED["unproven"][row[0]]] for row in UNPROVEN}

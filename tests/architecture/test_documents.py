@@ -361,7 +361,7 @@ def test_an_outage_of_six_hours_does_what_the_how_to_says() -> None:
     assert f"after {quick[0]:.0f}-{quick[1]:.0f} s" in text
     for lives_s, words in ((quick, "{}-{} messages"), (slow, "discards {}-{} messages")):
         assert words.format(*sorted(int(OUTAGE_S / life_s) for life_s in lives_s)) in text
-    assert f"{attempts_until(OUTAGE_S, FOR_LIFE) - 1} times, the others not once" in text
+    assert f"{attempts_until(OUTAGE_S, FOR_LIFE) - 1} times, the others never" in text
     assert f"{probes_until(OUTAGE_S, INDEPENDENT) - 1} times in all |" in text
     for longest_s, words in ((512, "take {} h {} min in all"), (300, "after {} h"), (60, "after {} h {} min")):
         minutes = int(sum(waits(replace(INDEPENDENT, interval_s_max=longest_s))) // 60)
