@@ -134,7 +134,7 @@ def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str,
 def find_set_aside(objects: Objects, days: Collection[str]) -> list[str]:
     """Return the folders of damaged lines, and of records that Firehose could not deliver, that arrived on *days*.
 
-    No job reads their records, so an audit may miss violations, or find some that are none.
+    No job reads their records, so an audit may miss violations, or report some that did not happen.
     """
     keys = (key for prefix in ("quarantine/", "failed/") for key in objects.sizes(prefix))
     return sorted({key.rpartition("/")[0] for key in keys if arrival_day(key) in days})
@@ -193,7 +193,7 @@ def certify(
         "partitions": [dict(zip(("kind", "dt", "records", "root"), each, strict=True)) for each in partitions],
     }
     if subject is not None:
-        told = subject.told(records.messages, records.deliveries, records.subscriptions, terms)
+        told = subject.summarise(records.messages, records.deliveries, records.subscriptions, terms)
         certificate |= {"subject": told, "judged": told["judged"]}
     return certificate
 
@@ -214,17 +214,24 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=3)
     parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
-    parser.add_argument("--property", metavar="NAME=VALUE", help="only messages with this property, each listed")
-    text = "up to which instant the archive is complete (RFC 3339; default: an hour ago)"
+    parser.add_argument(
+        "--property", metavar="NAME=VALUE", help="certify only messages with this property, and list each"
+    )
+    text = "instant up to which the archive is complete (RFC 3339; default: an hour ago)"
     parser.add_argument("--as-of", type=arguments.moment, metavar="INSTANT", help=text)
     parser.add_argument(
         "--skew-ms",
         type=arguments.milliseconds,
         default=1000,
-        help="how far clocks may disagree (default: %(default)s)",
+        help="maximum difference between clocks in ms (default: %(default)s)",
     )
-    parser.add_argument("--time-scale", type=arguments.positive, default=1.0, help="of the service that is audited")
-    text = "what a window without anything to judge is: a failure, or none for a nightly run (default: %(default)s)"
+    parser.add_argument(
+        "--time-scale",
+        type=arguments.positive,
+        default=1.0,
+        help="time scale of the audited deployment (default: %(default)s)",
+    )
+    text = "exit code of an audit without deliveries to check: 3 (fail), or 0 (pass) (default: %(default)s)"
     parser.add_argument("--nothing-judged", choices=("fail", "pass"), default="fail", help=text)
     given = arguments.parse(parser, argv)
     given.window = arguments.window(parser, given)

@@ -81,7 +81,7 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
     """Yield messages with different verdicts.
 
-    From each batch these are at most *most* messages of each kind of difference (``WAYS``), the newest.
+    Each batch yields at most *most* messages of each kind of difference (``WAYS``): the newest.
     """
     new, old = both.filters
     for batch in batches:
@@ -169,7 +169,7 @@ def _checked(
         found = read()
         for name, each in found:
             if is_function(each):
-                raise ValueError(f"{name}: what a function says is not known before it is asked")
+                raise ValueError(f"{name}: a filter function cannot be a candidate, because its verdicts are unknown")
             compile_filter(each)
     except (OSError, ValueError, InvalidFilterError) as fault:
         parser.error(f"{option}: {fault}")
@@ -192,12 +192,14 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
     parser.add_argument("--topic", type=arguments.path_part, required=True)
-    parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")
-    parser.add_argument("--filters", metavar="FILE", help='candidates: {"name": ..., "filter": ...} on each line')
+    parser.add_argument("--filter", metavar="JSON", help="candidate filter as JSON; null matches everything")
     parser.add_argument(
-        "--subscription", help="compare the candidate with this subscription's newest filter before the window ends"
+        "--filters", metavar="FILE", help='file of candidates, with {"name": ..., "filter": ...} on each line'
     )
-    parser.add_argument("--samples", type=int, default=20, help="messages shown of each way (default: %(default)s)")
+    parser.add_argument("--subscription", help="subscription to compare with: its filter at the end of the days")
+    parser.add_argument(
+        "--samples", type=int, default=20, help="sample messages for each kind of difference (default: %(default)s)"
+    )
     return parser
 
 

@@ -4,7 +4,7 @@ Raw files lie in the folder of their day of arrival. The Parquet files (*curated
 day. The days of ``--from``/``--to`` are days of arrival. The job reads the raw files of these days, and of the day
 before, that no run has compacted yet. It merges their records with the existing files of each day concerned, so late
 records join their own day. It replaces a day's files in one step (:mod:`glue_jobs.io.manifests`), and then lists the
-raw files as compacted. So the next run completes an interrupted one. Of two concurrent runs, the later starts again.
+raw files as compacted. So the next run completes an interrupted one. If two runs overlap, the later one starts again.
 """
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[ArrivalDay]) 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("compact", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
-    text = "true: make the days anew from all raw files from the first day on (default: false)"
+    text = "true: rebuild the days from all raw files of the first day and later (default: false)"
     parser.add_argument("--rebuild", type=arguments.truth, default=False, help=text)
     given = arguments.parse(parser, argv)
     given.window = arguments.window(parser, given, today_included=True)

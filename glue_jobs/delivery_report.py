@@ -126,8 +126,10 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("delivery_report", __doc__ or "", lookback_days=1)
     parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
-    parser.add_argument("--subscription", help="of --by: only this subscription")
-    parser.add_argument("--by", choices=PERIODS, help="tell each subscription's figures by hour or day of acceptance")
+    parser.add_argument("--subscription", help="with --topic and --by: only this subscription")
+    parser.add_argument(
+        "--by", choices=PERIODS, help="list the figures of each subscription by hour or day of acceptance"
+    )
     given = arguments.parse(parser, argv)
     given.window = arguments.window(parser, given)
     if given.subscription is not None and (given.topic is None or given.by is None):

@@ -371,16 +371,20 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("erase", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
-    parser.add_argument("--message", metavar="IDS", help="message ids, with commas between them")
-    parser.add_argument("--topic", help="messages of this topic that have the property")
+    parser.add_argument("--message", metavar="IDS", help="message ids, separated by commas")
+    parser.add_argument("--topic", help="only messages of this topic that have the property")
     parser.add_argument("--property", metavar="NAME=VALUE")
-    parser.add_argument("--before", type=arguments.moment, metavar="DAY", help="accepted before that day or instant")
-    parser.add_argument("--by", help="who asks: it is written into the record of the erasure")
-    parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) changes nothing")
+    parser.add_argument(
+        "--before", type=arguments.moment, metavar="DAY", help="only messages accepted before this day or instant"
+    )
+    parser.add_argument("--by", help="requester of the erasure; recorded with the erasure")
+    parser.add_argument(
+        "--preview", type=arguments.truth, default=True, help="true (default): show a preview and change nothing"
+    )
     given = arguments.parse(parser, argv)
     given.selection = _selection(parser, given)
     if not given.preview and not (given.by or "").strip():
-        parser.error("--by says who asks")
+        parser.error("--by is required: the name of the requester")
     return given
 
 

@@ -230,22 +230,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser("replay", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     parser.add_argument("--topic", type=arguments.path_part, required=True)
     parser.add_argument("--subscription", required=True)
-    text = "only messages that this filter matches; null is all (default: the subscription's newest in the archive)"
+    text = "only messages that this filter matches; null: all (default: the subscription's newest archived filter)"
     parser.add_argument("--filter", metavar="JSON", help=text)
-    parser.add_argument("--only", metavar="JSON", default="null", help="of these only what this filter matches, too")
-    parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) sends nothing")
-    parser.add_argument("--api", metavar="URL", help="of the service; needed to send")
     parser.add_argument(
-        "--rate", type=arguments.positive, default=10.0, help="messages in a second (default: %(default)s)"
+        "--only", metavar="JSON", default="null", help="only messages that also match this filter; null: all"
     )
-    parser.add_argument("--chunk", type=int, default=100, help="messages in a request (default: %(default)s)")
+    parser.add_argument(
+        "--preview", type=arguments.truth, default=True, help="true (default): show a preview and send nothing"
+    )
+    parser.add_argument("--api", metavar="URL", help="URL of the API; required to send")
+    parser.add_argument(
+        "--rate", type=arguments.positive, default=10.0, help="messages per second (default: %(default)s)"
+    )
+    parser.add_argument("--chunk", type=int, default=100, help="messages per request (default: %(default)s)")
     parser.add_argument(
         "--run-id",
         type=arguments.path_part,
-        help="name of the run; another one sends all again (default: made of the arguments)",
+        help="name of the run; a new name sends all messages again (default: derived from the arguments)",
     )
     parser.add_argument("--sign", type=arguments.truth, default=False, help="true signs requests for AWS (SigV4)")
-    parser.add_argument("--region", help="of the API, for signing")
+    parser.add_argument("--region", help="AWS region of the API, to sign for")
     return parser
 
 

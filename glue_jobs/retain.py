@@ -171,18 +171,25 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the arguments. Raises SystemExit (2) if they are bad."""
     parser = arguments.parser("retain", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     for name, part in {"--bodies-days": Part.BODY, "--properties-days": Part.PROPERTIES}.items():
-        text = f"days after which they go; 0 (default) is with their records, else at least {DAYS_MIN}"
+        text = f"delete them after N days, at least {DAYS_MIN}; 0 (default) keeps them as long as their records"
         parser.add_argument(name, type=arguments.whole_days, default=0, dest=part.value, metavar="N", help=text)
     parser.add_argument(
-        "--kept-days", type=arguments.whole_days, metavar="N", help="how long the archive keeps records: none is longer"
+        "--kept-days",
+        type=arguments.whole_days,
+        metavar="N",
+        help="days for which the archive keeps records; N cannot be longer",
     )
-    parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) changes nothing")
+    parser.add_argument(
+        "--preview", type=arguments.truth, default=True, help="true (default): show a preview and change nothing"
+    )
     given = arguments.parse(parser, argv)
     given.days = days = {Part.BODY: given.body, Part.PROPERTIES: given.properties}
     if any(number and number < DAYS_MIN for number in days.values()):
-        parser.error(f"a part is kept for {DAYS_MIN} days at least: until then an erasure is refused, too")
+        parser.error(
+            f"bodies and properties are kept for at least {DAYS_MIN} days, because earlier erasures are refused"
+        )
     if given.kept_days is not None and max(days.values()) > given.kept_days:
-        parser.error(f"records go after {given.kept_days} days, and their parts with them")
+        parser.error(f"the archive deletes whole records after {given.kept_days} days: give at most this number")
     if not any(days.values()):
         parser.error("give --bodies-days or --properties-days")
     return given

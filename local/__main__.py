@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tagcast_cli import OTHERS, bypass_proxies
 
 from local.engine.engine import EngineError
-from local.engine.garbage import look_seldom
+from local.engine.garbage import collect_rarely
 from local.engine.last_error import why_not_written
 from local.engine.open_files import raise_limit
 from local.front.front import PortInUseError
@@ -45,15 +45,15 @@ def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
     unsaid = argparse.SUPPRESS  # StackOptions has the defaults.
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__, argument_default=unsaid)
     add = parser.add_argument
-    add("--port", type=port, help="port of the HTTP API on 127.0.0.1 (8080)")
-    add("--host", metavar="NAME", help="a further host name that requests may use")
-    add("--console-port", type=port, help="serve the console, too, on this port of 127.0.0.1")
-    add("--data", dest="folder", metavar="DATA", type=Path, help="folder of the state (.tagcast)")
-    add("--fresh", action="store_true", help="forget the state of earlier runs")
-    add("--time-scale", type=float, help="make waits N times shorter (1)")
+    add("--port", type=port, help="port of the HTTP API on 127.0.0.1 (default: 8080)")
+    add("--host", metavar="NAME", help="a host name that requests may use, in addition to localhost")
+    add("--console-port", type=port, help="also serve the console, on this port of 127.0.0.1")
+    add("--data", dest="folder", metavar="DATA", type=Path, help="folder of the state (default: .tagcast)")
+    add("--fresh", action="store_true", help="delete the state of earlier runs")
+    add("--time-scale", type=float, help="make waits N times shorter (default: 1)")
     functions = "a .py file with functions for filters and endpoints"
     add("--functions", dest="user_functions", type=Path, metavar="FILE", help=functions)
-    add("--uses", type=Path, metavar="FILE", help="file for the permissions that were used (in DATA)")
+    add("--uses", type=Path, metavar="FILE", help="file that records the permissions used (default: in DATA)")
     add("--parameter", action="append", metavar="NAME=VALUE", help="a parameter of template.yaml (repeatable)")
     add("--handlers", dest="functions_root", type=Path, help=argparse.SUPPRESS)
     add("--template", type=Path, help=argparse.SUPPRESS)
@@ -100,7 +100,7 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
         # The console's modules load while the engine starts.
         loading = [] if console_port is None else [asyncio.to_thread(import_module, "local.console.server")]
         await asyncio.gather(stack.start(), *loading)
-        look_seldom()
+        collect_rarely()
         console_url = None
         if console_port is not None:
             from local.console.server import ConsoleServer, desk_for

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def documents() -> dict[str, str]:
-    """Return the whole text of each document that has generated parts, by path. The parts are generated anew."""
+    """Return the whole text of each document that has generated parts, by path. The parts are generated again."""
     columns = {f"{name} columns": rows for name, rows in _columns()}
     made = {
         "docs/archive.md": {**columns, "questions": _questions(), "violations": _violations()},

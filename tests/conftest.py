@@ -9,7 +9,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from local.engine.garbage import look_seldom
+from local.engine.garbage import collect_rarely
 from tests.running_stack import TIME_SCALE, RunningStack, start_stack
 
 # No test may reach AWS: every session of boto3 gets keys that open nothing.
@@ -78,7 +78,7 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        look_seldom()
+        collect_rarely()
         gc.enable()
 
 

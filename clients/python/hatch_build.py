@@ -50,7 +50,7 @@ def write_sync(package: Path) -> None:
 
 
 class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Writes the generated files before a wheel is built, also before an editable wheel."""
+    """Writes the generated files before a wheel is built, including an editable wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the files, and add them to the build, because git ignores them."""

@@ -83,9 +83,9 @@ def _tell_events(told: Told, events: EventPublisher) -> int | None:
         try:
             events.tell(record)
         except UNREADABLE as fault:
-            wiring.logger().error("an event cannot be told", extra={"fault": type(fault).__name__})
+            wiring.logger().error("an event cannot be published", extra={"fault": type(fault).__name__})
         except Exception as fault:  # noqa: BLE001 - after any fault of the tables, the stream repeats the change
-            wiring.logger().warning("an event is told later", extra={"fault": type(fault).__name__})
+            wiring.logger().warning("an event is published later", extra={"fault": type(fault).__name__})
             return place
     return None
 

@@ -37,7 +37,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float | None 
     a group while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
-    An unreadable record is logged and deleted, because it would block its message group for ever. Ordered and unordered
+    An unreadable record is logged and deleted, because it would block its message group forever. Ordered and unordered
     entries are served concurrently, like two batches. Served entries are deleted without waiting for the slowest entry
     or for late responses. Until they are deleted, SQS returns no further entries of their message group.
     """

@@ -121,7 +121,7 @@ def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
 
     ``most_ms`` is the largest lead before an earlier message. The queue decides the order of these deliveries, and no
     record shows that order. Messages of two producers may be queued in another order than accepted. So the counts are
-    no violations.
+    not violations.
     """
     entries = list_entries(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))

@@ -31,7 +31,7 @@ class Subject:
         """Return the violations in *found* that concern the subject's messages; *messages* are all messages."""
         return found.join(self.messages(messages).select(*MESSAGE), list(MESSAGE), "left_semi").select(*found.columns)
 
-    def told(
+    def summarise(
         self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
     ) -> dict[str, object]:
         """Return the certificate's part about the subject: counts by end, and at most ``LISTED_MAX`` messages."""

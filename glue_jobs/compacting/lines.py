@@ -58,7 +58,7 @@ class Read:
 
 
 def read_file(content: bytes, kind: RecordKind, *, zipped: bool) -> Read | None:
-    """Return the records of a raw file; None if the file is truncated, no gzip, or has an unusual line."""
+    """Return the records of a raw file; None if the file is truncated, is not gzip, or has an unusual line."""
     try:
         found = [_read(block, kind) for block in _blocks(content, zipped)]
     except OSError:

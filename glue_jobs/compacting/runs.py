@@ -341,7 +341,7 @@ def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the index of the record to keep among several with one id, and the number of conflicts.
 
     The choice does not depend on the order of *records*. Each further record with another content is a conflict. The
-    record with the most erased parts is kept. A difference from a record with erased parts is no conflict.
+    record with the most erased parts is kept. A difference from a record with erased parts is not a conflict.
     """
     texts = [_text_of(each) for each in records]
     order = sorted(range(len(records)), key=lambda place: (-len(records[place].get("hashes") or ()), texts[place]))

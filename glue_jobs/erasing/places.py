@@ -68,7 +68,7 @@ class Eraser(ABC):
             return line
         record = record_of(line, RecordKind.MESSAGES)
         if record is None:
-            return self.damaged(line, arrived)
+            return self.erase_damaged(line, arrived)
         salted = {**record, "salt": None if record.get("hashes") else salt_of(self.key, record["record_id"])}
         made = self.record(salted)
         if made is None:
@@ -76,7 +76,7 @@ class Eraser(ABC):
         present = {name: value for name, value in made.items() if value is not None and name != "salt"}
         return _line_of(present)
 
-    def damaged(self, line: str, arrived: str) -> str:
+    def erase_damaged(self, line: str, arrived: str) -> str:
         """Return a line without a valid record unchanged, or its salted hash if it must be erased."""
         if line.startswith('{"erased_line":') or not self.takes_damaged(line, arrived):
             return line
@@ -99,13 +99,13 @@ class Eraser(ABC):
         if not line:
             return line
         record = json.loads(line)
-        after = self.damaged(record["line"], arrived)
+        after = self.erase_damaged(record["line"], arrived)
         return line if after == record["line"] else json.dumps({**record, "line": after})
 
     def _failed(self, line: str, arrived: str) -> str:
         told, text = decode_failed(line)
         if text is None:
-            return self.damaged(line, arrived) if line else line
+            return self.erase_damaged(line, arrived) if line else line
         after = "\n".join(self.line(each, arrived) for each in text.split("\n"))
         if after == text:
             return line

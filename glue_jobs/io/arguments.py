@@ -91,13 +91,13 @@ def parser(job: str, description: str, lookback_days: int) -> argparse.ArgumentP
     made.add_argument("--archive", type=_archive, required=True, metavar="URI", help=text)
     days = made.add_argument_group("days (UTC), one of three forms")
     days.add_argument("--from", dest="first", metavar="DAY", help="the first day, 2026-11-20")
-    days.add_argument("--to", dest="end", metavar="DAY", help="the day after the last one")
-    days.add_argument("--date", type=_day, metavar="DAY", help="one day")
-    text = f"as many whole days before today (default: {lookback_days})"
+    days.add_argument("--to", dest="end", metavar="DAY", help="the day after the last day")
+    days.add_argument("--date", type=_day, metavar="DAY", help="only this day")
+    text = f"the last N whole days before today (default: {lookback_days})"
     days.add_argument("--lookback-days", type=_positive, metavar="N", help=text)
-    made.add_argument("--s3-endpoint", metavar="URL", default=_endpoint(), help="a local S3; not on AWS")
-    made.add_argument("--master", default="local[*]", help="of a Spark session started here (default: %(default)s)")
-    made.add_argument("--driver-memory", default="2g", help="of a Spark session started here (default: %(default)s)")
+    made.add_argument("--s3-endpoint", metavar="URL", default=_endpoint(), help="URL of a local S3; omit it on AWS")
+    made.add_argument("--master", default="local[*]", help="master of Spark on this machine (default: %(default)s)")
+    made.add_argument("--driver-memory", default="2g", help="memory of Spark on this machine (default: %(default)s)")
     return made
 
 
@@ -197,7 +197,7 @@ def path_part(text: str) -> str:
 
 
 def _refuse(text: str, what: str) -> NoReturn:
-    raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a {what}")
 
 
 def moment(text: str) -> int:
@@ -209,8 +209,8 @@ def moment(text: str) -> int:
     try:
         found = instant_of(date.fromisoformat(text)) if len(text) == 10 else instant.parse(text)
     except (ValueError, OverflowError) as fault:
-        raise argparse.ArgumentTypeError(f"{text!r} is no instant: {fault}") from None
-    return found if 0 <= found < instant_of(date(YEAR_MAX, 1, 1)) else _refuse(text, "instant since 1970")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an instant: {fault}") from None
+    return found if 0 <= found < instant_of(date(YEAR_MAX, 1, 1)) else _refuse(text, "valid instant since 1970")
 
 
 def property_of(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """The files of a day of curated records: a manifest for each kind and day, replaced by one conditional write.
 
-A *generation* of files (unlike that of a lane) is the files that one run wrote for a day. A run writes them beside the
+A *generation* of files (unlike that of a lane) is the files that one run wrote for a day. A run writes them next to the
 current ones, and then replaces the manifest if it is unchanged since it was read. So a reader sees the old or the new
 files, and never those of an interrupted run.
 
@@ -95,8 +95,8 @@ def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | No
 def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
     """Replace the manifest *before* by one that names *files*, a generation that *made* describes.
 
-    Raises RacedError if the manifest changed since it was read. The new manifest's URIs begin with ``s3://``, because
-    Athena reads no others, but a job on Hadoop's S3A may have the archive as ``s3a://``.
+    Raises RacedError if the manifest changed since it was read. The new manifest's URIs begin with ``s3://``, even if
+    *root* begins with ``s3a://`` for Hadoop: Athena reads only ``s3://``.
     """
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())

@@ -1,7 +1,7 @@
 """Single objects of an archive with conditional writes: on S3, or in a folder.
 
 Spark's file systems have no conditional write. S3 has two: ``If-None-Match: *`` creates an object, ``If-Match``
-replaces the version that was read. Of two concurrent writes, one fails.
+replaces the version that was read. So one of two concurrent writes fails.
 """
 
 from __future__ import annotations
@@ -320,8 +320,8 @@ def bucket_settings(uri: str) -> dict[str, str]:
         credentials = session.get_credentials()
         if credentials is None:
             raise UnreachableArchiveError(
-                "There are no AWS credentials here: run `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and"
-                " AWS_SECRET_ACCESS_KEY. A local S3 is named by --s3-endpoint."
+                "No AWS credentials found: run `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and"
+                " AWS_SECRET_ACCESS_KEY. For a local S3, give --s3-endpoint."
             )
         region = session.client("s3").head_bucket(Bucket=bucket)["BucketRegion"]
         # S3A accepts a region only with the endpoint of that region.
@@ -362,10 +362,10 @@ def _folder(uri: str) -> Path:
 
 
 def check_folder(uri: str) -> None:
-    """Raise UnreachableArchiveError if *uri* is no folder; without this check, a typo would seem an empty archive."""
+    """Raise UnreachableArchiveError if *uri* is not a folder. A typo would otherwise seem an empty archive."""
     path = _folder(uri)
     if not path.is_dir():
-        raise UnreachableArchiveError(f"There is no archive {path}: give s3://BUCKET or an existing folder.")
+        raise UnreachableArchiveError(f"{path} is not a folder: give s3://BUCKET or an existing folder.")
 
 
 def _refusal(bucket: str, status: int) -> str:

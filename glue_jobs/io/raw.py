@@ -19,7 +19,7 @@ _LARGEST = {"int": 1 << 31, "bigint": 1 << 63}
 def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
     """Return *lines* with the columns of *kind*, ``is_corrupt``, and ``unknown``: the names that the schema lacks.
 
-    A corrupt line is no JSON object, lacks a required column, or has a value of another type or an invalid instant.
+    A corrupt line is not a JSON object, lacks a required column, or has a value of another type or an invalid instant.
     Missing optional columns are null, because older writers did not have these columns.
     """
     schema = SCHEMAS[kind]

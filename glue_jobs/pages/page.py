@@ -123,7 +123,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def scrolling_table(head: str, rows: str) -> str:
-    """Return a table that scrolls sideways, also with the keyboard. *head* and *rows* are in HTML."""
+    """Return a table that scrolls sideways, with the mouse or the keyboard. *head* and *rows* are in HTML."""
     made = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
     return f'<div class="wide" tabindex="0" role="group" aria-label="Table">{made}</div>'
 

@@ -287,7 +287,7 @@ class GlueJobs:
         while (run := glue.get_job_run(JobName=name, RunId=run_id)["JobRun"])["JobRunState"] in UNDER_WAY:
             said(f"Glue: {run['JobRunState'].lower()}, {run.get('ExecutionTime', 0)} s")
             if self._stopped.wait(self.look_s):
-                raise JobError(f"Glue goes on with the run {run_id} of {name} without this console")
+                raise JobError(f"the console stopped waiting: the run {run_id} of {name} continues in Glue")
         page = self._page(bucket, order, began_at)
         if run["JobRunState"] == ENDED_WELL:
             return JobResult(page, "Done.")
@@ -306,7 +306,7 @@ class GlueJobs:
         [found] = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
         outputs = {each["OutputKey"]: str(each["OutputValue"]) for each in found.get("Outputs", ())}
         if outputs.get("Url", "").rstrip("/") != self.url.rstrip("/"):
-            raise JobError(f"the stack {self.stack} has another API than {self.url}. Set your stack with --stack")
+            raise JobError(f"{self.url} is not the API of the stack {self.stack}. Name your stack with --stack")
         return outputs[ARCHIVE]
 
     def _page(self, bucket: str, order: JobOrder, began_at: datetime) -> Path | None:

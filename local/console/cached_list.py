@@ -39,7 +39,7 @@ class ListPage(Generic[T]):
 def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
     """Return page number *asked* of *items*, each page with at most *size* items.
 
-    If there is no such page, return the nearest; if *asked* is no number, the first.
+    If there is no such page, return the nearest; if *asked* is not a number, the first.
 
     >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
     ('cd', 3, 1)

@@ -22,7 +22,7 @@ from local.console.rendering import environment
 from local.console.samples import Charted, Samples
 
 MINUTES = "minutes.sqlite"
-"""The file of sampled minutes, beside the reports."""
+"""The file of sampled minutes, in the folder of the reports."""
 
 
 @dataclass

@@ -44,7 +44,7 @@ class Verdict:
 class Bench:
     """The fields of the workbench: the topic, the subscription and its version, the filter's *form*.
 
-    *said* has all fields, also those of the test message.
+    *said* has all fields, including those of the test message.
     """
 
     topic: str

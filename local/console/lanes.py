@@ -170,7 +170,7 @@ async def lane(request: web.Request) -> web.Response:
 
 
 def instant_of(said: str) -> datetime:
-    """Return the instant *said*, in seconds since 1970. If *said* is no such number, return now.
+    """Return the instant *said*, in seconds since 1970. If *said* is not such a number, return now.
 
     >>> instant_of("1790000000").year
     2026

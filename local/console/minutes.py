@@ -1,4 +1,4 @@
-"""Stores metrics of topics and subscriptions by minute, for a day, in a file beside the stack's state."""
+"""Stores metrics of topics and subscriptions by minute, for a day, in a file next to the stack's state."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class MinuteFile:
                 raise ChartError(f"{self._path} cannot be used: {fault}") from fault
             for name in (self._path.name, f"{self._path.name}-journal"):
                 self._path.with_name(name).unlink(missing_ok=True)
-            raise ChartError(f"{self._path} was damaged and is deleted: sampling begins anew") from fault
+            raise ChartError(f"{self._path} was damaged and is deleted: sampling starts again") from fault
 
     def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         with self._rows() as rows:
@@ -116,11 +116,11 @@ class MinuteFile:
         )
         return None if at is None else datetime.fromtimestamp(at, UTC)
 
-    def looked(self, topic: str, at: datetime) -> None:
+    def record_view(self, topic: str, at: datetime) -> None:
         """Record that a page showed a topic at the instant *at*."""
         self._run("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
 
-    def looked_at(self, since: datetime, most: int) -> list[str]:
+    def viewed_topics(self, since: datetime, most: int) -> list[str]:
         """Return at most *most* topics that pages showed after *since*, the most recently shown first."""
         found = self._run(
             "SELECT topic FROM looks WHERE api = ? AND at > ? ORDER BY at DESC, topic LIMIT ?",

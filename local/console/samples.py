@@ -88,7 +88,7 @@ class Samples:
         """Resume sampling of the topics that pages showed within a day. If the file is not readable, sample none."""
         with suppress(ChartError):
             if self._file.exists:
-                for topic in self._file.looked_at(self._now() - KEPT, TOPICS_MAX):
+                for topic in self._file.viewed_topics(self._now() - KEPT, TOPICS_MAX):
                     self._topics[topic] = _Watched(topic, self._file)
         if self._topics:
             self._task = asyncio.create_task(self._go_on())
@@ -98,7 +98,7 @@ class Samples:
 
         An empty *subscription* means the topic itself. Minutes without a sample are missing. Raises ChartError.
         """
-        self._file.looked(topic, self._now())
+        self._file.record_view(topic, self._now())
         if topic not in self._topics:
             self._topics[topic] = _Watched(topic, self._file)
             await self.sample(topic)
@@ -144,7 +144,7 @@ class Samples:
             await asyncio.sleep(ASK_S)
             with suppress(ChartError):  # For example, the disk is full. The charts page shows it.
                 self._file.shrink(self._now())
-                wanted = self._file.looked_at(self._now() - KEPT, TOPICS_MAX)
+                wanted = self._file.viewed_topics(self._now() - KEPT, TOPICS_MAX)
                 self._topics = {name: each for name, each in self._topics.items() if name in wanted}
                 for name in list(self._topics):
                     await self.sample(name)

@@ -111,7 +111,7 @@ def unknown_key(service: str) -> Refusal:
     (403, True)
     """
     code = {"s3": "InvalidAccessKeyId", "sqs": "InvalidClientTokenId"}.get(service, "UnrecognizedClientException")
-    return refusal(service, code, "The local stack did not issue this access key, see its stack.json", 403)
+    return refusal(service, code, "The local stack did not issue this access key; see its stack.json", 403)
 
 
 def _of_s3(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Call:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from local.engine.credentials import Credentials, mint
+from local.engine.credentials import Credentials, create_credentials
 from local.rules.permissions import Grant, Need, PolicyError, Role, decide, grants_of
 from local.template.intrinsics import Resolver
 from local.template.translated import FUNCTION, Template
@@ -85,15 +85,15 @@ def callers_of(template: Template, resolver: Resolver) -> Callers:
     roles: dict[str, Role] = {}
     functions: dict[str, Credentials] = {}
     for logical_id, _ in template.of_type(FUNCTION):
-        functions[logical_id] = mint()
+        functions[logical_id] = create_credentials()
         roles[functions[logical_id].access_key] = declared[role_of(template, logical_id)]
-    jobs = mint()
+    jobs = create_credentials()
     for kind, caller in ((WORKFLOW, STATES), (DELIVERY_STREAM, FIREHOSE), (JOB, jobs.access_key)):
         for logical_id, _ in template.of_type(kind):
             role = declared[role_of(template, logical_id)]
             # Locally, the stack's owner runs the jobs with a role of their own (erase, retain).
             if roles.setdefault(caller, role) != role and kind != JOB:
-                raise ValueError(f"{logical_id} has another role than others of its kind: the local stack plays one")
+                raise ValueError(f"{logical_id} has another role than others of its kind; the local stack supports one")
     return Callers(functions, jobs, roles)
 
 

@@ -18,10 +18,10 @@ class Credentials:
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret}
 
 
-def mint() -> Credentials:
+def create_credentials() -> Credentials:
     """Create random credentials, which cannot be guessed.
 
-    >>> len(mint().access_key), mint() == mint()
+    >>> len(create_credentials().access_key), create_credentials() == create_credentials()
     (20, False)
     """
     return Credentials(f"ASIA{base64.b32encode(secrets.token_bytes(10)).decode()}", secrets.token_hex(20))

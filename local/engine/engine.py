@@ -19,7 +19,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from local.engine.credentials import Credentials, mint
+from local.engine.credentials import Credentials, create_credentials
 from local.engine.engine_calls import EngineCalls
 from local.engine.last_error import PIPE, read_last_error
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH
@@ -31,7 +31,7 @@ ACCOUNT = "123456789012"
 START_S = 60.0
 STOP_S = 20.0
 GIVE_BACK_BYTES = 1024 * 1024
-"""Larger free blocks go back to the system. By default glibc keeps up to twice the largest request, or state, for ever.
+"""Larger free blocks go back to the system. By default glibc keeps up to twice the largest request, or state, forever.
 
 Buffers of sockets (256 KiB) are smaller, because each block from the system costs time.
 """
@@ -71,9 +71,9 @@ def _is_readable(pipe: int) -> bool:
 class Engine:
     """One engine. Its state is in `folder`, and remains there when its process ends.
 
-    Calls with the credentials `owner` may do everything. `host` is a host name that requests may use beside localhost.
-    The engine appends each new permission decision to the file `uses` as a JSON line (default: `uses.jsonl` in
-    `folder`).
+    Calls with the credentials `owner` may do everything. `host` is a host name that requests may use, in addition to
+    localhost. The engine appends each new permission decision to the file `uses` as a JSON line (default: `uses.jsonl`
+    in `folder`).
     """
 
     folder: Path
@@ -82,7 +82,7 @@ class Engine:
     uses: Path | None = None
     host: str = ""
     _frames_port: int = field(default_factory=free_port)
-    owner: Credentials = field(default_factory=mint, repr=False)
+    owner: Credentials = field(default_factory=create_credentials, repr=False)
     _process: "subprocess.Popen[bytes] | None" = None
     _error_pipe: int = -1
     _sentence: str = ""

@@ -256,7 +256,7 @@ def main() -> None:
 
 
 def run(folder: Path) -> None:
-    """Run the engine until SIGTERM or SIGINT. The engine's state is in *folder* and in folders beside it."""
+    """Run the engine until SIGTERM or SIGINT. The engine's state is in *folder* and in the folders next to it."""
     from ministack import app
     from ministack.core import responses
     from ministack.services import dynamodb, dynamodb_streams, eventbridge, firehose, lambda_svc, s3, sqs, stepfunctions

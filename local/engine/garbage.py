@@ -5,7 +5,7 @@ import gc
 THRESHOLDS = 20_000, 20, 50
 
 
-def look_seldom() -> None:
+def collect_rarely() -> None:
     """Collect garbage rarely, and never examine the objects that exist now. Requests leave few reference cycles."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

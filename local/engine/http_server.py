@@ -134,7 +134,7 @@ async def serve(
     """Start the application, restore the engine's state *kept*, and serve requests until SIGTERM or SIGINT.
 
     *port* accepts HTTP, and *frames_port* accepts the frames of :mod:`local.functions.frames`. *known_as* is a host
-    name that requests may use beside localhost.
+    name that requests may use, in addition to localhost.
     """
     life = await _started(application)
     kept.restore()

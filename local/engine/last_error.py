@@ -60,7 +60,7 @@ def why_not_written(fault: OSError, folder: Path) -> str | None:
         case errno.ENOENT if fault.filename and Path(fault.filename).absolute().is_relative_to(folder.absolute()):
             return f"{fault.filename} cannot be made: choose another folder with --data"
         case errno.ENOTDIR | errno.EEXIST:
-            return f"{fault.filename or folder} is no folder, or lies in none: choose another with --data"
+            return f"{fault.filename or folder} is not a folder, or is not in a folder: choose another with --data"
         case errno.EFBIG:
             return f"a file in {folder} may not become larger (ulimit -f): raise the limit"
         case errno.EIO:

@@ -288,4 +288,4 @@ def _size(record: Mapping[str, Any]) -> int:
 
 
 def _refused(service: str, code: str, what: str, status: int = 400) -> Refusal:
-    return refusal(service, code, f"larger than AWS takes ({what})", status)
+    return refusal(service, code, f"larger than AWS allows ({what})", status)

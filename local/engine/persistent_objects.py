@@ -53,6 +53,6 @@ def put_object(objects: ModuleType) -> Callable[[str, str, bytes], None]:
             if status != OK:
                 print(f"Firehose could not deliver: {answer!r}", flush=True)
         else:
-            raise RuntimeError("the engine's S3 waits for something while it puts an object")
+            raise RuntimeError("putting an object in the engine's S3 must not wait for other tasks")
 
     return put

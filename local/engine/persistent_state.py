@@ -14,7 +14,7 @@ from typing import Any
 from local.engine.asgi import Application, Message, Receive, Scope, Send
 from local.engine.aws_request import signer_of
 from local.engine.checksums import DamageError
-from local.engine.garbage import look_seldom
+from local.engine.garbage import collect_rarely
 from local.engine.journal import LOOK_S, Journal
 from local.engine.persistent_queues import OF_QUEUES, PersistentQueues
 from local.engine.persistent_services import PersistentServices, as_persisted
@@ -78,7 +78,7 @@ class PersistentState:
 
     async def keep_short(self) -> None:
         """Save disk and memory until cancelled: begin a new journal whenever it has grown, and pack unchanged rows."""
-        look_seldom()
+        collect_rarely()
         await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
 
     async def _keep_small(self) -> None:

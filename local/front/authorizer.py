@@ -101,13 +101,13 @@ class JwtAuthorizer:
         return dict(claims)
 
     def _check(self, claims: Mapping[str, Any]) -> None:
-        """Raise TokenError for another audience, or a time claim that is no number: the library would accept text."""
+        """Raise TokenError for another audience, or a time claim that is not a number: the library accepts text."""
         named = claims.get("aud", claims.get("client_id"))
         if not any(each in self.grounds.audiences for each in (named if isinstance(named, list) else [named])):
             raise TokenError("the token is for another audience")
         for name in INSTANTS:
             if type(claims.get(name, 0)) not in (int, float):
-                raise TokenError(f"the token's claim {name} is no number")
+                raise TokenError(f"the token's claim {name} is not a number")
 
 
 def as_text(value: Any) -> str:
@@ -135,6 +135,6 @@ def fetch_keys(issuer: str) -> Keys:
 
 def _fetched(url: str) -> Any:
     if not url.startswith(("https://", "http://127.0.0.1")):
-        raise TokenError("an issuer is at an https address")
+        raise TokenError("the URL of an issuer must begin with https://")
     with urllib.request.urlopen(url, timeout=FETCH_S) as answer:
         return json.loads(answer.read())

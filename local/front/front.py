@@ -54,7 +54,7 @@ class Front:
 
     `may_invoke` returns whether the API may invoke a function for a method and a route's path. `authorize` checks the
     caller of a request. `metrics` returns the text for `/metrics`. `folder` is the state folder of the stack.
-    `user_functions` are the names of the user's functions. `host` is a host name that requests may use beside
+    `user_functions` are the names of the user's functions. `host` is a host name that requests may use, in addition to
     localhost.
     """
 
@@ -101,7 +101,7 @@ class Front:
             return caller
         event = self._event(found, request, caller)
         if len(event) > LAMBDA_PAYLOAD_BYTES_MAX:
-            return problem(413, "Content Too Large", f"a function takes {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
+            return problem(413, "Content Too Large", f"a function accepts at most {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         running = self.invoke(self.functions[found.route.function], event)
         try:
             # Shielded: on AWS, too, a function continues after its client has disconnected.
@@ -146,7 +146,7 @@ class Front:
             body = await incoming.read()
         except web.HTTPRequestEntityTooLarge:
             return as_aiohttp(
-                problem(413, "Content Too Large", f"a request may have {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
+                problem(413, "Content Too Large", f"a request may have at most {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
             )
         except ConnectionResetError:
             # The client disconnected during its request: no response and no traceback are needed.

@@ -68,7 +68,7 @@ class FrameCalls:
     def call(self, head: bytes, body: bytes, answer_s: float) -> tuple[bool, bytes]:
         """Make a call. Return whether it succeeded, and the response.
 
-        Raises OSError if none comes in *answer_s* seconds.
+        Raises OSError if no response comes in *answer_s* seconds.
         """
         try:
             connection: _Connection = self._own.connection

@@ -83,7 +83,7 @@ class Pool:
     async def invoke(self, payload: bytes) -> Invocation:
         """Run one event in a worker, and return its result. If the worker dies or times out, only this event fails."""
         if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
-            return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
+            return failure("RequestTooLargeException", f"an event may have at most {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         topic = topic_of(payload) if self.fed else None
         place = await self._places.take(topic)
         try:

@@ -10,7 +10,7 @@ import orjson
 def encode(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
     """Return a value as JSON. *default* converts objects that JSON does not have.
 
-    orjson writes no spaces. Python's `json`, which does, encodes keys that are no text, numbers beyond 64 bits, and
+    orjson writes no spaces. Python's `json`, which does, encodes keys that are not text, numbers beyond 64 bits, and
     lone surrogates.
 
     >>> encode({"a": [1, "é"]}).decode(), encode({1: 1 << 64}), encode("\\ud800")

@@ -101,7 +101,7 @@ def with_bytes(value: dict[str, Any]) -> dict[str, Any]:
 def _as_base64(value: object) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} is no part of a request")
+    raise TypeError(f"{type(value).__name__} cannot be a part of a request")
 
 
 @cache

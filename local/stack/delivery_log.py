@@ -14,21 +14,21 @@ OF_METRICS = '"_aws"'
 _PLUMBING = ("START ", "END ", "REPORT ", "[INFO]")
 
 
-def readable(function: str, line: str, at: datetime) -> str | None:
+def format_line(function: str, line: str, at: datetime) -> str | None:
     """Return a function's log line in a form for people; None for lines that people do not need, such as metrics.
 
     >>> from datetime import datetime
     >>> noon = datetime(2026, 1, 1, 12, 0, 1, 123000)
-    >>> readable("fan-out", '{"message": "attempted", "topic": "test1", "subscription": "A", "attempt": 1,'
+    >>> format_line("fan-out", '{"message": "attempted", "topic": "test1", "subscription": "A", "attempt": 1,'
     ...     ' "message_id": "00000000000000000042", "outcome": "http 200", "state": "delivered",'
     ...     ' "took_ms": 3}', noon)
     '12:00:01.123  test1 → A  00000000000000000042  attempt 1  http 200  delivered  3 ms'
-    >>> readable("fan-out", '{"level": "WARNING", "message": "the claim is stale", "topic": "t"}', noon)
+    >>> format_line("fan-out", '{"level": "WARNING", "message": "the claim is stale", "topic": "t"}', noon)
     '12:00:01.123  WARNING  fan-out: the claim is stale  topic=t'
-    >>> print(readable("mine", "[ERROR] ValueError: no\\rTraceback (most recent call last):", noon))
+    >>> print(format_line("mine", "[ERROR] ValueError: no\\rTraceback (most recent call last):", noon))
     12:00:01.123  mine: [ERROR] ValueError: no
     Traceback (most recent call last):
-    >>> readable("fan-out", '{"_aws": {}, "service": "tagcast"}', noon)
+    >>> format_line("fan-out", '{"_aws": {}, "service": "tagcast"}', noon)
     """
     if OF_METRICS in line:
         return None
@@ -79,7 +79,7 @@ def _details(entry: Mapping[str, Any]) -> str:
     return "  " + " ".join(details) if details else ""
 
 
-def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
+def make_printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
     """Return a function that takes a function's name and a log line, and prints the line in a form for people.
 
     *names* returns the short name of a function. Control characters are made visible, because the user's functions may
@@ -88,7 +88,7 @@ def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[
     from tagcast_cli.visible import visible  # It loads rich, which takes longer than the rest of the stack's modules.
 
     def write(function: str, line: str) -> None:
-        shown = readable(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock
+        shown = format_line(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock
         if shown is not None:
             with suppress(OSError):  # The output was closed, or its disk is full. The function goes on.
                 print(visible(shown), file=out, flush=True)

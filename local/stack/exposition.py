@@ -26,7 +26,7 @@ LABELS = ("topic", "subscription")
 
 
 @dataclass(frozen=True)
-class Described:
+class PrometheusMetric:
     """A metric of Prometheus. *buckets* are the bounds of a histogram, else empty. *is_level* marks a gauge."""
 
     name: str
@@ -39,7 +39,7 @@ class Described:
         return self.name + ("_bucket" if self.buckets else "" if self.is_level else "_total")
 
 
-def describe_metric(metric: str, labels: Sequence[str] = ()) -> Described:
+def describe_metric(metric: str, labels: Sequence[str] = ()) -> PrometheusMetric:
     """Return how Prometheus shows a metric of CloudWatch. Histograms of milliseconds are shown in seconds.
 
     >>> metrics = ("DeliveryMs", LABELS), ("Delivered",), ("Backlog", LABELS)
@@ -49,12 +49,14 @@ def describe_metric(metric: str, labels: Sequence[str] = ()) -> Described:
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric).lower()
     name = f"tagcast_subscription_{words}" if labels else f"tagcast_{words}"
     if metric == "Attempts":
-        return Described(name, ATTEMPTS)
+        return PrometheusMetric(name, ATTEMPTS)
     if metric in LEVELS:
-        return Described(name, is_level=True)
+        return PrometheusMetric(name, is_level=True)
     if metric == "SlotWaitMs":
-        return Described(name.removesuffix("_ms") + "_milliseconds")
-    return Described(name.removesuffix("_ms") + "_seconds", SECONDS) if words.endswith("_ms") else Described(name)
+        return PrometheusMetric(name.removesuffix("_ms") + "_milliseconds")
+    if words.endswith("_ms"):
+        return PrometheusMetric(name.removesuffix("_ms") + "_seconds", SECONDS)
+    return PrometheusMetric(name)
 
 
 class Exposition:
@@ -94,7 +96,7 @@ class Exposition:
             case Counter() as counter:
                 counter.inc(sum(values))
 
-    def _family(self, metric: str, kind: Described, labels: tuple[str, ...]) -> Counter | Gauge | Histogram:
+    def _family(self, metric: str, kind: PrometheusMetric, labels: tuple[str, ...]) -> Counter | Gauge | Histogram:
         if kind.name not in self._families:
             make = partial(Histogram, buckets=kind.buckets) if kind.buckets else Gauge if kind.is_level else Counter
             self._families[kind.name] = make(kind.name, f"{metric} of docs/metrics.md", labels, registry=self._registry)

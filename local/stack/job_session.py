@@ -165,7 +165,7 @@ class JobSession:
             try:
                 line = await asyncio.wait_for(lines.queue.get(), self._silent_s_max)
             except TimeoutError:
-                raise JobSessionError(f"it said nothing for {self._silent_s_max:,.0f} s, and was ended") from None
+                raise JobSessionError(f"it printed nothing for {self._silent_s_max:,.0f} s and was stopped") from None
             match line:
                 case None:
                     code = await lines.process.wait()

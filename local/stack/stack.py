@@ -20,7 +20,7 @@ from local.functions.worker import FunctionSpec
 from local.rules.needs import Account
 from local.sources.sources import Sources
 from local.stack.data_folder import DataFolder
-from local.stack.delivery_log import printer
+from local.stack.delivery_log import make_printer
 from local.stack.exposition import Exposition
 from local.stack.job_session import QUICK_START, JobSession
 from local.stack.user_functions import make_known, specs_of
@@ -65,7 +65,7 @@ class Stack:
     def __init__(self, options: StackOptions) -> None:
         self.options = options
         self._folder = DataFolder(options.folder)
-        self._exposition, self._print = Exposition(), printer(short_name)
+        self._exposition, self._print = Exposition(), make_printer(short_name)
         self._host = LambdaHost(self._hear)
         self._measured: frozenset[str] = frozenset()
         """The functions of the deployment. The lines of other functions are not our metrics."""

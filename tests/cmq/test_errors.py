@@ -90,7 +90,7 @@ def unsigned(**parameters: str) -> Callable[[Asking], dict[str, Any]]:
 
 
 def _revoked(asking: Asking) -> dict[str, Any]:
-    asking.secret.ring = asking.secret.ring.revoking(KEY.secret_id, 1)
+    asking.secret.ring = asking.secret.ring.with_revoked(KEY.secret_id, 1)
     return asking.ask("ListTopic")
 
 

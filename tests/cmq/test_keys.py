@@ -120,7 +120,7 @@ def test_keys_are_read_as_they_were_written() -> None:
 def test_a_revoked_key_has_lost_its_secret_part_and_no_other_has() -> None:
     ring = KeyRing((create_key("a", unsigned_at=False), create_key("b", unsigned_at=False)))
 
-    changed = ring.revoking(ring.keys[0].secret_id, 9)
+    changed = ring.with_revoked(ring.keys[0].secret_id, 9)
 
     assert (changed.keys[0].secret_key, changed.keys[0].revoked_at) == (None, 9)
     assert changed.keys[1] == ring.keys[1]
@@ -131,10 +131,10 @@ def test_all_keys_fit_into_one_secret_and_the_oldest_revoked_are_forgotten_first
     assert note_size(note) <= NOTE_BYTES_MAX
     ring, now = KeyRing(), FakeClock().now()
     for number in range(REVOKED_KEPT + 5):
-        ring = ring.adding(CmqKey(f"AKID{number:032d}", "k" * 32, now, note, topics=LONG).revoked(now + number))
+        ring = ring.with_key(CmqKey(f"AKID{number:032d}", "k" * 32, now, note, topics=LONG).revoked(now + number))
     for number in range(KEYS_MAX):
         assert not ring.is_full
-        ring = ring.adding(CmqKey(f"AKID{1000 + number:032d}", "k" * 32, now, note, topics=LONG))
+        ring = ring.with_key(CmqKey(f"AKID{1000 + number:032d}", "k" * 32, now, note, topics=LONG))
 
     assert ring.is_full
     assert len(ring.keys) == KEYS_MAX + REVOKED_KEPT

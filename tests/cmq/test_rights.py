@@ -73,7 +73,7 @@ def test_no_reading_of_a_signed_request_publishes_to_another_topic(injected: str
     before = {key: row for key, row in asking.stored().items() if "payments" in key.pk}
     tried = 0
     for reading in readings(signed):
-        assert "taken already" not in asking.serve(event_of(urlencode(reading)))["message"]
+        assert "already accepted" not in asking.serve(event_of(urlencode(reading)))["message"]
         asking.forget_requests()
         tried += 1
         assert {key: row for key, row in asking.stored().items() if "payments" in key.pk} == before, reading

@@ -98,7 +98,7 @@ def test_a_value_that_was_left_out_is_not_served_again_with_another_value() -> N
 
     assert served(example, wire_of(example), asking)["code"] not in AUTHENTICATION
     altered = served(example, wire_of(example).replace("%40", "%40x"), asking)
-    assert altered["message"] == "(10030)authentication failed: this request was taken already"
+    assert altered["message"] == "(10030)authentication failed: this request was already accepted; sign a new one"
 
 
 def test_what_a_get_leaves_out_is_never_accepted() -> None:

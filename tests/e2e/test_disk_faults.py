@@ -100,7 +100,7 @@ def test_a_folder_that_cannot_be_made_or_written_is_a_sentence(tmp_path: Path) -
     code, output = started(tmp_path / "file" / "data")
     assert (code, output.count("\n")) == (1, 1)
     assert output.startswith("tagcast: ")
-    assert "is no folder" in output
+    assert "is not a folder" in output
     code, output = started(tmp_path / ("a" * 300))
     assert (code, output.count("\n")) == (1, 1)
     assert "is too long: choose a shorter one with --data" in output

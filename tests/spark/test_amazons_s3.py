@@ -196,7 +196,7 @@ def test_what_spark_sets_by_itself_is_no_endpoint_for_boto3(monkeypatch: pytest.
     ("bucket", "more", "told"),
     [
         ("no-such-bucket-of-a-shop", {}, "There is no bucket no-such-bucket-of-a-shop."),
-        (BUCKET, {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "There are no AWS credentials here:"),
+        (BUCKET, {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "No AWS credentials found:"),
         (BUCKET, {"AWS_PROFILE": "nobody"}, "The config profile (nobody) could not be found"),
         (BUCKET, {"HTTPS_PROXY": "http://127.0.0.1:9"}, f"The bucket {BUCKET} cannot be reached:"),
     ],

@@ -71,7 +71,7 @@ def tagcast(
         typer.Option("--json", help="Print the API's responses as JSON; several documents are printed one per line."),
     ] = False,
     profile: Annotated[
-        str | None, typer.Option(help="AWS profile that signs requests to AWS, or to an own domain.")
+        str | None, typer.Option(help="AWS profile that signs requests to AWS, or to your own domain.")
     ] = None,
     region: Annotated[str | None, typer.Option(help="AWS region to sign for; default: from the URL.")] = None,
     token: Annotated[

@@ -84,7 +84,7 @@ def _note(given: str) -> str:
 @cmq_keys.command("create")
 def create(
     ctx: typer.Context,
-    note: Annotated[str, typer.Option(help="User of the key, as a note; shown in lists.", callback=_note)] = "",
+    note: Annotated[str, typer.Option(help="Note about the user of the key; shown in lists.", callback=_note)] = "",
     unsigned_at: Annotated[
         bool,
         typer.Option(
@@ -111,7 +111,7 @@ def create(
         if ring.is_full:
             raise KeyStoreError(f"at most {KEYS_MAX} keys are allowed: revoke one first")
         key = create_key(note, unsigned_at, topics)
-        return ring.adding(key), key
+        return ring.with_key(key), key
 
     key = _store(ctx, data, stack).change(adding)
     _show(ctx, {"secret_id": key.secret_id, "secret_key": key.secret_key, **_told(key)})
@@ -159,7 +159,7 @@ def revoke(
             raise KeyStoreError(f"key {secret_id} does not exist")
         if key.revoked_at is not None:
             return ring, key
-        changed = ring.revoking(secret_id, _now())
+        changed = ring.with_revoked(secret_id, _now())
         return changed, next(each for each in changed.keys if each.secret_id == secret_id)
 
     _show(ctx, {"secret_id": secret_id, **_told(_store(ctx, data, stack).change(revoking))})

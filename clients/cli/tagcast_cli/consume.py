@@ -89,7 +89,7 @@ def consume(
     member_id: Annotated[
         str | None, typer.Option(help="Id of this consumer; default: host, process and a random part.")
     ] = None,
-    broadcast: Annotated[bool, typer.Option("--broadcast", help="Receive every message instead of a share.")] = False,
+    broadcast: Annotated[bool, typer.Option("--broadcast", help="Receive every message, not a share of them.")] = False,
     ordered: Annotated[
         bool, typer.Option("--ordered", help="Ordered: one member at a time gets messages of the topic or a key.")
     ] = False,

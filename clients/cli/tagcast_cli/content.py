@@ -56,7 +56,7 @@ def _read(file: BinaryIO, name: str, bytes_max: int) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError also if an object has a name twice, because only its last value would be sent.
+    """Parse JSON. Raises ValueError also for an object that has a name twice: only its last value would be sent.
 
     >>> parse_json('{"a": [1], "a": [2]}')
     Traceback (most recent call last):

@@ -298,7 +298,7 @@ def get_url(url: str) -> tuple[int, dict[str, str]]:
 
 
 NO_STACK = (
-    "give the name of the stack on AWS, also before its first deployment: tagcast doctor --stack NAME. "
+    "give the name of the stack on AWS, even before its first deployment: tagcast doctor --stack NAME. "
     "To test a local stack: tagcast smoke"
 )
 NO_CREDENTIALS = "no AWS credentials were found: name a profile (tagcast --profile NAME …) or set AWS_PROFILE"

@@ -176,7 +176,10 @@ def warning_lines(answer: Json) -> list[Text]:
 
 
 def absent_function_lines(session: Session, answer: Json) -> list[Text]:
-    """Return a warning if the local stack lacks the filter function in *answer*, else none. AWS is not asked."""
+    """Return a warning if the local stack lacks the filter function in *answer*, else none.
+
+    For an API on AWS, return none.
+    """
     described = answer.get("filter")
     function = described.get("function") if isinstance(described, dict) else None
     if function is None or is_aws(session.api.url):

@@ -245,7 +245,7 @@ class StackJobs:
         if "fault" in answer:
             raise JobError(f"{job} failed: {answer['fault']}")
         if answer["summary"] is None:
-            raise JobError(f"{job} ended with {answer['code']}, without a reason")
+            raise JobError(f"{job} ended with exit code {answer['code']} and gave no reason")
         return Result(answer["summary"], answer["code"])
 
     def stop(self) -> None:

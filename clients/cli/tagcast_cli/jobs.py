@@ -79,7 +79,7 @@ class ArchiveOptions:
         try:
             folder = client_for(address, None, None).request("GET", "/stack").json["folder"]
         except (ProblemError, KeyError):  # It may be the own domain of a deployment.
-            raise JobError(f"{address} is no local stack; give the archive with --archive s3://BUCKET") from None
+            raise JobError(f"{address} is not a local stack; give the archive with --archive s3://BUCKET") from None
         return Archive.of_stack(Path(str(folder)))
 
 
@@ -251,10 +251,12 @@ def replay(
     tag: TagFilter = None,
     sql: SqlFilter = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages per second.")] = 10.0,
-    send: Annotated[bool, typer.Option("--send", help="Send the messages; without it you see a preview only.")] = False,
+    send: Annotated[bool, typer.Option("--send", help="Send the messages; the default is a preview.")] = False,
     run_id: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name of the run. A run sends no message twice; another one sends it again."),
+        typer.Option(
+            metavar="NAME", help="Name of the run. A run sends no message twice; a new name sends all messages again."
+        ),
     ] = None,
     as_is: AsItIs = False,
 ) -> None:
@@ -281,17 +283,17 @@ def erase(
     ctx: typer.Context,
     place: ArchiveOptions,
     message: Annotated[list[str] | None, typer.Option("--message", help="Id of a message; may be repeated.")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Messages of this topic that have the property.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Only messages of this topic that have the property.")
+    ] = None,
     property: Annotated[
-        str | None, typer.Option("--property", metavar="NAME=VALUE", help="Property of the messages.")
+        str | None, typer.Option("--property", metavar="NAME=VALUE", help="Only messages with this property.")
     ] = None,
     before: Annotated[
         str | None, typer.Option("--before", metavar="DAY", help="Only messages accepted before this day.")
     ] = None,
     by: Annotated[str | None, typer.Option("--by", help="Requester of the erasure; the audit shows it.")] = None,
-    send: Annotated[
-        bool, typer.Option("--send", help="Erase the contents; without it you see a preview only.")
-    ] = False,
+    send: Annotated[bool, typer.Option("--send", help="Erase the contents; the default is a preview.")] = False,
     as_is: AsItIs = False,
 ) -> None:
     """Erase the contents of archived messages. Salted hashes remain, so old certificates still verify.
@@ -321,7 +323,9 @@ def retain(
     properties_days: Annotated[
         int, typer.Option(min=0, help="Delete properties after N days; 0 keeps them as long as their records.")
     ] = 0,
-    send: Annotated[bool, typer.Option("--send", help="Delete them; without it you see a preview only.")] = False,
+    send: Annotated[
+        bool, typer.Option("--send", help="Delete the bodies and properties; the default is a preview.")
+    ] = False,
     as_is: AsItIs = False,
 ) -> None:
     """Delete the bodies and properties of older archived messages. Salted hashes remain.

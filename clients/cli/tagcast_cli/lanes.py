@@ -237,7 +237,7 @@ def list_lanes(
     """
     if ctx.invoked_subcommand is not None:
         if selection.asked or every or by is not None or cursor is not None:
-            raise typer.BadParameter(f"give the options behind {ctx.invoked_subcommand}", param_hint="lanes")
+            raise typer.BadParameter(f"give the options after {ctx.invoked_subcommand}", param_hint="lanes")
         return
     session = session_of(ctx)
     if by is None and not selection.asked:

@@ -48,7 +48,7 @@ def body_text(body: bytes) -> str:
 def _message_body(push: Push) -> bytes:
     """Return the body of a pushed message: the body in the push's envelope, or the push's whole body without one.
 
-    An envelope has the message id of the push. A producer does not know this id, so its JSON is no envelope.
+    An envelope has the message id of the push. A producer does not know this id, so its JSON is not an envelope.
     """
     try:
         envelope = json.loads(push.body)

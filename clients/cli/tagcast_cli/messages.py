@@ -172,7 +172,10 @@ def history(
     ctx: typer.Context,
     topic: TopicName,
     since: Annotated[
-        int, duration("--since", help="Messages of this time, up to 3d; default: 1d.", longest_s=3 * 86_400)
+        int,
+        duration(
+            "--since", help="Only messages accepted within this time, at most 3d; default: 1d.", longest_s=3 * 86_400
+        ),
     ] = 86_400,
     tag: Annotated[str | None, typer.Option(help="Only messages with this tag.")] = None,
     property: Annotated[str | None, typer.Option(help="Only messages with this property, NAME=VALUE.")] = None,
@@ -197,7 +200,7 @@ def history(
         session.out.print(HISTORY.empty if not answers[-1].get("next_cursor") else "No messages on this page.")
     until = answers[0].get("archived_until")
     reached = f"Archived until {readable_instant(until)}." if until else "Nothing is archived yet."
-    session.out.print(Text(f"{reached} Of newer messages only pending ones are listed.", style="dim"))
+    session.out.print(Text(f"{reached} Newer messages are listed only while they are pending.", style="dim"))
     session.tell_of_more(answers[-1], "--all")
 
 

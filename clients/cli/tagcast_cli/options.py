@@ -80,7 +80,7 @@ def _option(setting: Setting) -> Any:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return *command* with all its options as separate parameters."""
+    """Return *command* with one parameter for each option, in place of parameters that hold several options."""
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     made: dict[str, Make] = {}

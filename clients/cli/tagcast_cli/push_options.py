@@ -111,7 +111,7 @@ class RetryOptions:
     ] = None
     interval: Annotated[int | None, duration(help="Time between retries under BACKOFF_RETRY, e.g. 30s or 5m.")] = None
     max_interval: Annotated[
-        int | None, duration(help="Longest time between retries whose waits double, e.g. 5m; default: 512 s.")
+        int | None, duration(help="Maximum time between retries if their waits double, e.g. 5m; default: 512 s.")
     ] = None
 
     def retry(self) -> Json | None:

@@ -16,7 +16,7 @@ from tagcast_cli.screen import fields_table, rows_table
 from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, session_of
 from tagcast_cli.subscriptions import subscription_fields
 
-shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter beside the active one, without deliveries.")
+shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter alongside the active one, without deliveries.")
 
 _WAYS = {"only_active": "only the active filter", "only_shadow": "only the shadow"}
 
@@ -83,7 +83,7 @@ def set_shadow(
 
 @shadow.command("show")
 def show_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
-    """Show the shadow's counts and samples beside the active filter."""
+    """Show the shadow, with its counts and samples, and the active filter."""
     session_of(ctx).send("GET", _path(topic, subscription), shadow_report)
 
 

@@ -44,7 +44,7 @@ def smoke(
     """Test a deployment on AWS: retry, order, expiry, archive and a job. Takes two minutes and less than a cent.
 
     smoke creates a topic, two queues, a function with a URL and a role, all named tagcast_smoke_…. It uses your own AWS
-    credentials (--profile, --region) and deletes everything at the end, also after Ctrl-C. Each run first deletes
+    credentials (--profile, --region) and deletes everything at the end, even after Ctrl-C. Each run first deletes
     leftovers of earlier runs, so start one run at a time. It exits 1 if a promise was broken. docs/deploy.md lists the
     required rights.
     """

@@ -83,7 +83,7 @@ class Story:
     _queued: list[str] = field(default_factory=list)
 
     def play(self) -> None:
-        """Run all steps. Always clean up, also after an interrupt."""
+        """Run all steps. Always clean up, even after an interrupt."""
         try:
             for name, played, shows in STEPS:
                 self._carry_out(name, partial(played, self), shows)

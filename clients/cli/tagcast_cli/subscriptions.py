@@ -288,7 +288,7 @@ def update(
         typer.Option(
             "--without",
             metavar="SETTING",
-            help="Remove this setting; may be repeated. Without a filter it receives everything.",
+            help="Remove this setting; may be repeated. A subscription without a filter receives everything.",
         ),
     ] = None,
     without_header: Annotated[

@@ -65,7 +65,7 @@ def is_awake(state: str | None) -> bool:
 def next_attempt_words(state: str | None, at: object) -> str | None:
     """Return words for the next attempt of a lane in *state*. *at* is the time of this attempt, or None.
 
-    Return None if the time says enough, or if the lane makes no attempts.
+    Return None if the time alone describes the attempt, or if the lane makes no attempts.
 
     >>> next_attempt_words("blocked", None), next_attempt_words("unverified", "2026-05-02T12:00:00.000Z")
     ('in progress', 'after verification')

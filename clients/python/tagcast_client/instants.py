@@ -42,5 +42,5 @@ def json_default(value: object) -> Any:
         return instant(value)
     as_json = getattr(value, "as_json", None)
     if as_json is None:
-        raise TypeError(f"{value!r} is not JSON")
+        raise TypeError(f"{value!r} cannot be written as JSON")
     return as_json()

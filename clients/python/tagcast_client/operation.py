@@ -138,7 +138,7 @@ def path_of(*segments: str) -> str:
     """Return a path of quoted segments.
 
     Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
-    Raises InvalidError also for a segment that no path can have.
+    It also raises InvalidError for a segment that no path can have.
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'

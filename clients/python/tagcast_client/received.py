@@ -15,7 +15,7 @@ from tagcast_client.errors import TagcastError
 
 BATCH_TYPE = "application/cloudevents-batch+json"
 BATCH_HEADER, BATCH_ID = "x-tagcast-batch", "batch_"
-"""The header of a batch, and the beginning of its id. Of these two, the signature covers only the id."""
+"""The header of a batch, and the beginning of its id. The signature covers only the id, not the header."""
 _JSON_TYPE = re.compile(r"[^;\s/]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 """Data of these media types is embedded as JSON (CloudEvents JSON format, 3.1.1)."""
 

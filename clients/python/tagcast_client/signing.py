@@ -56,7 +56,7 @@ def service_of(url: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Return whether a header can contain this token. The error of a connection would quote any other token.
+    """Return whether a header can contain this token. With any other token, the error of the request would quote it.
 
     >>> is_token("eyJ.eyJ.c2ln"), is_token("eyJ.eyJ.c2ln\\n"), is_token("")
     (True, False, False)

@@ -126,7 +126,7 @@ def test_a_job_that_breaks_is_quoted(tmp_path: Path) -> None:
     said = Console(file=io.StringIO())
     with pytest.raises(JobError, match=r"^unknown: --nothing 1$"):
         run_job("compact", Archive(str(tmp_path)), ["--nothing", "1"], said)
-    with pytest.raises(JobError, match=f"There is no archive {tmp_path}/typo: give"):
+    with pytest.raises(JobError, match=f"{tmp_path}/typo is not a folder: give"):
         run_job("compact", Archive(f"{tmp_path}/typo"), [], said)
 
 
@@ -276,7 +276,7 @@ def test_a_deployment_under_its_own_domain_needs_the_uri_of_its_archive(api: Fak
     for answer, status in (({"message": "Forbidden"}, 403), ({"name": "another API"}, 200)):
         api.teach("GET /stack", answer, status)
         told = run("report", "--url", api.url)
-        assert (told.exit_code, "is no local stack; give the archive with --archive" in told.stderr) == (1, True)
+        assert (told.exit_code, "is not a local stack; give the archive with --archive" in told.stderr) == (1, True)
 
 
 def test_a_deployment_that_nobody_knows_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_acts_choose_lanes_by_the_options_of_the_list(api: Api) -> None:
 def test_options_in_front_of_an_act_are_refused_because_the_act_would_not_read_them(api: Api) -> None:
     refused = run("--topic", "odd", "pause", "--yes")
     assert (refused.exit_code, api.acts) == (2, [])
-    assert "give the options behind pause" in refused.output
+    assert "give the options after pause" in refused.output
 
 
 def test_a_skip_cancels_only_the_heads_of_its_preview(api: Api) -> None:

@@ -249,15 +249,15 @@ def test_the_console_ends_at_once_while_glue_goes_on(tmp_path: Path) -> None:
         await board.stop()
 
     asyncio.run(play())
-    assert board.fault == "Glue goes on with the run jr_1 of mine-audit without this console"
+    assert board.fault == "the console stopped waiting: the run jr_1 of mine-audit continues in Glue"
 
 
 def test_no_job_reads_the_archive_of_another_stack(tmp_path: Path) -> None:
     aws = FakeAws("SUCCEEDED")
     jobs = GlueJobs("mine", "https://other.execute-api.eu-west-1.amazonaws.com", tmp_path, aws)
-    with pytest.raises(JobError, match="the stack mine has another API than https://other"):
+    with pytest.raises(JobError, match="is not the API of the stack mine"):
         jobs.run(ORDER, lambda said: None)
-    with pytest.raises(JobError, match="another API"):
+    with pytest.raises(JobError, match="is not the API"):
         jobs.message("orders", "1")
     assert aws.started == []
 

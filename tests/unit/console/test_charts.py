@@ -163,8 +163,8 @@ def test_a_damaged_file_of_minutes_stops_no_console_and_is_begun_anew(tmp_path: 
         assert not damaged.exists()
         assert "No metrics yet" not in visitor.get("/topics/orders/charts").text
         damaged.write_bytes(b"\x7f" * 8_192)
-        assert "is deleted: sampling begins anew" in visitor.get("/topics/orders/charts").text
-        assert "sampling begins anew" not in visitor.get("/topics/orders/charts").text
+        assert "is deleted: sampling starts again" in visitor.get("/topics/orders/charts").text
+        assert "sampling starts again" not in visitor.get("/topics/orders/charts").text
 
 
 def test_a_file_of_minutes_that_cannot_be_written_is_told_on_the_page(tmp_path: Path) -> None:
@@ -306,16 +306,16 @@ def test_what_is_older_than_a_chart_is_in_none_of_its_bars() -> None:
 def test_minutes_and_looks_are_those_of_one_api_and_go_with_their_topic(tmp_path: Path) -> None:
     file, other = (MinuteFile(tmp_path / "minutes.sqlite", api) for api in "ab")
     other.keep("orders", "", [Minute(NOW, published=1)])
-    other.looked("orders", NOW)
-    assert (file.published_at("orders"), file.looked_at(NOW - timedelta(hours=1), 9)) == (None, [])
+    other.record_view("orders", NOW)
+    assert (file.published_at("orders"), file.viewed_topics(NOW - timedelta(hours=1), 9)) == (None, [])
 
     file.keep("orders", "", [Minute(NOW, published=1)])
     for number, topic in enumerate(("orders", "bills")):
-        file.looked(topic, NOW + timedelta(seconds=number))
-    assert file.looked_at(NOW - timedelta(hours=1), 9) == ["bills", "orders"]
+        file.record_view(topic, NOW + timedelta(seconds=number))
+    assert file.viewed_topics(NOW - timedelta(hours=1), 9) == ["bills", "orders"]
     file.forget("orders")
-    assert (file.published_at("orders"), file.looked_at(NOW - timedelta(hours=1), 9)) == (None, ["bills"])
-    assert (other.published_at("orders"), other.looked_at(NOW - timedelta(hours=1), 9)) == (
+    assert (file.published_at("orders"), file.viewed_topics(NOW - timedelta(hours=1), 9)) == (None, ["bills"])
+    assert (other.published_at("orders"), other.viewed_topics(NOW - timedelta(hours=1), 9)) == (
         NOW.replace(microsecond=0),
         ["orders"],
     )

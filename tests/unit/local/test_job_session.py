@@ -90,7 +90,7 @@ def test_a_program_that_breaks_is_quoted_and_replaced() -> None:
 def test_a_program_that_says_nothing_any_more_is_replaced() -> None:
     async def story(ask: Asking) -> None:
         first = (await ask("audit")).summary["pid"]
-        with pytest.raises(JobError, match="said nothing"):
+        with pytest.raises(JobError, match="printed nothing"):
             await ask("slow")
         assert (await ask("audit")).summary["pid"] != first
         assert not _is_alive(first)

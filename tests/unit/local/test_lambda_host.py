@@ -14,7 +14,7 @@ from local.engine.engine_process import host_executor
 from local.functions.lambda_api import Invocation, invocation_path
 from local.functions.lambda_host import LambdaHost
 from local.functions.worker import RUNTIME_API, FunctionSpec, LogSink, Worker
-from local.stack.delivery_log import printer
+from local.stack.delivery_log import make_printer
 
 HANDLER = """
 import os, time
@@ -137,13 +137,13 @@ def test_a_function_runs_on_where_nobody_reads_its_log(tmp_path: Path) -> None:
         assert [await call(number) for number in range(3)] == 3 * [Invocation(b"null")]
 
     with os.fdopen(writer, "w", buffering=1) as out:
-        with_host(tmp_path, play, talkative, timeout_s=SOON_S, log=printer(str, out))
+        with_host(tmp_path, play, talkative, timeout_s=SOON_S, log=make_printer(str, out))
         os.dup2(os.open(os.devnull, os.O_WRONLY), writer)  # Its rest can be written on closing.
 
 
 def test_what_a_function_prints_cannot_act_on_the_terminal() -> None:
     out = io.StringIO()
-    write = printer(str, out)
+    write = make_printer(str, out)
 
     write("mine", "hello \x1b]0;owned\x07")
     write("fan-out", '{"message": "attempted", "subscription": "A", "outcome": "sqs: \\u001b[2J"}')

@@ -173,7 +173,7 @@ class AsyncConsumer:
                 self._report(fault)
                 return  # Other tries would take as long. The memberships end without heartbeats.
             except NotFoundError:
-                pass  # This consumer is no member, e.g. because its first heartbeat was interrupted.
+                pass  # This consumer is not a member, e.g. because its first heartbeat was interrupted.
             except TagcastError as fault:
                 self._report(fault)
 

@@ -103,7 +103,7 @@ class FilterSyntaxError(InvalidFilterError):
 class FilterEvaluationError(TagcastError):
     """A filter failed on a message, so the filter's subscription does not get the message.
 
-    ``message`` is the reason of the failure.
+    ``message`` is the reason for the failure.
     """
 
     def __init__(self, message: str) -> None:

@@ -32,7 +32,7 @@ def rfc3339_or_none(instant: int | None) -> str | None:
 def parse(text: str) -> int:
     """Return the instant in *text* as milliseconds since 1970 UTC, rounded down.
 
-    Raises ``ValueError`` if *text* is no instant, or has no offset from UTC.
+    Raises ``ValueError`` if *text* is not an instant, or has no offset from UTC.
 
     >>> parse("2023-11-14T22:13:20.123Z")
     1700000000123

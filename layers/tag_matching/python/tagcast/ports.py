@@ -96,7 +96,7 @@ class Workflow(Protocol):
     def start(self, topic: str, subscription_id: str, generation: str) -> bool:
         """Start redelivery of one lane under *generation*. Return False if the start failed.
 
-        Return True also if redelivery under this generation was started before.
+        Return True if redelivery under this generation was started before.
         """
 
 
@@ -134,7 +134,7 @@ class IndexArchive(Protocol):
     """Stores compiled topic indexes, to save time at a cold start. An index that cannot be loaded is built."""
 
     def load(self, name: str) -> bytes | None:
-        """Return the content saved under *name*, or None, also if the archive is unavailable."""
+        """Return the content saved under *name*; None if there is none, or if the archive is unavailable."""
 
     def save(self, name: str, content: bytes) -> None:
         """Save *content*; failures are ignored."""
@@ -175,7 +175,7 @@ class Clock(Protocol):
 
 
 class Executor(Protocol):
-    """Runs blocking calls beside the event loop, so that none delays a push."""
+    """Runs blocking calls outside the event loop, so that no call delays a push."""
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of *call* with its arguments, or raise its error.

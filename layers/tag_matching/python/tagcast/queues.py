@@ -31,7 +31,7 @@ PACK_MAX = 96
 class QueueEntry:
     """A queue entry for one message, *message_id*, or for a pack, whose further message ids are *others*.
 
-    *group* is the message group of the queue: the one of ordered messages, or one only for this entry. A pack has one
+    *group* is the message group in the queue: ordered messages share one, any other entry has its own. A pack has one
     audience; its messages are of one message group, or all unordered. An entry for one *section* of a wide message
     names no others.
     """
@@ -45,7 +45,7 @@ class QueueEntry:
 
     @property
     def has_order(self) -> bool:
-        """Whether the entry shares its message group with other entries, so that their order counts."""
+        """Whether the entry shares its message group with other entries, whose order the queue keeps."""
         return self.group != own_group(self.message_id, self.section)
 
     @property
@@ -122,7 +122,7 @@ class Queue(Protocol):
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send all entries in order, deduplicated by id for five minutes; return the entries that were not accepted.
 
-        After an entry that is not accepted, no later entry of the same message group counts as accepted.
+        If an entry is not accepted, all later entries of its message group count as not accepted, too.
         """
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:

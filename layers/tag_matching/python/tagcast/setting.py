@@ -18,7 +18,7 @@ NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 
 
 class Only(StrEnum):
-    """The subscriptions to which a setting is limited."""
+    """The kind of subscriptions that have a setting, if not all have it."""
 
     PUSHES = "pushes"
     GROUPS = "groups"

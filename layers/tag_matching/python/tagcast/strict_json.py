@@ -19,7 +19,7 @@ _CROWDED = re.compile(rb"(?:%b[,\[{]){%d}+" % (_OUTSIDE_TEXTS, JSON_VALUES_MAX +
 
 
 class MalformedError(Exception):
-    """A text that is no valid JSON; *detail* is the reason, for people."""
+    """A text that is not valid JSON; *detail* is the reason, for people."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)

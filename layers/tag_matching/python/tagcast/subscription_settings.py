@@ -13,7 +13,7 @@ from tagcast.setting import NAME, Only, Setting
 ENQUEUED_AT_ONCE = 10
 """A batch request to a group's queue takes at most ten messages."""
 DECAY_WINDOW = 100
-"""The maximum deliveries in flight to one endpoint, if their order does not count. CMQ has the same maximum."""
+"""The maximum deliveries in flight to one endpoint, if their order does not matter. CMQ has the same maximum."""
 UNVERIFIED = "unverified"
 """The outcome of a delivery that waits until its endpoint is verified."""
 
@@ -39,7 +39,10 @@ class ContentFormat(StrEnum):
 
 
 class Signature(StrEnum):
-    """The signatures of a push over HTTP. v1: by the subscription's secret; v1a: also by its ed25519 keys."""
+    """The signatures of a push over HTTP.
+
+    v1: by the subscription's secret. v1a: by the secret and by the subscription's ed25519 keys.
+    """
 
     V1 = "v1"
     V1A = "v1a"
@@ -98,7 +101,7 @@ IN_ORDER = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE)
 
 @dataclass(frozen=True, slots=True)
 class FormerSecret:
-    """A secret from before a rotation. It signs pushes, beside the current secret, until the instant *until*."""
+    """A secret from before a rotation. It also signs pushes until the instant *until*."""
 
     secret: str = field(repr=False)
     until: int
@@ -276,7 +279,7 @@ def has_secrets(settings: SubscriptionSettings) -> bool:
     return any(getattr(settings, each.name) for each in fields(settings) if not each.repr)
 
 
-def secrets_told(settings: SubscriptionSettings) -> tuple[str, ...]:
+def shared_secrets(settings: SubscriptionSettings) -> tuple[str, ...]:
     """Return the secrets that the receiver also knows, and so could repeat in a response: all but the private key.
 
     The values in the query of the URL count as secrets, because some receivers take their keys there.

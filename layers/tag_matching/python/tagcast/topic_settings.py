@@ -58,7 +58,10 @@ class TopicSettings:
     ] = Ordering.TOPIC
     keep: Annotated[
         Keep,
-        Setting("Keep bodies while a delivery is pending, or for life, for groups created later.", is_shown=True),
+        Setting(
+            "Delete bodies after the last delivery (pending), or at the expiry (life), for groups created later.",
+            is_shown=True,
+        ),
     ] = Keep.PENDING
     events_topic: Annotated[
         str | None,

@@ -141,7 +141,7 @@ class EventPublisher:
 
 
 def _subscription_of(world: World, record: Record) -> str | None:
-    """Return the name of a record's subscription, also of a deleted one; None if the name is not stored any more."""
+    """Return the name of a record's subscription, even if it was deleted; None if the name is not stored any more."""
     from tagcast.registry.directory import subscription_at
     from tagcast.rows import stored
 

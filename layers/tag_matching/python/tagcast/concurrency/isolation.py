@@ -24,7 +24,8 @@ def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
 async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]]) -> list[R]:
     """Run *work* on all *items* concurrently; return the results in the order of the items, without failed items.
 
-    Telemetry gets each failure under the name *what*. Use this only for work that is repeated, as by the sweep.
+    Telemetry gets each failure under the name *what*. Use this only for work that is done again later if it fails, such
+    as the work of the sweep.
     """
     done: dict[int, R] = {}
 

@@ -8,28 +8,28 @@ from types import TracebackType
 from typing import Any
 
 
-async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Exception]:
-    """Run all *works* until each has ended; return their faults. A fault stops no other work.
+async def side_by_side(tasks: Iterable[Coroutine[Any, Any, None]]) -> list[Exception]:
+    """Run all *tasks* concurrently until each has ended; return their faults. A fault stops no other task.
 
-    If this call is cancelled, it cancels the works and waits for them. The same happens if a work raises a
-    BaseException that is no Exception, such as a process exit.
+    If this call is cancelled, it cancels the tasks and waits for them. The same happens if a task raises a
+    BaseException that is not an Exception, such as a process exit.
     """
     faults: list[Exception] = []
 
-    async def watched(work: Coroutine[Any, Any, None]) -> None:
+    async def watched(task: Coroutine[Any, Any, None]) -> None:
         try:
-            await work
-        except Exception as fault:  # noqa: BLE001  The caller gets it after all works have ended.
+            await task
+        except Exception as fault:  # noqa: BLE001  The caller gets it after all tasks have ended.
             faults.append(fault)
 
-    begun = tuple(works)
+    begun = tuple(tasks)
     if len(begun) <= 1:  # This is the usual case. It needs no task group.
-        for work in begun:
-            await watched(work)
+        for task in begun:
+            await watched(task)
         return faults
     async with Together() as group:
-        for work in begun:
-            group.create_task(watched(work))
+        for task in begun:
+            group.create_task(watched(task))
     return faults
 
 

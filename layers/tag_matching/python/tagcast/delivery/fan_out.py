@@ -3,7 +3,7 @@
 See docs/protocol.md, The first round.
 
 Within a slice, lanes are written before messages. The batch is acknowledged last. So after a crash between any two
-writes, a repeated batch makes the missing writes. A planned write is a value. The executor makes it beside the event
+writes, a repeated batch makes the missing writes. A planned write is a value. The executor makes it outside the event
 loop, so that it delays no push. Writes of different lanes, or of different messages, may end in any order.
 """
 

@@ -60,7 +60,7 @@ class Drained(Enum):
     """Another worker wrote first."""
 
 
-async def look(world: World, task: Task) -> Lane | None:
+async def read_lane(world: World, task: Task) -> Lane | None:
     """Return the lane of a task as stored; None if it is active."""
     return await world.executor.run(stored.lane, world.store, task.topic, task.subscription_id)
 
@@ -93,7 +93,7 @@ class LaneLease:
 
     async def verify(self) -> int:
         """Check that the worker still has the lane; return the lane's current *appended*. Raises StaleWorkerError."""
-        lane = await look(self.world, self.task)
+        lane = await read_lane(self.world, self.task)
         if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
             raise StaleWorkerError
         self.lane = replace(self.lane, state=lane.state)
@@ -132,9 +132,9 @@ class LaneLease:
         return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
 
     async def wait(self, lost: int) -> bool:
-        """Pause after *lost* failed tries (:func:`pause_s`). Return False, without a pause, if the budget would end.
+        """Pause after *lost* failed tries (:func:`pause_s`). Return False, without a pause, if the budget is too short.
 
-        The first tries get their pause even then (:data:`TRIES_MIN`).
+        The first tries are paused even then (:data:`TRIES_MIN`).
         """
         seconds = pause_s(self.world, lost)
         if lost >= TRIES_MIN and self.left_s() <= seconds:
@@ -179,7 +179,7 @@ class LaneLease:
     def plan(self, due_at: int, message_id: str | None = None) -> Write:
         """Return the write that plans the next attempt of the lane for *due_at*.
 
-        *message_id* is the message whose failure decides *due_at*; None if another cause does.
+        *message_id* is the message whose failure decides *due_at*; None if something else decides *due_at*.
         """
         state = LaneState.BLOCKED if self.lane.state is LaneState.RETRYING else self.lane.state
         return lane_transitions.plan(self.lane, due_at, message_id, state)
@@ -202,7 +202,7 @@ class LaneLease:
         return found
 
     async def end_delivery(self, due: PendingDelivery, entry: Entry, known: MessageRow | None = None) -> None:
-        """End a delivery and delete its due row, as :func:`end_due` does, on condition of the lease.
+        """End a delivery and delete its due row, as :func:`end_due` does, if the worker still has the lease.
 
         Retries if another writer changed the message's rows. Raises StaleWorkerError if the worker lost the lane.
         """

@@ -34,7 +34,7 @@ from tagcast.rows.message_transitions import accepted_put
 from tagcast.rows.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5
-"""The Retry-After in seconds if the queue refused an ordered message. A queue that fails seldom recovers in 1 s."""
+"""The Retry-After in seconds if the queue refused an ordered message. A queue that fails rarely recovers within 1 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _accept_all(
     *,
     is_queued: bool = True,
 ) -> tuple[Accepted, ...]:
-    """Accept each draft in *offers*, beside the id of its original if it is a replay. Queue all if *is_queued*."""
+    """Accept each draft in *offers*. A replay comes with the id of its original. Queue all if *is_queued*."""
     _check_sizes(world, directory, [draft for draft, _ in offers], claims)
     _check_claims(world, directory.topic, claims)
     taken: list[_AcceptedDraft] = []

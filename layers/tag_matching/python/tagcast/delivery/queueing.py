@@ -27,7 +27,7 @@ def pack_entries(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueE
     """Return the entries of one request's messages. Ordered messages of one message group share entries.
 
     Unordered messages with the same audience share entries, too. A wide message has entries of its own, and separates
-    the messages before it from those behind it.
+    the messages before it from those after it.
     """
     if len(rows) == 1:
         return _own_entries(ordering, rows[0])

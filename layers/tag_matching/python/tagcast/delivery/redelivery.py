@@ -10,7 +10,7 @@ from itertools import takewhile
 from tagcast.delivery.cancelling import CANCELLED_AT_ONCE, cancel, empty_queue
 from tagcast.delivery.filling import fill
 from tagcast.delivery.lane_run import Streak, attempt_dues
-from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError, Task, continue_as_new, look
+from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError, Task, continue_as_new, read_lane
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import judging_s
 from tagcast.model import LaneState, Subscription
@@ -56,7 +56,7 @@ async def _work(world: World, task: Task, slots: PushSlots, deadline: float) -> 
     """Work until a wait is needed, and return the end of this wait; None if the lane is done, asleep or taken over."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
-        lane = await look(world, task)
+        lane = await read_lane(world, task)
         if lane is None or lane.generation != task.generation or lane.state.is_asleep:
             return None
         lease = LaneLease(world, task, slots, deadline, lane)
@@ -134,9 +134,9 @@ async def _independent_step(
 ) -> tuple[Drained, Streak]:
     """Attempt the deliveries in *dues* that are due now. If none is due, plan the next attempt.
 
-    If the schedule changed, some deliveries are due later than planned. These first move behind deliveries due earlier.
-    The plan's write fails if messages joined since the read, because they may be due earlier. Contact stays lost until
-    the receiver accepts or refuses a message.
+    If the schedule changed, some deliveries are due later than planned. These first move to positions after the
+    deliveries due earlier. The plan's write fails if messages joined since the read, because they may be due earlier.
+    Contact stays lost until the receiver accepts or refuses a message.
     """
     world, lane = lease.world, lease.lane
     at = [retry_at(subscription.settings.retry, due, lane.retry_all_at or 0, world.time_scale) for due in dues]

@@ -18,7 +18,7 @@ Canonical = Mapping[str, object]
 def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, ...]:
     """Return the differences between the filters of a group and of a member (*yours*) as sentences.
 
-    The order of tags and of routing-key patterns does not count.
+    The order of tags and of routing-key patterns does not matter.
 
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
     ("tags: only the group has 'a'; only you have 'c'",)

@@ -123,7 +123,7 @@ class EventPatternFilter:
         return event_of(message, self.scope, are_attributes=self.dialect is PatternDialect.SNS)
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Return whether the pattern matches. A body that is no JSON object does not match.
+        """Return whether the pattern matches. A body that is not a JSON object does not match.
 
         Raises FilterEvaluationError if the body is deleted, or if the evaluation would take too long.
         """

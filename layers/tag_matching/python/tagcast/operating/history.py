@@ -31,7 +31,7 @@ SEARCH_S = 4.0
 RECENT_MAX = 1_000
 READ_AT_ONCE = 25
 _BEFORE_ALL = "~"
-"""Sorts behind every message id, so in a list of the newest first it stands before all messages."""
+"""Sorts after every message id, so in a list of the newest first it stands before all messages."""
 _CURSOR = re.compile(r"(-|[0-9]{20}) ([0-9]{20}) ([0-9]{1,15}) (\S{1,300}) (~|[0-9]{20})", re.ASCII)
 _MESSAGE_ID = b'"message_id":"'
 
@@ -68,7 +68,7 @@ class HistoryFilter:
         return (subscription.settings.is_group and is_older) or subscription.ordinal in fields["matched"]
 
     def is_of(self, view: MessageView) -> bool:
-        """Return whether a message matches, by its receipt."""
+        """Return whether a message matches, as its receipt shows."""
         draft, counts = view.message.draft, view.counts or {}
         entry = None if self.subscription is None else self._entry(self.subscription, view)
         if self.state is None:
@@ -187,7 +187,7 @@ class _Search:
     files: dict[int, Sequence[ArchivedFile]] = field(default_factory=dict)
 
     def begin(self) -> _Place:
-        """Return the place of the first page: the newest file, and its newest message, also if both are too old."""
+        """Return the place of the first page: the newest file, and its newest message, even if both are too old."""
         now = self.world.clock.now()
         for file in self._files(now, min(self.wanted.since, now - HISTORY_S_MAX * 1000)):
             ids = [line.partition(_MESSAGE_ID)[2][:20].decode() for line in self.world.message_archive.lines(file.name)]

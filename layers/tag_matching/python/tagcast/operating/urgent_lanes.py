@@ -135,7 +135,7 @@ def _lane_at(topics: Mapping[str, str], shard: int, wake_at: int, topic: str | N
     topic = topics.get(topic_id_of(subscription_id), "deleted") if topic is None else topic
     is_instant = type(wake_at) is int and 0 <= wake_at <= ANY_TIME
     if not (is_instant and re.fullmatch(NAME, topic) and SUBSCRIPTION_ID.fullmatch(subscription_id)):
-        raise ValueError("no place in the index")
+        raise ValueError("not a place in the index")
     lane = Lane(topic, subscription_id, LaneState.BLOCKED, "", 0, 0, None, wake_at)
     if place_in_index(lane)["wake_shard"] != str(shard):
         raise ValueError("a place of another shard")

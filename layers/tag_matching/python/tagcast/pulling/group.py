@@ -17,7 +17,10 @@ from tagcast.rows.message import MessageRow
 
 
 def group_of(world: World, topic: str, name: str) -> Subscription:
-    """Return the group with this *name*. Raises NotFoundError (group or topic), or ConflictError if it is no group."""
+    """Return the group with this *name*.
+
+    Raises NotFoundError (group or topic), or ConflictError if the subscription is not a group.
+    """
     found = get_subscription(world, topic, name)
     if not found.settings.is_group:
         raise ConflictError(f"subscription {name} is pushed to; only a group (protocol pull) is pulled from")

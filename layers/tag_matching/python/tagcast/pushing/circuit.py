@@ -102,7 +102,7 @@ class CircuitCheck:
         recently attempted, at *attempted_at*, leaves the probe to other lanes, to spare its own retries. This does not
         hold for a new lane.
         """
-        host, now = await self.look(), self.world.clock.now()
+        host, now = await self.read_host(), self.world.clock.now()
         if host is None or host.probe_at is None or not host.is_open(now):
             _news(self.world, self.host).unreached_at = None
             return
@@ -123,7 +123,7 @@ class CircuitCheck:
         """Record the results. A response closes the circuit. After a failed probe, another probe may begin."""
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):
-            if await self._change(probe or await self.look(), self._closed):
+            if await self._change(probe or await self.read_host(), self._closed):
                 self.world.telemetry.count("CircuitsClosed")
         elif probe is not None:
             await self._change(probe, self._without_probe)
@@ -138,7 +138,7 @@ class CircuitCheck:
             try:
                 await self._write(known, change(known))
             except ConditionLostError:
-                known = await self.look()
+                known = await self.read_host()
             else:
                 return True
         return False
@@ -166,7 +166,7 @@ class CircuitCheck:
         """Record an attempt without a response. If throttling or conflicts prevent this, it is not recorded."""
         lane = self.subscription.subscription_id
         for lost in range(1, TRIES_MAX + 1):
-            known = await self.look()
+            known = await self.read_host()
             if known is not None and known.is_open(self.world.clock.now()):
                 return
             changed = add_failure(self.world, known, self.host, lane)
@@ -181,7 +181,7 @@ class CircuitCheck:
                 self.world.telemetry.count("CircuitsOpened")
             return
 
-    async def look(self) -> Host | None:
+    async def read_host(self) -> Host | None:
         """Return the row of the host, or None."""
         return await self.world.executor.run(HOSTS.read, self.world.store, self.host)
 
@@ -196,9 +196,9 @@ def _wait_s(world: World, host: Host) -> float:
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return *dues* for display. A delivery without an outcome gets the outcome of *head*, if all wait for this reason.
+    """Return *dues* for display. While all wait for one reason, each delivery without an outcome gets the *head*'s.
 
-    All wait while the head waits for an open circuit or an unverified endpoint. Only the head's row records this
+    If the head waits for an open circuit or an unverified endpoint, all deliveries do. Only the head's row records this
     outcome, because a backlog may be long.
     """
     if head is None or head.last_outcome not in (CIRCUIT, UNVERIFIED):

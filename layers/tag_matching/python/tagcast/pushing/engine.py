@@ -45,7 +45,7 @@ from tagcast.pushing.retry_delay import BACKOFF_INTERVAL_S_RANGE, Disposition, a
 from tagcast.queues import queue_group
 from tagcast.rows import stored
 from tagcast.sealing import cached_secrets, open_secrets
-from tagcast.subscription_settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature, secrets_told
+from tagcast.subscription_settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature, shared_secrets
 
 PUT_OFF_S = 10
 """Seconds until the service retries a delivery that it could not attempt."""
@@ -103,7 +103,7 @@ class RunResult:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no delivery has a result, or passed the filter function."""
+        """Whether no delivery has a result, and none passed the filter function."""
         return not (self.ended or self.failures or self.enqueued or self.judged)
 
     def add(self, result: RunResult) -> None:
@@ -214,7 +214,7 @@ def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) ->
 def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_at: int, took_ms: int = 0) -> Result:
     if outcome.delivered:
         return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
-    said = response_text(outcome.answer, secrets_told(push.subscription.settings)) if outcome.answer else ""
+    said = response_text(outcome.answer, shared_secrets(push.subscription.settings)) if outcome.answer else ""
     past = PastAttempt(push.attempt, ended_at, took_ms, outcome.detail, outcome.status, said)
     if disposition.state is EntryState.BLOCKED:
         assert disposition.next_attempt_at is not None
@@ -751,9 +751,9 @@ def _with_keys(world: World, subscription: Subscription) -> Subscription:
 async def _enqueue(world: World, run: Run) -> RunResult:
     """Send the deliveries to the group's queue, in their order, ten at a time, within the run's time.
 
-    Only a pull counts as an attempt. If the queue refuses a delivery, its failure is no attempt, because the service is
-    at fault. Later deliveries are not started after a refusal, nor at the end of the time. See docs/protocol.md,
-    Consumer groups.
+    Only a pull counts as an attempt. If the queue refuses a delivery, its failure does not count as an attempt, because
+    the service is at fault. Later deliveries are not started after a refusal, nor at the end of the time. See
+    docs/protocol.md, Consumer groups.
     """
     group, result, until = run.subscription, RunResult(), world.clock.monotonic() + run.seconds
     waiting = drop_expired(world, group, run.deliveries, result, world.clock.now())

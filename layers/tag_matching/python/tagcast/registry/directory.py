@@ -61,7 +61,7 @@ def wait_for_publishers(world: World) -> None:
 
 
 class LazyIndex:
-    """The index of a topic's filters, compiled or loaded at the first match, because most functions match no messages.
+    """The index of a topic's filters, compiled or loaded at the first match. Most processes never match a message.
 
     *is_kept*: the index may be loaded from a copy that another process stored. If a change comes before the index is
     loaded, the first match loads that copy and then applies the change.
@@ -79,18 +79,18 @@ class LazyIndex:
         return self._index
 
     def changed(
-        self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
+        self, filters: Mapping[int, FilterValue | None], removed: Collection[int], rebuild: Callable[[], Index]
     ) -> LazyIndex:
         """Return the index after changes of subscriptions.
 
         *filters* maps the ordinals of new and changed subscriptions to their filters. *removed* has the ordinals of
-        deleted subscriptions. *anew* builds the whole index after many changes, or if there is no index to change.
+        deleted subscriptions. *rebuild* builds the whole index after many changes, or if there is no index to change.
         """
         if self._index is not None:
-            return LazyIndex(anew, with_changes(self._index, filters, removed))
+            return LazyIndex(rebuild, with_changes(self._index, filters, removed))
         if self._is_kept:
-            return LazyIndex(lambda: with_changes(self.get(), filters, removed) or anew())
-        return LazyIndex(anew)
+            return LazyIndex(lambda: with_changes(self.get(), filters, removed) or rebuild())
+        return LazyIndex(rebuild)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def with_secret(world: World, settings: SubscriptionSettings, known: Subscriptio
         kept = known.settings
         if settings.is_group is not kept.is_group:
             raise ConflictError(
-                "a subscription cannot become a group, nor a group another subscription: delete it first"
+                "a group cannot become a push subscription, or the reverse: delete the subscription first"
             )
         if settings.ordered is not kept.ordered:
             raise ConflictError("the order of a group cannot change: delete the group first")

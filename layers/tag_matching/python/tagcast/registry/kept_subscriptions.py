@@ -92,7 +92,10 @@ def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str,
 def apply_changes(
     known: Mapping[K, Subscription], now: Mapping[K, Subscription], gone: Collection[K]
 ) -> Mapping[K, Subscription]:
-    """Return *known* with the changes in *now*, without the keys in *gone*. Unchanged subscriptions are not decoded."""
+    """Return *known* with the changes in *now*, without the keys in *gone*.
+
+    Stored subscriptions stay encoded until they are read.
+    """
     if isinstance(known, _LazySubscriptions):
         return known.changed(now, gone)
     return {**{key: each for key, each in known.items() if key not in gone}, **now}

@@ -221,7 +221,7 @@ def register(world: World, heartbeat: Heartbeat) -> Group:
 
     The group's filter is evaluated for every message that is accepted after this call returns. Raises NotFoundError
     (topic), InvalidFilterError, InvalidRequestError (name too long), DisagreementError (different filter or order),
-    ConflictError (the subscription is no group, has another mode, or is full).
+    ConflictError (the subscription is not a group, has another mode, or is full).
     """
     heartbeat = replace(heartbeat, filter=canonical(heartbeat.filter))
     if heartbeat.mode is Mode.BROADCASTING and len(heartbeat.group) > GROUP_LENGTH_MAX:
@@ -270,7 +270,7 @@ def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:
     if present >= MEMBERS_MAX:
         raise ConflictError(f"a broadcasting group has at most {MEMBERS_MAX} members, including silent ones")
     if stored.subscription(world.store, heartbeat.topic, heartbeat.group) is not None:
-        raise ConflictError(f"{heartbeat.group} is a subscription: its messages are shared")
+        raise ConflictError(f"{heartbeat.group} is a subscription, so it cannot be a broadcasting group")
 
 
 def _put(

@@ -49,7 +49,7 @@ def compile_shadows(
 ) -> tuple[ReadyShadow, ...]:
     """Compile *shadows* of existing subscriptions; reuse a *known* shadow if neither of its two filters changed.
 
-    Shadows beside a function filter are left out, because the verdict of the function is unknown at publish time.
+    Shadows of a filter function are left out, because the verdict of the function is unknown at publish time.
     """
     ready = {each.partition: each for each in known}
     return tuple(

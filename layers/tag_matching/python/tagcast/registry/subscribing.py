@@ -134,7 +134,7 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest, known: Subsc
 def valid_filter(world: World, filter: Mapping[str, object] | None) -> dict[str, object] | None:
     """Return *filter* in its canonical form; None, for no filter, is returned unchanged.
 
-    Raises InvalidFilterError, also for a function that the guard refuses.
+    Raises InvalidFilterError for an invalid filter, and for a function that the guard refuses.
     """
     made = canonical(filter)
     if made is not None and made["kind"] == "function":
@@ -248,7 +248,7 @@ def has_endpoint(known: Subscription | None, settings: SubscriptionSettings) -> 
 
 
 def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
-    """Return the write that makes new messages join behind the independent deliveries; none if the lane is active."""
+    """Return the write that makes new messages join after the independent deliveries; none if the lane is active."""
     lane = stored.lane(world.store, known.topic, known.subscription_id)
     if lane is None or lane.state is LaneState.REMOVED:
         return ()

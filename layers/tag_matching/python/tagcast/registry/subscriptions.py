@@ -175,7 +175,7 @@ def change_filter(
 
 GRACE_S_MAX = 7 * 86_400
 FORMERS_MAX = 3
-"""At most 3 previous secrets sign beside the current secret. The oldest secrets are dropped."""
+"""At most 3 previous secrets sign in addition to the current secret. The oldest secrets are dropped."""
 
 
 def generated_secret(world: World) -> str:
@@ -188,7 +188,7 @@ def rotate_secret(
 ) -> tuple[Subscription, int | None]:
     """Rotate the subscription's secret. Return the subscription, and the instant at which the previous secret expires.
 
-    The instant is None if no previous secret is valid. The previous secret signs beside the new one for *grace_s*
+    The instant is None if no previous secret is valid. The previous secret also signs for *grace_s*
     seconds. Rotating to the current secret changes nothing, so a call can be repeated. Raises NotFoundError,
     ConflictError (pushes do not use HTTP), PreconditionFailedError, UnavailableError.
     """

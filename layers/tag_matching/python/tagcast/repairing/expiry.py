@@ -137,7 +137,7 @@ def _expired_entry(known: PendingDelivery | FailedPulls | None) -> Entry:
 
 
 async def _postpone(world: World, lane: Lane) -> None:
-    """Move the lane behind all overdue lanes. Batches that joined meanwhile do not expire earlier than now."""
+    """Move the lane after all overdue lanes. Batches that joined meanwhile do not expire earlier than now."""
     await world.executor.run(lambda: _moved(world, postpone(lane, world.clock.now())))
 
 
@@ -151,7 +151,7 @@ def _moved(world: World, move: Write) -> bool:
 
 
 async def expire_retained(world: World, after: str, ends: float) -> tuple[int, str]:
-    """Expire deliveries in the retained lists, topic by topic: first the topics behind *after*, then all other topics.
+    """Expire deliveries in the retained lists, topic by topic: first the topics after *after*, then all other topics.
 
     Ends at *ends* (monotonic). Returns the number of expired deliveries, and the topic after which the next sweep
     continues.
@@ -213,7 +213,10 @@ def _lanes(world: World, topic: str) -> dict[int, str]:
 async def _dues(
     world: World, lanes: Mapping[int, str], message_ids: Set[str], ordinal: int
 ) -> dict[tuple[int, str], PendingDelivery | None]:
-    """Return the due rows of some messages in one backlog, or None for a missing row; rows far behind are left out."""
+    """Return the due rows of some messages in one backlog, or None for a missing row.
+
+    Rows far back in the backlog are left out.
+    """
     rows = await world.executor.run(stored.due_rows, world.store, lanes[ordinal], limit=REACH)
     whole = len(rows) < REACH
     found: dict[tuple[int, str], PendingDelivery | None] = {(ordinal, each): None for each in message_ids if whole}

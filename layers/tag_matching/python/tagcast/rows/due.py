@@ -79,7 +79,7 @@ class PendingDelivery:
 
     @property
     def place(self) -> str:
-        """The sort key of the due row. A page whose cursor is this key begins behind this row."""
+        """The sort key of the due row. A page whose cursor is this key begins after this row."""
         return self.key.sk
 
     @property
@@ -100,8 +100,7 @@ class PendingDelivery:
     def failed(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
         """Return this delivery after the failed attempt *past*. The next may begin at *not_before* (None: at any time).
 
-        A delivery that was postponed without an attempt has a *past* with the number of its last attempt. It keeps its
-        attempts.
+        If the delivery was only postponed, *past* has the number of its last attempt, and no attempt is counted.
         """
         waits = replace(self, last_outcome=past.outcome, not_before=not_before)
         if past.number == self.attempts:
@@ -199,7 +198,7 @@ def due_change(known: PendingDelivery, changed: PendingDelivery) -> Put:
 
 
 def due_reschedule(known: PendingDelivery, changed: PendingDelivery) -> tuple[Write, ...]:
-    """Return the writes that replace *known* by *changed*, also if *changed* has another position.
+    """Return the writes that replace *known* by *changed*, even if *changed* has another position.
 
     They fail if an attempt was counted after *known* was read.
     """

@@ -141,7 +141,7 @@ LANES = RowFormat(lane_key, _lane_row, _lane_in)
 
 
 def place_in_index(lane: Lane) -> Row:
-    """Return the place of *lane* in the wake index. A page whose cursor is this place begins behind this lane."""
+    """Return the place of *lane* in the wake index. A page whose cursor is this place begins after this lane."""
     key = lane.key
     return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
 

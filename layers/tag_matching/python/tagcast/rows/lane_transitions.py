@@ -49,7 +49,7 @@ def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
 def join_before(
     lane: Lane, message_ids: Sequence[str], generation: str, state: LaneState, due_at: int, now: int
 ) -> tuple[Lane, Update]:
-    """Return *lane* with *message_ids* added and the next attempt at *due_at*, and the write of this.
+    """Return *lane* with *message_ids* added and the next attempt at *due_at*, and the write that stores this lane.
 
     The lane has no claim then. Use this write if the messages are due before the lane's next attempt, or if they change
     the lane's state.
@@ -59,7 +59,7 @@ def join_before(
 
 
 def plan_before(lane: Lane, generation: str, state: LaneState, due_at: int, now: int) -> tuple[Lane, Update]:
-    """Return *lane* with the next attempt at *due_at*, after late results, and the write of this.
+    """Return *lane* with the next attempt at *due_at*, after late results, and the write that stores this lane.
 
     The lane has no claim then. Batches may join meanwhile, so a busy topic does not keep the lane waiting.
     """
@@ -73,7 +73,7 @@ def check_claim(lane: Lane) -> Check:
 
 
 def claim(lane: Lane, until: int) -> tuple[Lane, Update]:
-    """Return *lane* with its head claimed until *until*, and the write of this claim.
+    """Return *lane* with its head claimed until *until*, and the write that stores this claim.
 
     A worker that has the claim extends it with the same function. The write fails if the worker, the state or the
     next attempt changed after *lane* was read.
@@ -166,7 +166,7 @@ def pause(lane: Lane, generation: str, now: int) -> Update:
 
 
 def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[Lane, Update]:
-    """Return *lane* as resumed, with its next attempt at *due_at*, and the write of this.
+    """Return *lane* as resumed, with its next attempt at *due_at*, and the write that stores this lane.
 
     If the lane stays claimed, an attempt of the earlier claim may run until *due_at*.
     """
@@ -177,14 +177,14 @@ def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[
 
 
 def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
-    """Return *lane* with its head due at *now*, and the write of this."""
+    """Return *lane* with its head due at *now*, and the write that stores this lane."""
     hurried = replace(_set_next_attempt(lane, now), generation=generation, planned_for=None, retry_all_at=now)
     sets = ("generation", "next_attempt_at", "wake_at", "planned_for", "retry_all_at")
     return hurried, _update(hurried, _same_plan(lane), *sets)
 
 
 def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
-    """Return *lane* after its head was skipped, and the write of this.
+    """Return *lane* after its head was skipped, and the write that stores this lane.
 
     The next delivery is due at *now*. A sleeping lane keeps the time of its next check. It also keeps a claim from
     before its sleep, because an attempt of that claim may still run.
@@ -200,7 +200,7 @@ def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 
 
 def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | None) -> tuple[Lane, Update]:
-    """Return *lane* as the tombstone of a deleted subscription, and the write of this.
+    """Return *lane* as the tombstone of a deleted subscription, and the write that stores it.
 
     The tombstone expires at *ttl* (seconds). *queue* is the queue of a deleted group, otherwise None.
     """

@@ -140,7 +140,7 @@ def inflate_body(packed: bytes) -> bytes:
     stream = zlib.decompressobj()
     body = stream.decompress(packed, BODY_BYTES_MAX + 1)
     if len(body) > BODY_BYTES_MAX or not stream.eof:
-        raise zlib.error("not one whole body")
+        raise zlib.error("the body is truncated or too large")
     return body
 
 

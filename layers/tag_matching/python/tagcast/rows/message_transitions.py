@@ -33,7 +33,7 @@ from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Absence, Delete, Put, Update, Value, Write
 
 ENDS_MAX = 97
-"""At most 97 ends fit into one transaction, beside the message and its place in a list."""
+"""At most 97 ends fit into one transaction, in addition to the message and its place in a list."""
 END_S = 30 * 86_400
 """Rows of ends outlive the message's own row. Without them the delivery would be pending again."""
 ROW_BYTES_MAX = 300_000
@@ -320,7 +320,7 @@ def _retained_put(row: MessageRow) -> Put:
 
 
 def _fit_outcomes(row: MessageRow, others: Iterable[Round], done: Round) -> Round:
-    """Return *done* with outcomes so short that they fit into the row, beside the closed rounds *others*."""
+    """Return *done* with outcomes so short that they fit into the row, together with the closed rounds *others*."""
     found, accepted_at = done, row.message.accepted_at
     if not done.ended:
         return done

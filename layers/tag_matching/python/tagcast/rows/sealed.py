@@ -1,4 +1,7 @@
-"""Rows of sealed (encrypted) secrets. A subscriber's write-only secrets are in a row beside the subscription's row."""
+"""Rows of sealed (encrypted) secrets.
+
+A subscriber's write-only secrets are in a row apart from the subscription's row.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ EXCHANGE_ROWS = row_format(exchange_key, Codec(Exchange))
 def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]:
     """Return at most *limit* rows of rotations whose previous secrets expired before *until*, the earliest first.
 
-    The first row is the next one behind the sort key *after*.
+    The first row is the next one after the sort key *after*.
     """
     last = exchange_key(until, "", "").sk
     return store.query(Table.REGISTRY, exchange_key(0, "", "").pk, sk_from=f"{after}\x00", sk_to=last, limit=limit)

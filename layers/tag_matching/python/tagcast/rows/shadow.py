@@ -37,7 +37,7 @@ DIFFERENCES = (Comparison.ONLY_ACTIVE, Comparison.ONLY_SHADOW)
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """A candidate filter beside a subscription's active filter.
+    """A candidate filter that is compared with a subscription's active filter.
 
     *shadow_version* is unique: the ``subscriptions_version`` of the topic just after the shadow was created.
     """

@@ -261,12 +261,12 @@ def lane_rows(store: Store, topic: str) -> Iterator[Row]:
 
 
 def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[PendingDelivery]:
-    """Return at most *limit* deliveries (None: all) of a backlog, in order, behind *after* if given."""
+    """Return at most *limit* deliveries (None: all) of a backlog, in order, starting after the key *after* if given."""
     return [DUES.value_of(row) for row in due_rows(store, subscription_id, after=after, limit=limit)]
 
 
 def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return at most *limit* rows (None: all) of a backlog, in order, behind *after* if given."""
+    """Return at most *limit* rows (None: all) of a backlog, in order, starting after the key *after* if given."""
     pk = keys.due_key(subscription_id, "", "").pk
     return store.query(Table.MESSAGES, pk, sk_from=_behind(after), limit=limit)
 
@@ -278,17 +278,17 @@ def failed_pulls(store: Store, topic: str, message_id: str) -> dict[int, FailedP
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return at most *limit* rows (None: all) of retained messages, oldest first, behind *after* if given."""
+    """Return at most *limit* rows (None: all) of retained messages, oldest first, starting after *after* if given."""
     return store.query(Table.MESSAGES, keys.retained_key(topic, "").pk, sk_from=_behind(after), limit=limit)
 
 
 def unsent_rows(store: Store, shard: int, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return at most *limit* (None: all) refused queue entries of list *shard*, behind *after* if given."""
+    """Return at most *limit* (None: all) refused queue entries of list *shard*, starting after *after* if given."""
     return store.query(Table.MESSAGES, keys.unsent_list(shard), sk_from=_behind(after), limit=limit)
 
 
 def place(row: Row) -> str:
-    """Return the place of a row in its list. As *after*, it makes the next page begin behind this row."""
+    """Return the place of a row in its list. As *after*, it makes the next page begin after this row."""
     return text(row, "sk")
 
 
@@ -317,7 +317,7 @@ def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
 
 
 def topic_names(store: Store, *, after: str = "", limit: int) -> list[str]:
-    """Return at most *limit* names of topics, sorted, behind *after* if given."""
+    """Return at most *limit* names of topics, sorted, starting after the name *after* if given."""
     pk = keys.directory_key("").pk
     return [place(row) for row in store.query(Table.REGISTRY, pk, sk_from=_behind(after), limit=limit)]
 
@@ -349,7 +349,7 @@ def every_subscription(store: Store, topic: str) -> Iterator[Subscription]:
 
 
 def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> list[Row]:
-    """Return at most *limit* rows of a topic's subscriptions, sorted by name, behind *after* if given."""
+    """Return at most *limit* rows of a topic's subscriptions, sorted by name, starting after *after* if given."""
     low, high = keys.all_subscriptions(topic)
     return store.query(Table.REGISTRY, low.pk, sk_from=_behind(after) or low.sk, sk_to=high.sk, limit=limit)
 

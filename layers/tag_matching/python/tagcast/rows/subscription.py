@@ -135,7 +135,10 @@ class KeptSubscription(NamedTuple):
 
 
 class KeptSubscriptions:
-    """Converts rows of subscriptions to the form of the stored copy. Caches which settings keep an order."""
+    """Converts rows of subscriptions to the form of the stored copy.
+
+    Caches whether a protocol, a strategy and the setting `ordered` keep an order.
+    """
 
     def __init__(self) -> None:
         self._orders: dict[tuple[Value, Value, Value], bool] = {}

@@ -23,13 +23,13 @@ TOPICS = row_format(
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedTopic:
     """A topic in the list of all topics."""
 
     topic_id: str
 
 
-DIRECTORY = row_format(directory_key, Codec(Listed))
+DIRECTORY = row_format(directory_key, Codec(ListedTopic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
     """Return the writes that create a topic. They fail if a topic of this name exists."""
     return (
         TOPICS.put(topic, topic.name, expect={"pk": ABSENT}),
-        DIRECTORY.put(Listed(topic.topic_id), topic.name),
+        DIRECTORY.put(ListedTopic(topic.topic_id), topic.name),
     )
 
 

@@ -239,7 +239,7 @@ class HistoryAnswer(TypedDict):
     """One page of a history, newest messages first. A page before the last may be short or empty.
 
     ``archived_until`` is the time at which the newest archived message was accepted. It is null if the archive has no
-    file of the last three days. Of messages accepted later, the history shows only those with pending deliveries.
+    file of the last three days. The history shows a message accepted later only if it has a pending delivery.
     """
 
     messages: list[MessageAnswer]

@@ -1,4 +1,4 @@
-"""Shadows: candidate filters that run beside the active ones."""
+"""Shadows: candidate filters that run alongside the active ones."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ ROUTES = (
         "PUT",
         _SHADOW,
         put,
-        "Run a candidate filter beside the active one",
+        "Run a candidate filter alongside the active one",
         {201: ShadowAnswer, 200: ShadowAnswer},
         body=ShadowBody,
     ),

@@ -44,9 +44,9 @@ def authenticate(world: World, keys: Secret, form: Form) -> CmqKey:
     key = _key(keys, secret_id)
     _check_signature(form, key)
     if not is_timely(timestamp_s, world.clock.now()):
-        raise CmqError(CmqFault.SIGNATURE, "its Timestamp is more than 5 minutes from now")
+        raise CmqError(CmqFault.SIGNATURE, "the Timestamp is more than 5 minutes from now")
     if not take_once(world, secret_id, timestamp_s, signed):
-        raise CmqError(CmqFault.SIGNATURE, "this request was taken already")
+        raise CmqError(CmqFault.SIGNATURE, "this request was already accepted; sign a new one")
     return key
 
 
@@ -66,9 +66,9 @@ def _check_signature(form: Form, key: CmqKey) -> None:
     if is_signed(form, key.secret_key, leaves_out=True):
         if not key.signs_all:
             return
-        raise CmqError(CmqFault.SIGNATURE, "values that begin with @ are not signed, and this key wants them to be")
+        raise CmqError(CmqFault.SIGNATURE, "values that begin with @ are not signed, but this key requires it")
     asked = f"{form.method} {form.host}{form.path}"
-    raise CmqError(CmqFault.SIGNATURE, f"the signature is not that of this request, read as {asked}")
+    raise CmqError(CmqFault.SIGNATURE, f"the signature does not match this request, read as {asked}")
 
 
 SIGNATURE = "Signature"

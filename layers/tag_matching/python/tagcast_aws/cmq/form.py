@@ -68,7 +68,7 @@ def _content(event: Mapping[str, Any], method: str) -> bytes:
     try:
         content = str(event.get("rawQueryString") or "").encode() if method == "GET" else octets_of(event)
     except (MalformedError, UnicodeEncodeError):
-        raise CmqError(CmqFault.UNREADABLE, "it is no text") from None
+        raise CmqError(CmqFault.UNREADABLE, "it is not UTF-8 text") from None
     if not content:
         raise CmqError(CmqFault.NOTHING_GIVEN) if method == "POST" else CmqError(CmqFault.NOTHING_IN_URI, "Action")
     if len(content) > REQUEST_BYTES_MAX:
@@ -85,7 +85,7 @@ def parameters_in(content: bytes) -> dict[str, str]:
     try:
         pairs = list(_pairs(content))
     except ValueError:
-        raise CmqError(CmqFault.UNREADABLE, f"it is no form of at most {FORM_FIELDS_MAX} fields in UTF-8") from None
+        raise CmqError(CmqFault.UNREADABLE, f"it is not a UTF-8 form of at most {FORM_FIELDS_MAX} fields") from None
     if not pairs:
         raise CmqError(CmqFault.NOTHING_GIVEN)
     found: dict[str, str] = {}

@@ -65,14 +65,14 @@ class KeyRing:
         """Whether a key must be revoked before another key is added."""
         return sum(key.revoked_at is None for key in self.keys) >= KEYS_MAX
 
-    def adding(self, key: CmqKey) -> KeyRing:
-        """Return the keys with *key* added. Of the revoked keys, only the last fifty are kept."""
+    def with_key(self, key: CmqKey) -> KeyRing:
+        """Return the keys with *key* added. Only the last fifty revoked keys are kept."""
         revoked = [each for each in self.keys if each.revoked_at is not None]
         revoked.sort(key=lambda each: each.revoked_at or 0)
         gone = {each.secret_id for each in revoked[:-REVOKED_KEPT]}
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
 
-    def revoking(self, secret_id: str, now: int) -> KeyRing:
+    def with_revoked(self, secret_id: str, now: int) -> KeyRing:
         """Return the keys, with the key *secret_id* revoked at *now*."""
         return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
 

@@ -117,7 +117,7 @@ def endpoint_of(given: Parameters, home: Home) -> Endpoint:
     protocol, target = given.text("protocol").lower(), given.text("endpoint")
     if protocol == QUEUE:
         if not is_queue_name(target):
-            raise CmqError(CmqFault.ENDPOINT_FORMAT, "it is not the name of a queue")
+            raise CmqError(CmqFault.ENDPOINT_FORMAT, "not the name of an SQS queue")
         return Endpoint(Protocol.SQS, home.queue_arn(target))
     if protocol not in _OF_URLS:
         raise CmqError(CmqFault.PROTOCOL)

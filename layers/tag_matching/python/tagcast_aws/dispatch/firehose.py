@@ -65,7 +65,7 @@ class FirehoseArchive:
     logger: Logger
     sleep: Callable[[float], object] = time.sleep
     ahead: set[bytes] = field(default_factory=set)
-    """Digests of lines that were accepted behind a lost line. Their batch is retried, usually in this process."""
+    """Digests of lines that were accepted after a lost line. Their batch is retried, usually in this process."""
 
     def keeps_body(self, topic: str) -> bool:
         """Return whether the topic's message bodies are archived."""
@@ -107,7 +107,7 @@ class FirehoseArchive:
             left = self._refused(kind, left)
             if not left:
                 return ()
-        self.logger.warning("the archive was not taken", extra={"kind": kind.value, "parcels": len(left)})
+        self.logger.warning("Firehose did not accept the records", extra={"kind": kind.value, "parcels": len(left)})
         return [parcel for parcel, _ in left]
 
     def _refused(
@@ -118,7 +118,7 @@ class FirehoseArchive:
         try:
             answer = self.client.put_record_batch(DeliveryStreamName=self.streams[kind], Records=records)
         except (ClientError, BotoCoreError) as error:
-            self.logger.warning("the archive did not answer", extra={"error": type(error).__name__})
+            self.logger.warning("Firehose did not answer", extra={"error": type(error).__name__})
             return parcels
         if not answer["FailedPutCount"]:
             return ()

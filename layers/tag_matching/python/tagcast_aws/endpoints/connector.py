@@ -74,7 +74,7 @@ class BoundedResponses(ResponseHandler):
             self._parse(data[start : start + READ_BYTES])
 
     def _parse(self, part: bytes) -> None:
-        """Parse each head alone, so that bytes behind it cannot spoil it. Bytes behind a whole response are surplus."""
+        """Parse each head alone, so that bytes after it cannot spoil it. Bytes after a whole response are surplus."""
         while True:  # It ends: with the bytes, or after a fault.
             if part and self._is_answered and (self._payload is None or self._payload.is_eof()):
                 self._close_after_surplus()

@@ -1,4 +1,4 @@
-"""The system's clock and randomness, and threads for blocking AWS calls beside the event loop of the pushes."""
+"""The system's clock and randomness, and threads for blocking AWS calls outside the event loop of the pushes."""
 
 from __future__ import annotations
 

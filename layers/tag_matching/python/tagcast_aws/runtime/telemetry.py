@@ -130,8 +130,8 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 def logger() -> Logger:
     """Return the process's logger. The event of an invocation is never logged.
 
-    Its level is the template's ``LogLevel``. Powertools would use Lambda's own level, but that level must let metric
-    lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such lines.
+    The logger's level is the template's ``LogLevel``. Powertools would use Lambda's own level, but that level must let
+    metric lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such lines.
     """
     made = Logger(log_uncaught_exceptions=False, use_rfc3339=True)
     logging.getLogger(made.name).setLevel(os.environ.get("LOG_LEVEL", "INFO"))
@@ -168,7 +168,7 @@ def flush_after(handler: Handler) -> Handler:
 
 
 def _flush_counts(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Call *counting*, and then write the metrics per subscription, also after an error."""
+    """Call *counting*, and then write the metrics per subscription, even after an error."""
     try:
         return counting(event, context)
     finally:

@@ -215,7 +215,7 @@ class DynamoStore:
         return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
     def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
-        """Return the rows of all pages, up to *limit*. The loop ends: each page begins behind the previous page."""
+        """Return the rows of all pages, up to *limit*. The loop ends: each page begins after the previous page."""
         rows: list[Row] = []
         while limit is None or len(rows) < limit:
             if limit is not None:

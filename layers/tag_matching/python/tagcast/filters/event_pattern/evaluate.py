@@ -39,8 +39,8 @@ def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
     """Return whether a choice of one element in each array meets all *wanted* conditions.
 
     Conditions are tried in their order. As in EventBridge, a path counts as absent if the elements chosen so far lack
-    it. Of choices that are the same for all later conditions, only one is tried. Raises TooManyCombinationsError after
-    *steps_max* choices.
+    it. If several choices make no difference to later conditions, only one of them is tried. Raises
+    TooManyCombinationsError after *steps_max* choices.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
     >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)
@@ -122,7 +122,7 @@ def _options(met: _Node, there: _Node | None, chosen: Chosen) -> Iterator[Chosen
 
 
 def _below(node: _Node, chosen: Chosen) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the choices, beside *chosen*, that lead to a value at or below *node*."""
+    """Yield the choices, in addition to *chosen*, that lead to a value at or below *node*."""
     if node.ends:
         yield ()
     for array, elements in node.arrays.items():

@@ -15,7 +15,10 @@ _SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
 
 
 class Raw(NamedTuple):
-    """true, false, null, or a number that no double equals. It is compared by its text, and has no order."""
+    """true, false, null, or a number that no double represents exactly.
+
+    It is compared by its text, and has no order.
+    """
 
     text: str
 

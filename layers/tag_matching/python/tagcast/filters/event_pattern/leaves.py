@@ -54,7 +54,7 @@ class Cidr:
     def holds(self, value: Value) -> bool:
         """Return whether *value* is an address in the block.
 
-        Like EventBridge, compare digits from the left, also for addresses of the other IP version. So 0.0.0.0/0
+        Like EventBridge, compare digits from the left, even for addresses of the other IP version. So 0.0.0.0/0
         contains every address.
         """
         digits = address_digits(value) if isinstance(value, str) else None
@@ -151,7 +151,7 @@ def _cases_of_one(character: str) -> tuple[str, ...]:
 
 
 def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
-    """Return the offset behind the part of *value* that *forms* match from its beginning, or -1.
+    """Return the offset after the part of *value* that *forms* match from its beginning, or -1.
 
     *forms* has the cases of each character (:func:`cases_of`). The cases of one character share no prefix.
     """
@@ -173,7 +173,7 @@ class Wildcard:
     parts: tuple[str, ...]
 
     def holds(self, value: Value) -> bool:
-        """Return whether *value* is a text that matches. Each part is searched once, behind the part before it."""
+        """Return whether *value* is a text that matches. Each part is searched once, after the part before it."""
         if not isinstance(value, str):
             return False
         first, last = self.parts[0], self.parts[-1]
@@ -217,7 +217,7 @@ def wildcard_parts(text: str) -> tuple[str, ...] | str:
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """A comparison with a range of numbers. A bound that is None is no limit. An open bound is not in the range."""
+    """A comparison with a range of numbers. A bound of None means no limit. An open bound is not in the range."""
 
     low: float | None
     low_open: bool
@@ -235,7 +235,7 @@ class Numeric:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """A comparison that any value meets. An empty object or list is no value."""
+    """A comparison that any value meets. An empty object or list does not count as a value."""
 
     def holds(self, value: Value) -> bool:
         """Return True."""

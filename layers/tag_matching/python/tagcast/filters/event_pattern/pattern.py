@@ -128,8 +128,8 @@ _Alternative = dict[str, Condition]
 def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pattern:
     """Parse *pattern*, a JSON value, or raise PatternError with pointers relative to the pattern.
 
-    *operators* has the allowed operators; None allows all. As in EventBridge, a ``$or`` that is no valid operator is a
-    field of that name.
+    *operators* has the allowed operators; None allows all. As in EventBridge, a ``$or`` that is not a valid operator is
+    a field of that name.
 
     >>> read_pattern({"a": {"b": ["x", {"prefix": "y"}]}}).conditions[0].leaves
     (Equals(token='x'), Prefix(text='y'))

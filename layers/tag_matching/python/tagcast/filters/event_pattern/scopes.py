@@ -9,7 +9,7 @@ from tagcast.filters.event_pattern.event import Decimals, Event, Value, event_in
 from tagcast.strict_json import JSON_VALUES_MAX, MalformedError, parse
 
 BODY_UNKNOWN = "the body is deleted"
-NO_ATTRIBUTES = "the message has no properties; SNS requires at least one, also for exists: false"
+NO_ATTRIBUTES = "the message has no properties; SNS requires at least one, even for exists: false"
 ENVELOPE_NAMES = ("version", "id", "source", "account", "time", "region", "detail-type")
 EVENT_VALUES_MAX = JSON_VALUES_MAX + 100
 """The most values of an event: those of the body, and in an envelope also the tags and :data:`ENVELOPE_NAMES`."""
@@ -27,8 +27,8 @@ class PatternScope(StrEnum):
 def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool = False) -> Event | str:
     """Return the event that a pattern of *scope* reads from *message*, or a text: the reason why there is none.
 
-    *are_attributes*: properties are read like SNS message attributes (:func:`attributes`). Without any there is no
-    event: in SNS even "exists": false needs a message with an attribute.
+    *are_attributes*: properties are read like SNS message attributes (:func:`attributes`). Without properties there is
+    no event: in SNS even "exists": false needs a message with an attribute.
     """
     if scope is PatternScope.PROPERTIES:
         if not are_attributes:

@@ -30,7 +30,7 @@ class EventEntry(NamedTuple):
 
     @classmethod
     def from_row(cls, owners: list[int], conditions: Sequence[Any]) -> EventEntry:
-        """Restore the entry of :meth:`as_row`."""
+        """Restore the entry from the items of its :meth:`as_row`."""
         made = (Condition(path, tuple(leaf_from_row(*row) for row in rows), (), 0, 1) for path, *rows in conditions)
         return cls(owners, tuple(made))
 
@@ -162,7 +162,7 @@ class EventCell:
 
     @classmethod
     def from_row(cls, owners: Sequence[list[int]], columns: Mapping[str, Any], entries: str) -> EventCell:
-        """Restore the cell of :meth:`as_row`."""
+        """Restore the cell from the items of its :meth:`as_row`."""
         return cls(owners, {path: Column.from_row(*row) for path, row in columns.items()}, entries)
 
 

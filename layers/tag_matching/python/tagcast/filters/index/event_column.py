@@ -161,7 +161,7 @@ class Column:
         exists: Places,
         absent: Places,
     ) -> "Column":
-        """Restore the column of :meth:`as_row`."""
+        """Restore the column from the items of its :meth:`as_row`."""
         column = cls()
         column.tokens = {token_from_row(*row): places for row, places in tokens}
         column.parts = {(kind, size): table for kind, size, table in parts}

@@ -104,7 +104,7 @@ class Posting:
 
     @classmethod
     def from_row(cls, lines: Iterator[bytes], cells: int, present: int) -> Posting:
-        """Restore the posting from its *lines* and the numbers of :meth:`as_row`."""
+        """Restore the posting from its *lines* and the two numbers of its :meth:`as_row`."""
         line = next(lines)
         return cls(None, [next(lines) for _ in range(cells)], [next(lines) for _ in range(present)], line)
 
@@ -127,7 +127,7 @@ class LookupTables(NamedTuple):
 
     @classmethod
     def from_row(cls, exact: Sequence[Any], *columns: Any) -> LookupTables:
-        """Restore the tables of :meth:`as_row`."""
+        """Restore the tables from the items of its :meth:`as_row`."""
         alone, keys = (None if row is None else Column.from_row(*row) for row in columns)
         return cls({token_from_row(*token): tuple(owners) for token, owners in exact}, alone, keys)
 

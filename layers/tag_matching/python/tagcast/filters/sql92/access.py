@@ -70,9 +70,9 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], popularity: Popularity, needs: Callable[[], list[Needs]]
 ) -> Access | None:
-    """Return the access of the part whose keys the fewest messages are estimated to have; None if no part has keys.
+    """Return the access of the part with the rarest keys; None if no part has keys.
 
-    *needs* returns the :data:`Needs` of every node.
+    *popularity* estimates how many messages have a key. *needs* returns the :data:`Needs` of every node.
     """
     choices: list[Access | None] = []
     for part in alternative:
@@ -146,7 +146,7 @@ def _best(choices: Sequence[Access | None], cost: Callable[[Access], tuple[int, 
 def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) -> Access | None:
     """Return the access of a node that needs one of its children to hold; None if a child has no keys.
 
-    In rocketmq a child that fails hides the children behind it. So if a child may fail, one of the keys is not enough.
+    In rocketmq a child that fails hides the children after it. So if a child may fail, one of the keys is not enough.
     """
     keys: dict[LookupKey, None] = {}
     whole = True

@@ -2,7 +2,7 @@
 
 In the strict dialect this is exact. AND is TRUE when all parts are TRUE, and OR when one part is TRUE. NOT swaps TRUE
 and FALSE. An error is neither. In the rocketmq dialect an alternative only says that the expression may be TRUE: a
-failing part of an OR hides the parts behind it.
+failing part of an OR hides the parts after it.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,10 @@ PARTS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class ExpressionPart:
-    """A node (*place*) that must have the value *wanted*. *terms* are equivalent to this, or None if no terms are."""
+    """A node (*place*) that must have the value *wanted*.
+
+    *terms* hold exactly when the node has this value; None if there are no such terms.
+    """
 
     place: int
     wanted: bool

@@ -282,7 +282,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
     """Return *bits*, then the result after every ``STEP`` flips. Each place in *places* flips its bit, in order.
 
-    The last item is the result after all flips, also if the last step has fewer.
+    The last item is the result after all flips, even if the last step has fewer.
     """
     steps = [bits]
     for first in range(0, len(places), STEP):

@@ -65,7 +65,7 @@ def _fits(part: Part, text: str, at: int) -> bool:
 
 
 def _find(part: Part, text: str, at: int, end: int) -> int:
-    """Return the offset behind the first occurrence of *part* in ``text[at:end]``, or -1.
+    """Return the offset after the first occurrence of *part* in ``text[at:end]``, or -1.
 
     If the part has ``_``, all offsets of the text are compared together, as the bits of one integer.
     """

@@ -10,7 +10,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE](?P<expone
 
 
 def number_of(text: str) -> Number | None:
-    """Return the exact number in *text*, or None if the text is no number.
+    """Return the exact number in *text*, or None if the text is not a number.
 
     A number has ASCII digits, and optionally a sign, a fraction, and an exponent of at most 308 in size.
 

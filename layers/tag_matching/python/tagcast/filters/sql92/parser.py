@@ -64,7 +64,7 @@ class _Pending(NamedTuple):
 
 
 class Parser:
-    """Parses one expression. *ignored* is the text behind the expression that :meth:`parse` did not read."""
+    """Parses one expression. *ignored* is the text after the expression that :meth:`parse` did not read."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self.strict = dialect is Dialect.STRICT

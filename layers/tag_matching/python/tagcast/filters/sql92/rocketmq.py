@@ -112,7 +112,7 @@ def _membership(node: Node, subject: _Getter) -> Evaluation:
 def _search(node: Node, subject: _Getter) -> Evaluation:
     """Return the function that evaluates a search.
 
-    A search, negated or not, is FALSE if the subject is no text or the searched text is empty.
+    A search, negated or not, is FALSE if the subject is not a text or the searched text is empty.
     """
     search = str(node.value)
     wanted = not node.operator.startswith("not_")

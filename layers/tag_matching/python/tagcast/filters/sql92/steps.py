@@ -33,7 +33,7 @@ def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
 def run_steps(steps: Sequence[Step], properties: Mapping[str, str], values: Values) -> Truth:
     """Return the value of the root. *values*, one for each node, receives the value of every evaluated condition."""
     at, count = 0, len(steps)
-    while True:  # It ends: each step is behind the one before.
+    while True:  # It ends: each step comes after the one before.
         evaluation, place, decisive, parent = steps[at]
         value = values[place] = evaluation(properties, values)
         while value is decisive:

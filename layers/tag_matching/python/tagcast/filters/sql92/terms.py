@@ -224,7 +224,7 @@ def _test(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tupl
 def _search(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tuple[Term, ...] | None:
     subject = nodes[node.children[0]]
     if subject.operator != "property" or (not strict and not (wanted and node.value)):
-        # In rocketmq a search without a text or for an empty text is FALSE, also when negated.
+        # In rocketmq a search without a text or for an empty text is FALSE, even when negated.
         return None
     text = Dimension(TEXT, str(subject.value))
     found = node.operator.startswith(NOT) is not wanted

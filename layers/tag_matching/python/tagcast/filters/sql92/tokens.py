@@ -1,4 +1,4 @@
-"""Splits an expression into tokens, one at a time, because rocketmq ignores any text behind a complete expression."""
+"""Splits an expression into tokens, one at a time, because rocketmq ignores any text after a complete expression."""
 
 import re
 from dataclasses import dataclass
@@ -99,8 +99,8 @@ class Lexer:
         return Token(kind, text, at, match.end())
 
     def _skip(self, at: int) -> int:
-        """Return the offset behind blanks and comments. In rocketmq ``--`` is two signs, unless a line end follows."""
-        while True:  # It ends: each comment is behind the one before.
+        """Return the offset after blanks and comments. In rocketmq ``--`` is two signs, unless a line end follows."""
+        while True:  # It ends: each comment comes after the one before.
             blanks = _BLANKS.match(self.text, at)
             assert blanks is not None
             at = blanks.end()

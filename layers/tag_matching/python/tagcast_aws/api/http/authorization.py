@@ -93,9 +93,9 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
     """Return the rights of the caller's token; None if IAM authorized the request.
 
     API Gateway has verified the token, but passes on lists as text whose elements cannot be separated. So the claims
-    are read from the token itself. If the header has no single readable token, the caller may use no topic. AWS does
-    not document whether API Gateway passes on the scopes of the token or of the route. So if the token names scopes, a
-    scope counts only if API Gateway names it, too.
+    are read from the token itself. If the header does not have exactly one readable token, the caller may use no topic.
+    AWS does not document whether API Gateway passes on the scopes of the token or of the route. So if the token names
+    scopes, a scope counts only if API Gateway names it, too.
     """
     judged = (event["requestContext"].get("authorizer") or {}).get("jwt")
     if judged is None:

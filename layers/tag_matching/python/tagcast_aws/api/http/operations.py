@@ -14,7 +14,7 @@ TAGS = {
     "topics": "Named streams of messages.",
     "subscriptions": "Subscriptions of a topic, and their settings.",
     "lanes": "Deliveries of a subscription: pause, resume, retry, skip, list the backlog.",
-    "filters": "Candidate filters beside the active one, and tests of filters.",
+    "filters": "Shadows (candidate filters that run alongside the active one), and tests of filters.",
     "groups": "Consumer groups: members, pulls and acknowledgements.",
     "service": "The service itself.",
 }

@@ -87,7 +87,10 @@ def change(
 
 
 def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:
-    """Return the settings of *known*, updated by *named*. Raises InvalidRequestError if the result is no valid PUT."""
+    """Return the settings of *known*, updated by *named*.
+
+    Raises InvalidRequestError if the result is not a valid PUT.
+    """
     protocol = (named.get("endpoint") or {}).get("protocol", known.settings.endpoint.protocol)
     present = present_for(_as_put(known, protocol), named, is_group=protocol == Protocol.PULL)
     opens = _needs_secrets(present, named)

@@ -136,7 +136,7 @@ def answer_subscriptions(world: World, request: Request[None]) -> Answer:
 
 
 def _that_fit(items: Sequence[T], places: Sequence[str], cursor: str | None) -> tuple[list[T], str | None]:
-    """Return the first *items* that fit an answer, and the cursor behind them. *places* has the cursor of each item."""
+    """Return the first *items* that fit an answer, and the cursor after them. *places* has the cursor of each item."""
     shown = next(fitting(items, PAGE_MAX, PAGE_BYTES_MAX, encoded_size), ())
     return list(shown), cursor if len(shown) == len(items) else places[len(shown) - 1]
 

@@ -118,8 +118,9 @@ else:
 class SubscriptionBody(_Settings):
     """The settings of a subscription; missing settings get their defaults.
 
-    If you replace a subscription, a missing secret, headers or client_certificate stays instead. Null removes it. If
-    the endpoint has another host, name the headers again, or set them to null: they never go to another host unasked.
+    If you replace a subscription, a missing secret, headers or client_certificate keeps its stored value; null removes
+    it. If the endpoint has another host, name the headers again, or set them to null. Otherwise the request is refused,
+    so no other host gets them.
     """
 
     model_config = ConfigDict(json_schema_extra=_OF_EITHER)
@@ -158,7 +159,7 @@ class SubscriptionBody(_Settings):
 
     @property
     def keeps(self) -> frozenset[str]:
-        """The names of the write-only settings that the body lacks, so they stay."""
+        """The names of the write-only settings that the body lacks. They keep their stored values."""
         return KEPT.difference(self.model_fields_set)
 
     def settings(self) -> SubscriptionSettings:

@@ -40,7 +40,7 @@ READ_WITHIN_S = 4.0
 
 
 class NamedSubscription(SubscriptionBody):
-    """A subscription with its name. Missing settings get their defaults, but missing secrets stay."""
+    """A subscription with its name. Missing settings get their defaults; missing secrets keep their stored values."""
 
     name: Annotated[str, StringConstraints(pattern=limits.NAME)]
 
