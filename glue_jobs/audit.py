@@ -28,7 +28,7 @@ from glue_jobs.io import arguments, manifests
 from glue_jobs.io.materialised import materialise
 from glue_jobs.io.objects import Objects, json_of
 from glue_jobs.io.session import open_session
-from glue_jobs.io.storage import Archive, day_of, finish, tell
+from glue_jobs.io.storage import Archive, day_of, finish, print_progress
 from glue_jobs.pages.certificate import certificate_page, find_gaps
 
 LISTED_MAX = 100
@@ -258,9 +258,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_html = archive.write_text(certificate_page(certificate, KINDS), "reports", "audit", label, "index.html")
     count, judged = certificate["violations"], certificate["judged"]
     told = f"{count} violations" if count else "no violation"
-    tell(told if count or judged else "nothing was proved: there was nothing to judge")
+    print_progress(told if count or judged else "nothing was proved: there was nothing to judge")
     for sentence in find_gaps(certificate):
-        tell(sentence)
+        print_progress(sentence)
     names = ("window", "as_of", "judged", "violations", "by_kind", "erasures", "merkle_root")
     summary = {name: certificate[name] for name in names}
     finish({"job": "audit", "ok": not count and bool(judged), **summary, "html": as_html, "json": as_json})

@@ -26,7 +26,7 @@ from glue_jobs.io import arguments
 from glue_jobs.io.materialised import materialise
 from glue_jobs.io.messages_read import BODIES, Seen, batch_of, body_of, filter_keys, message_of
 from glue_jobs.io.session import open_session
-from glue_jobs.io.storage import Archive, finish, tell
+from glue_jobs.io.storage import Archive, finish, print_progress
 from glue_jobs.measuring import filter_sets
 from glue_jobs.measuring.filter_sets import READ, Filter, current_filter
 from glue_jobs.measuring.measures import hour_of
@@ -181,7 +181,7 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
     if not any(compile_filter(each).reads_body for _, each in candidates):
         return messages.drop(*BODIES)
     missing = messages.where(sql.coalesce(*BODIES).isNull()).count()
-    tell(
+    print_progress(
         f"A candidate reads bodies: {missing:,} messages of this window have none in the archive and are not judged. "
         "The deployment's parameters ArchiveBodies and ArchiveBodiesDays say of which topics bodies are archived, and "
         "how long."
@@ -259,7 +259,7 @@ def _write(archive: Archive, topic: str, label: str, result: dict[str, Any], hou
     as_html = archive.write_text(backtest_page(result), *folder, "index.html")
     sums = {way: sum(hour[way] for hour in result["comparison"]) for way in WAYS} if "comparison" in result else {}
     matched = sum(each["matched"] for each in result["candidates"])
-    tell(f"{len(result['candidates'])} candidates, {result['messages']:,} messages, {matched:,} matches")
+    print_progress(f"{len(result['candidates'])} candidates, {result['messages']:,} messages, {matched:,} matches")
     unjudged = sum(each["unjudged"] for each in result["candidates"])
     figures = {"messages": result["messages"], "candidates": len(result["candidates"]), "matched": matched}
     figures |= {"unjudged": unjudged, **sums}

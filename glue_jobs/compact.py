@@ -31,7 +31,7 @@ from glue_jobs.io.objects import Objects, RacedError, Stored, json_of, until_won
 from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import BATCH, RECORDS_AT_ONCE, open_session, suit
-from glue_jobs.io.storage import RAW_WEIGHT, Archive, finish, tell
+from glue_jobs.io.storage import RAW_WEIGHT, Archive, finish, print_progress
 
 FILE_BYTES = 240 * 1024 * 1024
 """The maximum bytes of a curated file, so that large days have files of 128 to 256 MiB."""
@@ -117,7 +117,7 @@ def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, re
     of arrival earlier (:func:`first_arrival`).
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
-    return until_won(run.made, ATTEMPTS, lambda fault: tell(f"{kind}: {fault}"))
+    return until_won(run.made, ATTEMPTS, lambda fault: print_progress(f"{kind}: {fault}"))
 
 
 @dataclass
@@ -172,7 +172,7 @@ class _Run:
             sum(row[name] for row in written) for name in ("duplicates", "conflicts")
         )
         if result.conflicts:
-            tell(f"{self.kind}: {result.conflicts} records differ from others of the same id")
+            print_progress(f"{self.kind}: {result.conflicts} records differ from others of the same id")
         try:
             self._swapped(before, written, result)
         except RacedError:
@@ -341,7 +341,7 @@ def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[ArrivalDay]) 
     writer.option("partitionOverwriteMode", "dynamic").json(archive.uri("quarantine", kind.value))
     archive.keep_only(found, [each.day for each in days], "quarantine", kind.value)
     for row in corrupt.orderBy("file", "line_number").limit(LINES_SHOWN).collect():
-        tell(f"{kind}: corrupt line {row.line_number} of {row.file}")
+        print_progress(f"{kind}: corrupt line {row.line_number} of {row.file}")
     corrupt.unpersist()
 
 
@@ -376,7 +376,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         kinds[kind.value] = made.as_json()
         aside = f", {made.corrupt} lines set aside" if made.corrupt else ""
         left = f" ({len(kinds)} of {len(SCHEMAS)} kinds)"
-        tell(f"{kind}: {made.records} records of {len(made.days)} days{aside}{left}")
+        print_progress(f"{kind}: {made.records} records of {len(made.days)} days{aside}{left}")
     finish({"job": "compact", "ok": True, "window": window.label, "kinds": kinds, "html": None, "json": None})
     return 0
 

@@ -19,7 +19,7 @@ from glue_jobs.auditing.history import LANE
 from glue_jobs.io import arguments
 from glue_jobs.io.materialised import materialise
 from glue_jobs.io.session import open_session
-from glue_jobs.io.storage import Archive, day_of, finish, tell
+from glue_jobs.io.storage import Archive, day_of, finish, print_progress
 from glue_jobs.measuring import measures
 from glue_jobs.measuring.measures import PAIR_HOUR
 from glue_jobs.pages.delivery_page import delivery_page
@@ -155,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         json.dumps(told, indent=1, ensure_ascii=False), "reports", "report", label, "report.json"
     )
     as_html = archive.write_text(delivery_page(told, given.topic), "reports", "report", label, "index.html")
-    tell(f"{told['accepted']:,} messages, {told['matched']:,} deliveries, {told['delivered']:,} delivered")
+    print_progress(f"{told['accepted']:,} messages, {told['matched']:,} deliveries, {told['delivered']:,} delivered")
     figures = {name: told[name] for name in ("window", "until", "accepted", "unmatched", *NUMBERS)}
     told_rows: dict[str, object] = {}
     if given.by is not None:

@@ -54,7 +54,7 @@ from glue_jobs.io.objects import Objects, RacedError, json_of, naming, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
-from glue_jobs.io.storage import Archive, finish, has_property, tell
+from glue_jobs.io.storage import Archive, finish, has_property, print_progress
 
 MESSAGES_MAX = 100_000
 """An erasure has at most 100,000 messages, because their ids go to every worker."""
@@ -313,9 +313,9 @@ def erase(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -
     held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], forgetting)
     objects.purge(FAILED)
     told = {"raw_files": held["raw"], "failed_files": held["failed"]}
-    tell(f"{held.total()} files of lines rewritten")
+    print_progress(f"{held.total()} files of lines rewritten")
     told["curated_files"] = rewrite_days(archive, days, lambda rows: erase_selected(rows, forgetting))
-    tell(f"{told['curated_files']} curated files replaced")
+    print_progress(f"{told['curated_files']} curated files replaced")
     # The quarantine is rewritten after the raw files, because it tells which of them have damaged lines.
     told["quarantined_files"] = rewrite_files(archive, _quarantined(objects), forgetting).total()
     objects.purge(QUARANTINE)
@@ -421,7 +421,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     forgetting = RequestedErasure(key, tuple(Part), matching, name, others)
     if given.preview:
         counts = preview_erasure(archive, forgetting, days)
-        tell(f"{len(matching)} messages of {len(days)} days; nothing is changed")
+        print_progress(f"{len(matching)} messages of {len(days)} days; nothing is changed")
         finish({**summary, "ok": True, "days": days, **counts, "html": None})
         return 0
     record = {
@@ -433,7 +433,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     counts = erase(archive, forgetting, days)
     # A later run may erase more, so each run writes its own `done_at`.
     objects.replace(_key(name, "record"), json.dumps({**record, "done_at": rfc3339(arguments.now_ms())}).encode())
-    tell(f"{len(matching)} messages erased; backups keep them for 35 days if MessagesPointInTimeRecovery is true")
+    print_progress(f"{len(matching)} messages erased; with MessagesPointInTimeRecovery, backups keep them 35 days")
     finish({**summary, "ok": True, "messages": len(matching), "days": days, **counts, "html": None})
     return 0
 

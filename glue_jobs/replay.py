@@ -29,7 +29,7 @@ from glue_jobs.io.manifests import AT_ONCE
 from glue_jobs.io.messages_read import BODIES, Seen, body_of
 from glue_jobs.io.objects import Objects, RacedError, json_of
 from glue_jobs.io.session import open_session
-from glue_jobs.io.storage import Archive, finish, tell
+from glue_jobs.io.storage import Archive, finish, print_progress
 from glue_jobs.measuring.filter_sets import Filter, current_filter
 
 if TYPE_CHECKING:
@@ -203,9 +203,9 @@ def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, t
         objects.write(_chunk_key(run_id, chunk.number), json.dumps(asdict(chunk)).encode(), None)
         run.append(_post_chunk(objects, post, run_id, chunk, group))
         done += len(group)
-        tell(f"{done:,} of {total:,}")
+        print_progress(f"{done:,} of {total:,}")
     if before:
-        tell(f"{before:,} were sent before; another --run-id sends them again")
+        print_progress(f"{before:,} were sent before; another --run-id sends them again")
     sums = {name: sum(getattr(chunk, name) or 0 for chunk in run) for name in ("sent", "matched", "refused")}
     return {"chunks": len(run), **sums, "sent_before": before}
 
@@ -312,7 +312,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     summary: dict[str, Any] = {"job": "replay", "ok": True, "run_id": run_id, "preview": given.preview, **told}
     if given.preview:
         seconds = count / given.rate
-        tell(f"{count:,} messages, {seconds:,.0f} s at {given.rate:g} a second; nothing is sent")
+        print_progress(f"{count:,} messages, {seconds:,.0f} s at {given.rate:g} a second; nothing is sent")
         finish({**summary, "seconds": round(seconds, 1), "html": None, "json": as_json})
         return 0
     from tagcast_client import TagcastError

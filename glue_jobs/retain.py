@@ -29,7 +29,7 @@ from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import AT_ONCE, Manifest
 from glue_jobs.io.objects import Objects, json_of, naming
 from glue_jobs.io.session import open_session
-from glue_jobs.io.storage import Archive, finish, tell
+from glue_jobs.io.storage import Archive, finish, print_progress
 from glue_jobs.retaining.aged import AgedErasure, Until, due
 
 MESSAGES = RecordKind.MESSAGES
@@ -151,14 +151,14 @@ def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
         lines += rewrite_files(archive, each.pending, taking).total()
         done = {"until": until, "files": each.files}
         objects.replace(done_key(each.day), json.dumps(done).encode())
-        tell(f"{len(each.pending)} files that arrived on {each.day} are done")
+        print_progress(f"{len(each.pending)} files that arrived on {each.day} are done")
     found = due_days(archive, until)
     # A killed run left the files that it replaced; those of the last 20 hours may still be in use.
     objects.remove(manifests.former(objects, MESSAGES, [each.day for each in found], arguments.now_ms() - KEPT_MS))
     days, files = curated_to_do(objects, found, until), 0
     for day, parts in days.items():
         files += rewrite_days(archive, [day], lambda rows: erase_rows(rows, taking), parts)
-        tell(f"{day} is without {' and '.join(parts)}")
+        print_progress(f"{day} is without {' and '.join(parts)}")
     reports = quoting(objects, until)
     objects.remove(reports)
     # Spark writes its files elsewhere and moves them, so everything below these prefixes is purged.
@@ -204,7 +204,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.preview:
         pending = sum(len(each.pending) for each in to_do(archive, until))
         late = sorted(curated_to_do(archive.objects, due_days(archive, until), until))
-        tell(f"{pending} files and {len(late)} days are due; nothing is changed")
+        print_progress(f"{pending} files and {len(late)} days are due; nothing is changed")
         told = {"files_of_lines": pending, "days": late, "reports": len(quoting(archive.objects, until))}
         finish({**summary, **told, "html": None})
         return 0

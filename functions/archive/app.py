@@ -37,7 +37,7 @@ def handle(
     failed = min((place for place in (lost, *unkept) if place is not None), default=None)
     untold = _tell_events([each for each in told if failed is None or each[0] < failed], events)
     failed = failed if untold is None else untold
-    tail.tell([record for place, record in told if failed is None or place < failed])
+    tail.write([record for place, record in told if failed is None or place < failed])
     if failed is None:
         return {"batchItemFailures": []}
     return {"batchItemFailures": [{"itemIdentifier": changes[failed]["dynamodb"]["SequenceNumber"]}]}
@@ -81,7 +81,7 @@ def _tell_events(told: Told, events: EventPublisher) -> int | None:
     """Publish the events of archived records; return the place of the first failure, or None."""
     for place, record in told:
         try:
-            events.tell(record)
+            events.publish(record)
         except UNREADABLE as fault:
             wiring.logger().error("an event cannot be published", extra={"fault": type(fault).__name__})
         except Exception as fault:  # noqa: BLE001 - after any fault of the tables, the stream repeats the change

@@ -78,7 +78,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float | None 
         await _give_back(world, [receipts[name] for name in beside])
         await side_by_side(serve(batch, records, slots) for batch, records in batches.items())
         await _give_back(world, [receipts[name] for name in left if name in receipts])
-    slots.tell(world.telemetry)
+    slots.record_waits(world.telemetry)
     return {"batchItemFailures": [{"itemIdentifier": name} for name in (*failed, *left, *beside)]}
 
 

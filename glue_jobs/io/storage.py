@@ -26,7 +26,7 @@ LITERAL = {"__globPaths__": "false"}
 """The option of Spark's reader to take each path literally, because a folder's name may look like a pattern."""
 
 
-def tell(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print a line of progress for people, with a prefix that distinguishes it from Spark's output."""
     print(f"{PROGRESS}{text}", file=sys.stderr, flush=True)
 

@@ -119,13 +119,13 @@ class JobSession:
         await self._end()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        def tell(**what: object) -> None:
+        def write(**what: object) -> None:
             writer.write(json.dumps(what).encode() + b"\n")
 
         with suppress(ConnectionError):
             asked = _object(await reader.readline())
             if secrets.compare_digest(str(asked.get("token")).encode("utf-8", "replace"), self.token.encode()):
-                job = asyncio.create_task(self._carry_out(asked["first"], asked["job"], lambda text: tell(said=text)))
+                job = asyncio.create_task(self._carry_out(asked["first"], asked["job"], lambda text: write(said=text)))
                 gone = asyncio.create_task(reader.read())
                 self._jobs.add(job)
                 await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -134,7 +134,7 @@ class JobSession:
                 await asyncio.wait({job})
                 self._jobs.discard(job)
                 fault = None if job.cancelled() else job.exception()
-                tell(**({"fault": str(fault or "it was ended")} if job.cancelled() or fault else job.result()))
+                write(**({"fault": str(fault or "it was ended")} if job.cancelled() or fault else job.result()))
             await writer.drain()
         writer.close()
 

@@ -36,7 +36,7 @@ class FakeStream:
 
     def pass_on(self) -> None:
         """Hand over to the archive's function what changed."""
-        self.archive.tell(self.records())
+        self.archive.write(self.records())
 
     def _rows(self) -> dict[Key, dict[str, Any]]:
         return {key: dict(row) for key, row in self._fakes.store.rows.items()}

@@ -319,7 +319,7 @@ class FakeEventBus:
     def announce(self, change: MembershipChange) -> None:
         self.changes.append(change)
 
-    def tell(self, event: Mapping[str, object]) -> None:
+    def publish(self, event: Mapping[str, object]) -> None:
         self.events.append(event)
 
 

@@ -41,7 +41,7 @@ def test_a_change_is_one_event_of_the_default_bus() -> None:
 
 def test_an_event_of_a_topic_has_its_type_as_detail_type_and_its_data_as_detail() -> None:
     client, data = ScriptedClient([{"FailedEntryCount": 0, "Entries": [{"EventId": "1"}]}]), {"topic": "orders"}
-    EventBridgeBus(lambda: client, WORKFLOW, Log().logger).tell(
+    EventBridgeBus(lambda: client, WORKFLOW, Log().logger).publish(
         {"type": "tagcast.lane.blocked", "id": "7", "data": data}
     )
 

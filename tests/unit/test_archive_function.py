@@ -202,7 +202,7 @@ def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> 
 
 def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again() -> None:
     class Listener:
-        def tell(self, records: Sequence[Record]) -> None:
+        def write(self, records: Sequence[Record]) -> None:
             heard.extend(record.kind for record in records)
 
     batch = event("archive_messages")

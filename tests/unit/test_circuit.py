@@ -109,7 +109,7 @@ def hear_nothing(fake: FakeWorld, name: str) -> None:
     forget(fake)
     way = passage(fake, name)
     way.hear(UNREACHED)
-    asyncio.run(way.tell())
+    asyncio.run(way.record())
 
 
 def listed_hosts(fake: FakeWorld) -> Any:
@@ -286,7 +286,7 @@ def test_a_probe_that_nobody_hears_of_again_runs_out(fake: FakeWorld) -> None:
     assert taken.probe is not None
 
     dead.reached = True
-    asyncio.run(dead.tell())
+    asyncio.run(dead.record())
     assert is_open(fake), "whoever lost its probe says nothing any more"
 
 
@@ -334,7 +334,7 @@ def test_only_one_of_the_lanes_that_were_active_until_now_probes_beside_the_othe
     assert old.probe is not None
     for each in (new, old):
         each.reached = False
-        asyncio.run(each.tell())
+        asyncio.run(each.record())
     host = host_of(fake)
     assert host is not None
     assert host.probe_at == host.first_probe_at == fake.clock.instant + PROBE_GAP_S * 1000
@@ -358,7 +358,7 @@ def test_a_probe_that_makes_no_attempt_leaves_it_to_the_next(fake: FakeWorld) ->
     settings = replace(known.settings, filter={"kind": "function", "function": "decide"})
     subscriptions.put_subscription(fake.world, "test1", "judged", settings)
     way = asked(fake, "judged")
-    asyncio.run(way.tell())
+    asyncio.run(way.record())
 
     assert way.probe is not None
     assert asked(fake, "D1").probe is not None
@@ -399,7 +399,7 @@ def test_a_host_that_flaps_is_soon_dead_again_and_its_lanes_wait_as_long_as_befo
     fake.clock.sleep(600)
     answered_once = asked(fake, "D0")
     answered_once.reached = True
-    asyncio.run(answered_once.tell())
+    asyncio.run(answered_once.record())
     assert not is_open(fake)
 
     for place in range(LANES_MIN):
@@ -424,7 +424,7 @@ def test_a_circuit_that_closed_opens_again_with_the_fifth_lane_and_not_with_the_
     if closes == "a probe":
         probe = asked(fake, "D0")
         probe.hear(OK)
-        asyncio.run(probe.tell())
+        asyncio.run(probe.record())
     else:
         fake.first_round("1", topic="another")
     assert not is_open(fake)

@@ -44,7 +44,7 @@ def told(world: FakeWorld, stream: FakeStream) -> list[Any]:
     """Hand over what changed to a process of the archive; return the events that *watch* got since the last time."""
     events, seen = EventPublisher(world.store, world.clock, lambda: world.world), len(world.pusher.pushes)
     for record in stream.records():
-        events.tell(record)
+        events.publish(record)
     world.deliver()
     stream.records()
     pushed = [push.message for push in world.pusher.pushes[seen:] if push.subscription.name == "watch"]
@@ -162,7 +162,7 @@ def test_changes_that_come_again_are_told_once(world: FakeWorld, stream: FakeStr
     records = stream.records()
     for _ in range(3):
         for record in records:
-            EventPublisher(world.store, world.clock, lambda: world.world).tell(record)
+            EventPublisher(world.store, world.clock, lambda: world.world).publish(record)
 
     assert types(told(world, stream)) == ["tagcast.lane.blocked"]
 
@@ -181,8 +181,8 @@ def test_a_table_that_cannot_take_an_event_lets_the_change_come_again(
         patch.setattr(world.store, "transact", away)
         patch.setattr(world.store, "write", away)
         with pytest.raises(TimeoutError):
-            events.tell(record)
-    events.tell(record)
+            events.publish(record)
+    events.publish(record)
 
     assert types(told(world, stream)) == ["tagcast.lane.blocked"]
 
@@ -195,19 +195,19 @@ def lane(number: int) -> Record:
 def test_above_its_bound_a_topic_is_told_how_many_were_omitted(world: FakeWorld, stream: FakeStream) -> None:
     events = EventPublisher(world.store, world.clock, lambda: world.world)
     for number in range(BURST + 7):
-        events.tell(lane(number))
+        events.publish(lane(number))
     assert len(told(world, stream)) == BURST
     assert world.telemetry.counts["EventsOmitted"] == 7
 
     world.clock.sleep(2 / EVENTS_PER_S)
     for number in range(2):
-        events.tell(lane(1_000 + number))
+        events.publish(lane(1_000 + number))
 
     assert [each["data"].get("omitted_before") for each in told(world, stream)] == [7, None]
 
 
 def test_events_of_an_unknown_subscription_name_its_ordinal(world: FakeWorld, stream: FakeStream) -> None:
-    EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1))
+    EventPublisher(world.store, world.clock, lambda: world.world).publish(lane(1))
 
     [event] = told(world, stream)
     assert (event["subject"], "subscription" in event["data"]) == ("ordinal 99", False)
@@ -216,7 +216,7 @@ def test_events_of_an_unknown_subscription_name_its_ordinal(world: FakeWorld, st
 def test_a_topic_that_was_removed_takes_no_event_and_that_is_counted(world: FakeWorld) -> None:
     delete_subscription(world.world, "events", "watch")
     topics.delete_topic(world.world, "events")
-    EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1))
+    EventPublisher(world.store, world.clock, lambda: world.world).publish(lane(1))
 
     assert world.telemetry.counts["EventsLost"] == 1
     assert world.telemetry.faults == [], "a setting of a topic's owner raises no alarm of the deployment's"
@@ -224,19 +224,19 @@ def test_a_topic_that_was_removed_takes_no_event_and_that_is_counted(world: Fake
 
 def test_an_events_topic_that_is_changed_is_heard_of_soon(world: FakeWorld, stream: FakeStream) -> None:
     events = EventPublisher(world.store, world.clock, lambda: world.world)
-    events.tell(lane(1))
+    events.publish(lane(1))
     world.topic(ordering=Ordering.NONE)
     world.clock.sleep(KNOWN_S)
-    events.tell(lane(2))
+    events.publish(lane(2))
 
     assert len(told(world, stream)) == 1
 
 
 def test_events_go_to_the_bus_only_if_the_deployment_says_so(world: FakeWorld) -> None:
-    EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1))
+    EventPublisher(world.store, world.clock, lambda: world.world).publish(lane(1))
     assert world.event_bus.events == []
 
-    EventPublisher(world.store, world.clock, lambda: world.world, to_bus=True).tell(lane(2))
+    EventPublisher(world.store, world.clock, lambda: world.world, to_bus=True).publish(lane(2))
     assert [each["type"] for each in world.event_bus.events] == ["tagcast.lane.blocked"]
 
 

@@ -159,10 +159,10 @@ def test_a_cancelled_wait_keeps_no_slot_that_it_was_granted_and_takes_none_later
 def test_what_waiting_came_to_is_told_once_there_is_something_to_tell() -> None:
     async def scene(slots: PushSlots, loop: VirtualTime) -> None:
         telemetry = QuietTelemetry()
-        slots.tell(telemetry)
+        slots.record_waits(telemetry)
         assert dict(telemetry.counts) == {}
         slots.waited_ms, slots.refused = 12, 3
-        slots.tell(telemetry)
+        slots.record_waits(telemetry)
         assert dict(telemetry.counts) == {"SlotWaitMs": 12, "PushesDeferred": 3}
 
     play(scene)

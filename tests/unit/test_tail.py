@@ -41,7 +41,7 @@ class Watched:
         self.fakes.publish(*bodies, **how)
         accepted = self.stream.records()
         self.fakes.deliver()
-        self.stream.archive.tell([*accepted, *self.stream.records()])
+        self.stream.archive.write([*accepted, *self.stream.records()])
 
     def accept(self, *bodies: str) -> list[str]:
         """Publish, of which the stream tells."""
@@ -72,7 +72,7 @@ def test_while_nobody_watches_nothing_is_written_and_the_batch_costs_one_read_a_
     queries: list[str] = []
     store.after_query = lambda pk, rows: queries.append(pk)
     for _ in range(10):
-        watched.stream.archive.tell(records)
+        watched.stream.archive.write(records)
         watched.fakes.clock.sleep(0.5)
 
     assert store.writes == writes
@@ -251,7 +251,7 @@ def test_ten_thousand_events_a_second_stay_within_a_row_an_answer_and_a_cursor(w
             said: dict[str, Field] = {"state": "discarded", "attempts": 176, "outcome": chr(1) * 200}
             hostile = {**record.fields, **said, "ordinal": place, "changed_at": 1}
             ended = replace(record, kind=RecordKind.DELIVERIES, fields=hostile)
-            processes[place % 4].tell([ended] * 500)
+            processes[place % 4].write([ended] * 500)
         told.append(watched.ask(cursor=cursor))
         cursor = told[-1].cursor
         assert len(cursor) * 4 / 3 < CURSOR_LENGTH_MAX

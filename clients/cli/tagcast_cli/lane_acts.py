@@ -166,7 +166,7 @@ def _carry_out(session: Session, act: Act, lanes: Sequence[ActedLane]) -> Outcom
         outcome.lanes.extend(part.lanes)
         if session.as_json:
             session.print_json(_shown(part))
-        progress.tell(outcome)
+        progress.show(outcome)
 
     with ThreadPoolExecutor(AT_ONCE) as workers:
         try:
@@ -193,7 +193,7 @@ class _Progress:
         self._is_silent, self._is_terminal = is_silent, sys.stderr.isatty()
         self._said_at = time.monotonic()
 
-    def tell(self, outcome: Outcome) -> None:
+    def show(self, outcome: Outcome) -> None:
         """Show the progress."""
         if self._is_silent:
             return

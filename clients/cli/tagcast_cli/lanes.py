@@ -90,7 +90,7 @@ def lane(
         session.out.print(rows_table(map(partial(_row, described.get("lane", {})), deliveries), *HEADINGS))
     else:
         session.out.print("The backlog is empty.")
-    session.tell_of_more(backlog)
+    session.print_next_options(backlog)
     if note is None and (step := next_step(described, topic, subscription)) is not None:
         session.out.print(step, soft_wrap=True)
 

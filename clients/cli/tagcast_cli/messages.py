@@ -201,7 +201,7 @@ def history(
     until = answers[0].get("archived_until")
     reached = f"Archived until {readable_instant(until)}." if until else "Nothing is archived yet."
     session.out.print(Text(f"{reached} Newer messages are listed only while they are pending.", style="dim"))
-    session.tell_of_more(answers[-1], "--all")
+    session.print_next_options(answers[-1], "--all")
 
 
 ROWS_SHOWN = 50
@@ -326,7 +326,7 @@ def message(
     entries = {name: entry for answer in answers for name, entry in (answer.get("subscribers") or {}).items()}
     if every or cursor or only:
         session.out.print(_state_map(answers[0], entries))
-        session.tell_of_more(answers[-1], "--all")
+        session.print_next_options(answers[-1], "--all")
         _say_what_waits(session, topic, message_id, entries)
         return
     if "next_cursor" in answers[0]:  # Failing deliveries may be on any page.
@@ -347,7 +347,7 @@ def _show_attempts(session: Session, path: str, page: Page) -> None:
     answers = session.read(path, page)
     if not session.as_json:
         session.out.print(_attempt_rows(answers))
-        session.tell_of_more(answers[-1], "--all")
+        session.print_next_options(answers[-1], "--all")
 
 
 def explain(

@@ -153,7 +153,7 @@ class Session:
             self.out.print(listing.empty)
             return []
         self.out.print(rows_table(map(listing.row, items), *listing.headings))
-        self.tell_of_more(answers[-1], "--all")
+        self.print_next_options(answers[-1], "--all")
         return items
 
     def read(self, path: str, page: Page, query: Mapping[str, Any] | None = None) -> list[Json]:
@@ -165,7 +165,7 @@ class Session:
                 break
         return answers
 
-    def tell_of_more(self, answer: Json, *other_options: str) -> None:
+    def print_next_options(self, answer: Json, *other_options: str) -> None:
         """Print the options for the next page on one line, so that you can copy them."""
         if cursor := answer.get("next_cursor"):
             options = ", or ".join((f"--cursor {cursor}", *other_options))

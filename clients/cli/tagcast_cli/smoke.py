@@ -51,13 +51,13 @@ def smoke(
     session = session_of(ctx)
     steps: list[Step] = []
 
-    def tell(step: Step) -> None:
+    def on_step(step: Step) -> None:
         steps.append(step)
         if not session.as_json:
             session.out.print(_shown(step), soft_wrap=True)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    story = _local_story(session, data, tell) if stack is None else _aws_story(session, stack, tell)
+    story = _local_story(session, data, on_step) if stack is None else _aws_story(session, stack, on_step)
     story.wait_archive, story.start_job = wait_archive, start_job
     began_s = story.now_s()
     try:
@@ -71,7 +71,7 @@ def smoke(
         raise typer.Exit(1)
 
 
-def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> Story:
+def _aws_story(session: Session, stack: str, on_step: Callable[[Step], object]) -> Story:
     own = own_session(session)
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -87,10 +87,10 @@ def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> 
         raise typer.BadParameter(f"stack {stack} does not exist in {own.region_name}", param_hint="--stack")
     api = Client(url, auth=session.api.auth or SigV4(session.profile, own.region_name), user_agent="tagcast-cli")
     place = OnAws(of)
-    return Story(api, place, place.new_run(), _new_secret(), tell, time_scale=scale or 1.0)
+    return Story(api, place, place.new_run(), _new_secret(), on_step, time_scale=scale or 1.0)
 
 
-def _local_story(session: Session, folder: Path, tell: Callable[[Step], object]) -> Story:
+def _local_story(session: Session, folder: Path, on_step: Callable[[Step], object]) -> Story:
     import boto3
 
     from tagcast_cli.smoke_local import LocalDeployment, OnLocalStack
@@ -103,7 +103,7 @@ def _local_story(session: Session, folder: Path, tell: Callable[[Step], object])
     own = boto3.Session(region_name=owner["AWS_DEFAULT_REGION"])
     place = OnLocalStack(LocalDeployment(where["stack"], own, get_url, engine=engine), archive=archive)
     api = Client(str(where["url"]), auth=session.api.auth, user_agent="tagcast-cli")
-    return Story(api, place, place.new_run(), _new_secret(), tell, time_scale=archive.time_scale, is_aws=False)
+    return Story(api, place, place.new_run(), _new_secret(), on_step, time_scale=archive.time_scale, is_aws=False)
 
 
 def _new_secret() -> str:

@@ -60,13 +60,13 @@ class Step:
 
 @dataclass
 class Story:
-    """One run of the smoke test; *tell* gets each finished step."""
+    """One run of the smoke test; *on_step* gets each finished step."""
 
     api: Client
     place: OnAws
     run: str
     secret: str = field(repr=False)
-    tell: Callable[[Step], object]
+    on_step: Callable[[Step], object]
     time_scale: float = 1.0
     is_aws: bool = True
     wait_archive: bool = False
@@ -106,7 +106,7 @@ class Story:
                 saw = f"The API refused: {refused}"
         except (BrokenPromiseError, PlaceError, TagcastError, OSError) as fault:
             saw = str(fault)
-        self.tell(Step(name, state, saw, self.now_s() - began_s, shown))
+        self.on_step(Step(name, state, saw, self.now_s() - began_s, shown))
 
     def remove_leftovers(self) -> str:
         """Delete the resources of earlier runs, including killed runs and a run in progress."""

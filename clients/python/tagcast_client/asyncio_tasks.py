@@ -30,7 +30,7 @@ async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> 
         raise RuntimeError("the listener awaited something that was cancelled") from fault
 
 
-def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
+def report_fault(on_error: Callable[[Exception], None], fault: Exception) -> None:
     """Call *on_error* with *fault*. If *on_error* calls ``sys.exit``, the event loop ends."""
     on_error(fault)
 

@@ -26,7 +26,7 @@ def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
         return listener(messages)
 
 
-def tell(on_error: Callable[[Exception], None], fault: Exception) -> None:
+def report_fault(on_error: Callable[[Exception], None], fault: Exception) -> None:
     """Call *on_error*. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
     with _report_all("on_error"):
         on_error(fault)

@@ -9,7 +9,14 @@ from types import TracebackType
 from typing import Self
 
 from tagcast_client._async.client import AsyncClient
-from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict, is_abandoned, tell
+from tagcast_client.asyncio_tasks import (
+    AsyncListener,
+    AsyncSlots,
+    AsyncTasks,
+    async_verdict,
+    is_abandoned,
+    report_fault,
+)
 from tagcast_client.consuming import Batch, ConsumerOptions
 from tagcast_client.consuming import member_id as new_member_id
 from tagcast_client.errors import (
@@ -180,7 +187,7 @@ class AsyncConsumer:
     def _report(self, fault: Exception) -> None:
         """Report a fault to *on_error*. If *on_error* fails, log its error and continue."""
         try:
-            tell(self._on_error, fault)
+            report_fault(self._on_error, fault)
         except Exception:  # noqa: BLE001 - logged
             _LOG.exception("on_error failed")
 

@@ -116,7 +116,7 @@ class EventBus(Protocol):
     def announce(self, change: MembershipChange) -> None:
         """Publish one change. A failure is logged, never raised: the API lists the members anyway."""
 
-    def tell(self, event: Mapping[str, object]) -> None:
+    def publish(self, event: Mapping[str, object]) -> None:
         """Publish one topic event as a CloudEvent. A failure is only logged: the events topic has the event, too."""
 
 

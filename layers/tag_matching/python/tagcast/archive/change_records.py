@@ -41,8 +41,8 @@ def records_of(change: RowChange, keeps_body: KeepsBody) -> tuple[Record, ...]:
         return tuple(of_message(change, keeps_body))
     if kind is RowKind.FILTER_VERSION:
         return tuple(of_filter_version(change, topic_in_key(row)))
-    tell = _BY_KIND.get(kind)
-    return () if tell is None else tuple(tell(change))
+    make = _BY_KIND.get(kind)
+    return () if make is None else tuple(make(change))
 
 
 _COLUMNS = ("tags", "routing_key", "properties", "ordering_key", "content_type")

@@ -94,7 +94,7 @@ class EventPublisher:
     _shares: dict[str, Share] = field(default_factory=dict)
     _omitted: dict[str, int] = field(default_factory=dict)
 
-    def tell(self, record: Record) -> None:
+    def publish(self, record: Record) -> None:
         """Publish the event of *record*, if it has one and its topic wants events.
 
         Repeated calls publish one event until that event expires. Events above the topic's rate are omitted and counted
@@ -128,7 +128,7 @@ class EventPublisher:
         except (NotFoundError, TooLargeError):
             world.telemetry.count("EventsLost")
         if self.to_bus:
-            world.event_bus.tell(event)
+            world.event_bus.publish(event)
 
     def _events_topic(self, topic: str, now: float) -> str | None:
         from tagcast.rows import stored

@@ -54,7 +54,7 @@ class TailWriter:
     _known_at: float | None = None
     _shares: dict[str, Share] = field(default_factory=dict)
 
-    def tell(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[Record]) -> None:
         """Write one row for each watched topic in *records*. Never raises; losses are reported."""
         try:
             self._tell(records)

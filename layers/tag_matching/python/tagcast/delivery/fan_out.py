@@ -340,7 +340,7 @@ class Slice:
                     await self._publish_dead_letters(subscription, result)
                     rounds[ordinal] = this = this.pushed(result, until, world.clock.now())
                 if circuit.has_news:
-                    await circuit.tell()
+                    await circuit.record()
                 if rounds[ordinal].is_served:
                     return
             if await _append(world, subscription, this, world.clock.now()):

@@ -83,11 +83,11 @@ async def attempt_dues(
     if result.held is not None and result.is_empty:
         await lease.reschedule(result.held.until, *_reason(head, result.held))
         if run.circuit.has_news:
-            await run.circuit.tell()
+            await run.circuit.record()
         return Drained.WAITING, streak
     drained = await _Outcomes(lease, subscription, pending, result).write()
     if run.circuit.has_news:
-        await run.circuit.tell()
+        await run.circuit.record()
     got_through = result.got_through
     answered = streak.answered or bool(got_through)
     refused = any(failure.outcome.refused for failure in result.failures.values())

@@ -57,7 +57,7 @@ class CircuitCheck:
     *is_new*: the lane was active until now, so it may make the second probe. *probe*: the host's row after this lane
     claimed a probe; None without a claim. If *until* is set, no attempt is made before *until*. *reached*: whether the
     host responded to an attempt; None before an attempt. *is_news*: the host responded after an attempt without a
-    response. *has_news*: `tell` has something to record.
+    response. *has_news*: `record` has something to write.
     """
 
     world: World
@@ -119,7 +119,7 @@ class CircuitCheck:
                 return
         self.until = self.world.clock.now() + _ms(self.world, self.world.dice.uniform(longest_s / 2, longest_s))
 
-    async def tell(self) -> None:
+    async def record(self) -> None:
         """Record the results. A response closes the circuit. After a failed probe, another probe may begin."""
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):

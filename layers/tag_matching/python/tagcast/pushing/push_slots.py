@@ -242,7 +242,7 @@ class PushSlots:
         self._put_first(called)
         self._grant()
 
-    def tell(self, telemetry: Telemetry) -> None:
+    def record_waits(self, telemetry: Telemetry) -> None:
         """Record as metrics how long requests waited for slots, and how many got no slot."""
         if self.waited_ms:
             telemetry.count("SlotWaitMs", self.waited_ms)

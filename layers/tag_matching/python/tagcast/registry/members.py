@@ -118,7 +118,7 @@ def record_heartbeat(
     if is_join or before is None or (before.digest, before.is_ordered, before.is_refused) != wish:
         change = MemberChange.REFUSED if is_refused else MemberChange.JOINED
         world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))
-    tell_lost(world, topic, group, (*others, member))
+    announce_lost(world, topic, group, (*others, member))
     if is_join and heartbeat.mode is Mode.CLUSTERING:
         _forget_gone(world, topic, group, others)
     return tuple(sorted((*alive, member), key=lambda each: each.client.member_id))
@@ -136,7 +136,7 @@ def _forget_gone(world: World, topic: str, group: str, others: Sequence[Member])
             world.store.transact(tuple(member_delete(topic, group, each) for each in gone[:FORGOTTEN_AT_ONCE]))
 
 
-def tell_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:
+def announce_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:
     """Announce each member whose heartbeats stopped. Only the first process that notices the loss announces it."""
     now = world.clock.now()
     alive = sum(1 for each in known if each.is_alive(now))

@@ -143,10 +143,10 @@ async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
     )
 
 
-async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
+async def record_watched(world: World, lanes: Sequence[Lane]) -> None:
     """Record backlog metrics for each of *lanes*, under the name of its subscription."""
 
-    def tell(lane: Lane) -> None:
+    def record(lane: Lane) -> None:
         ordinal = ordinal_of(lane.subscription_id)
         name = stored.subscription_name(world.store, lane.topic, ordinal)
         if name is not None:
@@ -158,7 +158,7 @@ async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
             }
             world.telemetry.gauge_backlog(lane.topic, ordinal, name, values)
 
-    await each(world, "a watched lane", lanes, lambda lane: world.executor.run(tell, lane))
+    await each(world, "a watched lane", lanes, lambda lane: world.executor.run(record, lane))
 
 
 def _read_backlog(world: World, lane: Lane) -> BacklogSummary:

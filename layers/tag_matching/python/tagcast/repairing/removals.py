@@ -15,7 +15,7 @@ from tagcast.membership import LIVENESS_S, Member, Registration
 from tagcast.model import LaneState
 from tagcast.ports import GroupQueue, Row, World
 from tagcast.registry.directory import read_topic
-from tagcast.registry.members import FORGOTTEN_AT_ONCE, tell_lost
+from tagcast.registry.members import FORGOTTEN_AT_ONCE, announce_lost
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
 from tagcast.rows.member import REGISTRATIONS, member_delete, registration_delete
@@ -35,7 +35,7 @@ async def remove_silent(world: World, ends: float) -> int:
 
     def members_of(name: tuple[str, str]) -> Sequence[Member]:
         members = stored.members(world.store, *name) if world.clock.monotonic() < ends else ()
-        tell_lost(world, *name, members)
+        announce_lost(world, *name, members)
         return members
 
     def look_at(members: Sequence[Member], one: Registration) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
-from tagcast.repairing.overdue import BacklogSummary, FoundLanes, read_backlogs, tell_watched, wake_lanes
+from tagcast.repairing.overdue import BacklogSummary, FoundLanes, read_backlogs, record_watched, wake_lanes
 from tagcast.repairing.relay import Sending, resend
 from tagcast.repairing.removals import forget_exchanged, remove_orphans, remove_silent
 from tagcast.repairing.search import search
@@ -62,7 +62,7 @@ def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> 
 
     async def heads() -> None:
         swept.backlogs = await read_backlogs(world, lanes.blocked)
-        await tell_watched(world, lanes.watched)
+        await record_watched(world, lanes.watched)
 
     async def unsent() -> None:
         sent = await resend(world, sending, ends)

@@ -31,7 +31,7 @@ class EventBridgeBus:
         """Publish one change of a membership. A failure is only logged, so the heartbeat succeeds."""
         self._put(MEMBERSHIP_CHANGED, _detail(change))
 
-    def tell(self, event: Mapping[str, object]) -> None:
+    def publish(self, event: Mapping[str, object]) -> None:
         """Publish one event of a topic. Its type becomes the detail type, its data and id the detail.
 
         A failure is only logged.
