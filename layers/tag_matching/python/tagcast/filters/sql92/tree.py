@@ -53,7 +53,9 @@ class TreeBuilder:
         node = self.nodes[operand.place]
         base = node.children[0] if node.operator == "signed" else operand.place
         if self._strict and self.nodes[base].operator not in (NUMBER_LITERALS | {"property"}):
-            raise self._refused("Sign before another value", operand, "Write a sign before a number or a property")
+            raise self._refused(
+                "Sign before a value that is not a number", operand, "Write a sign before a number or a property"
+            )
         if not negative:
             return Operand(operand.place, start, operand.end)
         sign = -1 if node.operator != "signed" else -int(str(node.value))
@@ -144,7 +146,9 @@ class TreeBuilder:
         operator = self.nodes[operand.place].operator
         if operator not in NUMBER_LITERALS | {"property", "signed"}:
             raise self._refused(
-                "Ordering of another value", operand, "Compare numbers and properties, e.g. price > 100"
+                "Order comparison with a value that is not a number",
+                operand,
+                "Compare numbers and properties, e.g. price > 100",
             )
 
     def _term(self, operator: str, value: object, operands: tuple[Operand, ...], end: int) -> Operand:
