@@ -417,7 +417,9 @@ def test_exact_times_replace_distances_also_in_parts_that_are_refreshed(window: 
     read_at = page.locator("#read-at").get_attribute("datetime")
     expect(page.locator("#read-at")).not_to_have_attribute("datetime", read_at or "")
     expect(backlog).to_have_text(exact)
-    assert page.evaluate("[...document.querySelectorAll('time[title]')].every((each) => each.hasAttribute('data-exact'))")
+    assert page.evaluate(
+        "[...document.querySelectorAll('time[title]')].every((each) => each.hasAttribute('data-exact'))"
+    )
     page.set_viewport_size({"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.get_by_role("button", name="Exact times").click()

@@ -18,10 +18,10 @@ class AsyncSeenStore(Protocol):
     """Stores which messages are claimed or done. For several processes, use a table with conditional writes."""
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token* for *lease_s* seconds. Only one of several simultaneous claims returns
-        NEW.
+        """Claim *name* for the holder of *token* for *lease_s* seconds.
 
-        Another holder's claim is valid until its lease ends. A confirmed name stays confirmed until its life ends.
+        Only one of several simultaneous claims returns NEW. Another holder's claim is valid until its lease ends. A
+        confirmed name stays confirmed until its life ends.
         """
 
     async def confirm(self, name: str, life_s: float) -> None:
