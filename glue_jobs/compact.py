@@ -61,7 +61,7 @@ class Compacted:
     days_of_files: dict[str, list[str]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """Return the result as part of the summary."""
+        """Return the fields that the job prints of this result."""
         return {name: value for name, value in asdict(self).items() if name not in ("kind", "days_of_files")}
 
 
