@@ -145,20 +145,24 @@ class Modules:
     def annotation(self, schema: Schema, place: str) -> str:
         """Return the annotation of a value. *place* is `answer`, `argument`, or `form` (in a TypedDict)."""
         if "$ref" in schema:
-            return self.class_of(schema["$ref"].rpartition("/")[2])
+            named = schema["$ref"].rpartition("/")[2]
+            if "oneOf" not in self.schemas[named]:
+                return self.class_of(named)
+            schema = self.schemas[named]
         if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
             kinds = list(dict.fromkeys(self.annotation(each, place) for each in choices))
             if name := next((UNIONS[each] for each in kinds if each in UNIONS), None):
-                self.unions[name] = kinds
-                self.forms.setdefault(name, f"\n\n{name} = {' | '.join(kinds)}\n")
-                return f"str | {name}" if name == "Endpoint" and place != "answer" else name  # A URL is allowed, too.
+                self.unions[name] = [kind for kind in kinds if kind != "None"]
+                self.forms.setdefault(name, f"\n\n{name} = {' | '.join(self.unions[name])}\n")
+                text = " | ".join([name, *(["None"] if "None" in kinds else [])])
+                return f"str | {text}" if name == "Endpoint" and place != "answer" else text  # A URL is allowed, too.
             return " | ".join(sorted(kinds, key=lambda kind: kind == "None"))
         if words := schema.get("enum", [schema[key] for key in ("const",) if key in schema]):
             return f"Literal[{', '.join(map(repr, words))}]"
         if schema.get("type") == "array":
             return ARRAYS[place].format(self.annotation(schema["items"], place))
         if schema.get("type") == "object":
-            inner = next(iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties"))
+            inner = schema.get("additionalProperties")
             return f"Mapping[str, {self.annotation(inner, place) if isinstance(inner, Mapping) else 'Any'}]"
         if schema.get("format") in INSTANTS:
             return "datetime" if place == "answer" else "str | datetime"

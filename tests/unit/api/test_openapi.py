@@ -3,17 +3,20 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from tagcast.model import ContentFormat
 from tagcast.pushing.envelope import http_request
-from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
+from tagcast_aws.api.http.operations import OPERATIONS, TAG_OF_WEBHOOKS, TAGS, examples
 from tagcast_aws.api.routes import description
 from tagcast_client import Client, item_failures, read_batch
 
@@ -58,6 +61,64 @@ def test_an_example_is_one_by_its_own_schema(name: str) -> None:
         schema = operation["responses"][str(example["status"])]["content"]["application/json"]["schema"]
         assert faults(example["answer"], schema) == []
         assert faults([], schema), "the schema says something"
+
+
+def inner(value: Any) -> Iterator[Any]:
+    """Yield every object inside *value*, and *value* itself."""
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from inner(each)
+
+
+def test_the_document_is_one_by_the_schema_of_openapi() -> None:
+    assert [error.message for error in OPENAPI_31_VALIDATOR.iter_errors(DOCUMENT)] == []
+
+
+def test_no_webhook_shares_the_group_of_an_operation() -> None:
+    """Public generators write one class for each group, and a class of webhooks would overwrite that of operations."""
+    webhooks = [operation for methods in DOCUMENT["webhooks"].values() for operation in methods.values()]
+    assert {tag for operation in webhooks for tag in operation["tags"]} == {TAG_OF_WEBHOOKS}
+    assert [each["name"] for each in DOCUMENT["tags"]] == [*TAGS, TAG_OF_WEBHOOKS]
+
+
+def test_an_integer_that_a_version_of_a_topic_would_overflow_is_marked_as_long() -> None:
+    """Without the format, public generators for Java, Go and C# read an integer into 32 bits."""
+    integers = [each for each in inner(DOCUMENT["components"]["schemas"]) if each.get("type") == "integer"]
+    assert {each.get("format") for each in integers if "maximum" not in each} == {"int64"}
+    assert all(each["maximum"] < 2**31 for each in integers if "maximum" in each)
+
+
+def test_each_union_is_one_schema_with_a_discriminator() -> None:
+    """Public generators for Go and Java cannot read a union without a name of its own, or without a discriminator."""
+    schemas, null = DOCUMENT["components"]["schemas"], {"type": "null"}
+    unions = {name: schema for name, schema in schemas.items() if "oneOf" in schema}
+    assert sorted(unions) == ["Endpoint", "Filter", "Retry"]
+    for name, union in unions.items():
+        models = [each["$ref"] for each in union["oneOf"] if each != null]
+        assert set(union["discriminator"]["mapping"].values()) == set(models)
+        assert (null in union["oneOf"]) is (name == "Filter")
+    others = [each for each in inner(schemas) if "oneOf" in each and each not in unions.values()]
+    assert [each["oneOf"] for each in others] == [[{"$ref": "#/components/schemas/Retry"}, null]] * 2
+
+
+def test_no_rule_between_fields_looks_like_a_type() -> None:
+    """Public generators write a class for a part of a `not`, and none of the properties beside an `allOf` of rules."""
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for each in inner(schema):
+            assert "patternProperties" not in each, name
+        assert "not" not in schema, name
+    for name in ("SubscriptionBody", "NamedSubscription"):
+        assert "allOf" not in DOCUMENT["components"]["schemas"][name]
+
+
+def test_no_pattern_of_a_value_has_an_escape_above_ascii() -> None:
+    """A regular expression of Ruby or PHP takes `\\x9f` for a byte of UTF-8. Generators do not read a `not`."""
+    parts = list(inner(DOCUMENT))
+    refused = [part["not"] for part in parts if "not" in part]
+    patterns = [part["pattern"] for part in parts if isinstance(part.get("pattern"), str) and part not in refused]
+    assert patterns
+    assert not [pattern for pattern in patterns if re.search(r"\\x[89a-f]", pattern)]
 
 
 def test_the_webhook_is_what_a_push_sends() -> None:

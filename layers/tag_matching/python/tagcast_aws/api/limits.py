@@ -35,7 +35,7 @@ TAGS_SENT_MAX = 100
 
 ROUTING_KEY_BYTES_MAX, ROUTING_KEY_DOTS_MAX = 64, 15
 PROPERTIES_MAX, PROPERTIES_BYTES_MAX, PROPERTY_LENGTH_MAX = 50, 16 * 1024, 1_024
-NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
+CONTROLS = r"[\x00-\x1f\x7f-\x9f]"
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 ENTRY_NAME = r"^([A-Za-z][A-Za-z0-9_-]{0,63}(#[0-9]{1,9})?|#[0-9]{1,9})$"
 """The name of an entry: the name of its subscription; NAME#ORDINAL or #ORDINAL if the subscription was deleted."""

@@ -21,7 +21,7 @@ from tagcast_aws.api.http.answer_headers import (
     VERSION_HEADER,
 )
 from tagcast_aws.api.http.answer_types import DELIVERY_STATES, EVENT_STATES
-from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
+from tagcast_aws.api.http.operations import OPERATIONS, TAG_OF_WEBHOOKS, TAGS, examples
 from tagcast_aws.api.http.problems import ABOUT_BLANK, MEDIA_TYPE, ProblemCode
 from tagcast_aws.api.http.routing import Route
 from tagcast_aws.api.http.webhooks import PushBody, webhooks
@@ -54,6 +54,11 @@ def links_of(name: str, operations: Iterable[tuple[str, str]]) -> dict[str, Any]
 
 
 _REF = "#/components/schemas/{model}"
+_NULL = [{"type": "null"}]
+_UNIONS = {"kind": "Filter", "protocol": "Endpoint", "strategy": "Retry"}
+"""The schema of each union, by the property that distinguishes its models."""
+_OR_NULL = ("Filter",)
+"""The unions whose schemas include null, because each value may be null."""
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Idempotency-Key": (
         "While the message lives, a repeated request with this key gets the first answer.",
@@ -157,6 +162,11 @@ _SECURITY_SCHEMES: dict[str, Any] = {
         "description": "Replaces signatures if the deployment names an issuer; manage includes read and consume",
     },
 }
+_ABOUT = """Publish/subscribe: tag-matched fan-out, blocking lanes, three retry strategies.
+
+With openapi-generator, set useOneOfDiscriminatorLookup=true for Go. For TypeScript use openapi-typescript: the
+generator typescript-fetch cannot read webhooks."""
+_WEBHOOKS = {TAG_OF_WEBHOOKS: "Requests of the service to an HTTP endpoint."}
 _REPLAYED: dict[str, Any] = {
     REPLAYED_HEADER: {
         "description": "Repeats the answer to an earlier request with this Idempotency-Key; nothing new was published.",
@@ -178,17 +188,19 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     _link(paths)
+    unions: dict[str, Any] = {}
+    schemas = {name: simplify(schema, unions) for name, schema in schemas.items()} | unions
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "tagcast",
             "version": API_VERSION,
-            "description": "Publish/subscribe: tag-matched fan-out, blocking lanes, three retry strategies.",
+            "description": _ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
         "security": [{"iam": []}, {"jwt": []}],
-        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in (TAGS | _WEBHOOKS).items()],
         "paths": paths,
         "webhooks": webhooks(_REF.format(model="PushBody")),
         "components": {
@@ -198,6 +210,37 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
         },
     }
     return {name: _in_markdown(part) for name, part in document.items()}
+
+
+def simplify(value: Any, unions: dict[str, Any]) -> Any:
+    """Return a schema in the forms that public client generators read. Put its unions into *unions*, by name.
+
+    A union of models becomes a schema of its own. An integer without a maximum has 64 bits.
+
+    >>> models = {"oneOf": [{"$ref": "#/components/schemas/TagsFilter"}, {"$ref": "#/components/schemas/Sql92Filter"}]}
+    >>> simplify({"anyOf": [models | {"discriminator": {"propertyName": "kind"}}, {"type": "null"}]}, {})
+    {'$ref': '#/components/schemas/Filter'}
+    >>> simplify({"type": "integer"}, {}), simplify({"type": "integer", "maximum": 10}, {})
+    ({'type': 'integer', 'format': 'int64'}, {'type': 'integer', 'maximum': 10})
+    """
+    if isinstance(value, list):
+        return [simplify(each, unions) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: simplify(each, unions) for name, each in value.items()}
+    if found.get("type") == "integer" and "maximum" not in found:
+        return found | {"format": "int64"}
+    if "oneOf" in found:
+        models, discriminator = found.pop("oneOf"), found.pop("discriminator")
+        found.pop("title", None)
+        name = _UNIONS[discriminator["propertyName"]]
+        unions[name] = {"oneOf": models + _NULL * (name in _OR_NULL), "discriminator": discriminator}
+        return {"$ref": _REF.format(model=name)} | found
+    match found.get("anyOf"):
+        case [{"$ref": reference} as union, {"type": "null"}] if (name := reference.rpartition("/")[2]) in unions:
+            others = {key: each for key, each in found.items() if key not in ("anyOf", "discriminator", "title")}
+            return (union if name in _OR_NULL else {"oneOf": [union, *_NULL]}) | others
+    return found
 
 
 def _in_markdown(value: Any) -> Any:

@@ -18,6 +18,7 @@ TAGS = {
     "groups": "Consumer groups: members, pulls and acknowledgements.",
     "service": "The service itself.",
 }
+TAG_OF_WEBHOOKS = "pushes"
 _TOPIC = "/topics/{topic}"
 _MESSAGE = "/topics/{topic}/messages/{message_id}"
 _SUBSCRIPTION = "/topics/{topic}/subscriptions/{subscription}"

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.declared import answer_base
+from tagcast_aws.api.http.operations import TAG_OF_WEBHOOKS
 
 if TYPE_CHECKING:
 
@@ -83,18 +84,17 @@ _FAILURES: dict[str, Any] = {
 
 def webhooks(reference: str) -> dict[str, Any]:
     """Return the ``webhooks`` section; *reference* names the schema of :class:`PushBody`."""
-    body, others = {"$ref": reference}, "The body alone (simplified), or CloudEvents 1.0 in binary mode."
+    body = {"$ref": reference}
     push = _operation(
         "receive",
         "A message is pushed to an HTTP endpoint",
         _HEADERS,
-        {
-            "application/json": {"schema": body, "example": EXAMPLE},
-            "*/*": {"description": others, "schema": {}},
-        },
+        {"application/json": {"schema": body, "example": EXAMPLE}, "*/*": {"schema": {}}},
         {"description": "The message was processed; it is not pushed again."},
         "The push failed: it is retried by the retry strategy.",
     )
+    others = "The envelope (json), the body alone (simplified), or CloudEvents 1.0 in binary mode."
+    push["requestBody"]["description"] = others
     taken = "All messages were processed, except those listed in the response."
     batch = _operation(
         "receive_batch",
@@ -126,7 +126,7 @@ def _operation(
     return {
         "operationId": name,
         "summary": summary,
-        "tags": ["publishing"],
+        "tags": [TAG_OF_WEBHOOKS],
         "parameters": parameters,
         "requestBody": {"required": True, "content": content},
         "responses": {"2XX": taken, "default": {"description": failed}},

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
-from pydantic.config import JsonDict
+from pydantic.config import JsonDict, JsonValue
 from pydantic_core import PydanticCustomError
 from tagcast.delivery.dead_letter import DEAD_LETTER
 from tagcast.delivery.publishing import ArchivedOriginal
@@ -55,7 +55,7 @@ def _properties(pairs: dict[str, str]) -> dict[str, str]:
     return pairs
 
 
-_PLAIN = Field(json_schema_extra={"pattern": limits.NO_CONTROLS})
+_PLAIN = Field(json_schema_extra={"not": {"pattern": limits.CONTROLS}})
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=limits.TAG_LENGTH_MAX), AfterValidator(_plain), _PLAIN]
 Tags = Annotated[
     list[Tag],
@@ -119,7 +119,7 @@ class TestedMessage(_Attributes):
     """A message for a test of a filter; it needs no body."""
 
     __test__ = False
-    model_config = ConfigDict(json_schema_extra={"not": _bodies("string")})
+    model_config = ConfigDict(json_schema_extra={"allOf": [{"not": _bodies("string")}]})
 
     body: str | None = None
     body_base64: Base64 | None = None
@@ -144,10 +144,8 @@ class TestedMessage(_Attributes):
         )
 
 
-_ONE_BODY: JsonDict = {"not": {"anyOf": [_bodies("string"), _bodies("null")]}}
-_NO_LETTER: JsonDict = {
-    "allOf": [{"properties": {"properties": {"propertyNames": {"not": {"pattern": f"^{DEAD_LETTER}"}}}}}]
-}
+_ONE_BODY: list[JsonValue] = [{"not": _bodies(kind)} for kind in ("string", "null")]
+_NO_LETTER: JsonDict = {"properties": {"properties": {"propertyNames": {"not": {"pattern": f"^{DEAD_LETTER}"}}}}}
 
 
 class MessageBody(TestedMessage):
@@ -156,7 +154,7 @@ class MessageBody(TestedMessage):
     An invalid trace is ignored.
     """
 
-    model_config = ConfigDict(json_schema_extra=_ONE_BODY | _NO_LETTER)
+    model_config = ConfigDict(json_schema_extra={"allOf": [*_ONE_BODY, _NO_LETTER]})
 
     traceparent: str | None = None
     tracestate: str | None = None
@@ -199,7 +197,7 @@ class BatchBody(Body):
 class ReplayedMessage(MessageBody):
     """An archived message, with its original id in ``replay_of``. It may be a dead letter."""
 
-    model_config = ConfigDict(json_schema_extra=_ONE_BODY)
+    model_config = ConfigDict(json_schema_extra={"allOf": _ONE_BODY})
 
     replay_of: Annotated[str, StringConstraints(pattern=limits.MESSAGE_ID)]
 

@@ -40,12 +40,10 @@ class SqsEndpoint(Body):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "not": {
-                "anyOf": [
-                    {"properties": {"queue_url": _NULL, "arn": _NULL}},
-                    {"properties": {"queue_url": _TEXT, "arn": _TEXT}, "required": ["queue_url", "arn"]},
-                ]
-            }
+            "allOf": [
+                {"not": {"properties": {"queue_url": _NULL, "arn": _NULL}}},
+                {"not": {"properties": {"queue_url": _TEXT, "arn": _TEXT}, "required": ["queue_url", "arn"]}},
+            ]
         }
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field, StringConstraints
-from pydantic.config import JsonDict
+from pydantic.config import JsonDict, JsonValue
 from tagcast.errors import Fault, FaultCode
 from tagcast.filters.compiled import pointer_part
 from tagcast.model import Protocol
@@ -38,20 +38,27 @@ REFUSED_BY_MEANING: dict[str, tuple[str, ...]] = {
 REFUSED = tuple(name for names in REFUSED_BY_MEANING.values() for name in names)
 _NOT_CHOSEN = "must not begin with a name of the service or of proxies (docs/http-api.md, Pushes)"
 
-_SCHEMA: JsonDict = {"writeOnly": True, "format": "push-headers"}
+
+def _describe(schema: JsonDict) -> None:
+    """Describe the names apart from the values: client generators do not read ``patternProperties``."""
+    [(names, values)] = cast("dict[str, JsonValue]", schema.pop("patternProperties")).items()
+    schema |= {"propertyNames": {"pattern": names}, "additionalProperties": values}
+    schema |= {"writeOnly": True, "format": "push-headers"}
+
+
 HeaderName = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_NAME)]
 HeaderValue = Annotated[
     str, StringConstraints(pattern=limits.PUSH_HEADER_VALUE, max_length=limits.PUSH_HEADER_LENGTH_MAX)
 ]
 PushHeaders = Annotated[
     dict[HeaderName, HeaderValue],
-    Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
+    Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_describe),
     members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
 ]
 """Header values by name, case-insensitively. :func:`header_faults` finds the refused names."""
 ChangedHeaders = Annotated[
     dict[HeaderName, HeaderValue | None],
-    Field(max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
+    Field(max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_describe),
     members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
 ]
 """Headers in a patch: null removes a header."""

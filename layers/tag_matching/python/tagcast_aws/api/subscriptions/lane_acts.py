@@ -94,7 +94,7 @@ class LanesBody(Body):
 
 _NAMED_UNLESS_DRY: JsonDict = {
     "if": {"properties": {"dry_run": {"const": True}}, "required": ["dry_run"]},
-    "else": {"required": ["lanes"], "properties": {"lanes": {"type": "array"}}},
+    "else": {"required": ["lanes"], "properties": {"lanes": {"not": {"type": "null"}}}},
 }
 
 

@@ -87,11 +87,23 @@ def _strategy(value: object) -> str | None:
     return strategy if isinstance(strategy, str) else ""
 
 
+_BY_STRATEGY: JsonDict = {
+    "discriminator": {
+        "propertyName": "strategy",
+        "mapping": {
+            "BACKOFF_RETRY": "#/components/schemas/BackoffRetry",
+            "EXPONENTIAL_DECAY_RETRY": "#/components/schemas/DecayRetry",
+            "INDEPENDENT_RETRY": "#/components/schemas/IndependentRetry",
+        },
+    }
+}
+"""Pydantic describes no discriminator that is a function."""
 Retry = Annotated[
     Annotated[BackoffRetry, Tag("BACKOFF_RETRY")]
     | Annotated[DecayRetry, Tag("EXPONENTIAL_DECAY_RETRY")]
     | Annotated[IndependentRetry, Tag("INDEPENDENT_RETRY")],
     Discriminator(_strategy),
+    Field(json_schema_extra=_BY_STRATEGY),
 ]
 
 

@@ -100,8 +100,7 @@ OF_PUSHES, OF_GROUPS = _others(Only.PUSHES), _others(Only.GROUPS)
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
     "then": {"properties": OF_PUSHES},
-    "else": {"properties": OF_GROUPS, "allOf": OF_ORDERED},
-    "allOf": [OF_BATCHES, OF_HEADERS, OF_CERTIFICATES],
+    "else": {"properties": OF_GROUPS, "allOf": [*OF_ORDERED, OF_BATCHES, OF_HEADERS, OF_CERTIFICATES]},
 }
 
 if TYPE_CHECKING:
