@@ -116,6 +116,7 @@ def test_every_format_says_that_it_is_a_replay() -> None:
         assert http_request(replayed, 0, "1.0").headers["x-tagcast-replay-of"] == old
         queued = queue_message(replayed)
         assert old in queued.body or queued.attributes["replay_of"] == old
+        assert old in function_event(replayed).decode()
     assert envelope(replays[-1])["replay_of"] == old
     assert json.loads(structured_cloudevent(replays[-1].message))["replayof"] == old
 
@@ -246,10 +247,24 @@ def test_structured_json_is_embedded_as_it_was_written() -> None:
     assert structured_cloudevent(push_of(draft=draft).message).endswith(',"data":{"a": 1.10, "a": 2}}')
 
 
-def test_a_queue_gets_tags_as_an_attribute_of_a_bare_body() -> None:
-    sent = queue_message(push_of(ContentFormat.SIMPLIFIED))
-    assert sent.body == "Grüße"
+@pytest.mark.parametrize("content_format", list(ContentFormat))
+def test_a_queue_and_a_function_can_drop_repetitions_by_topic_and_message_id(content_format: ContentFormat) -> None:
+    push = push_of(content_format)
+    queued = queue_message(push)
+    of_queue = queued.attributes if "message_id" in queued.attributes else json.loads(queued.body)
+    for told in (of_queue, json.loads(function_event(push))):
+        topic, message_id = (told["source"], told["id"]) if "source" in told else (told["topic"], told["message_id"])
+        assert (topic.removeprefix("/topics/"), message_id) == (push.message.topic, push.message.message_id)
+
+
+def test_a_queue_gets_the_facts_about_a_bare_body_as_attributes_and_at_most_ten() -> None:
+    trace = TraceContext(f"00-{'a' * 32}-{'b' * 16}-01", "a=1")
+    push = push_of(ContentFormat.SIMPLIFIED, Draft(b"", tags=("apple", "naïve"), trace=trace))
+    sent = queue_message(replace(push, message=replace(push.message, replay_of="07457000000000000007")))
+    names = {"topic", "message_id", "tags", "traceparent", "tracestate", "replay_of", "body_encoding"}
     assert json.loads(sent.attributes["tags"]) == ["apple", "naïve"]
+    assert sent.attributes.keys() == names
+    assert queue_message(push_of(ContentFormat.SIMPLIFIED)).body == "Grüße"
 
 
 @pytest.mark.parametrize("draft", [Draft(b"\xff", is_text=False), Draft(b"a\x00b"), Draft("\uffff".encode())])
@@ -281,7 +296,9 @@ def test_queue_bodies_in_json_are_ascii(content_format: ContentFormat, body: str
 
 def test_a_function_gets_the_envelope_the_body_or_a_cloudevent() -> None:
     assert json.loads(function_event(push_of())) == envelope(push_of())
-    assert json.loads(function_event(push_of(ContentFormat.SIMPLIFIED))) == {"body": "Grüße"}
+    simplified = json.loads(function_event(push_of(ContentFormat.SIMPLIFIED)))
+    assert (simplified["body"], simplified["tags"]) == ("Grüße", ["apple", "naïve"])
+    assert simplified.keys() == {"topic", "message_id", "tags", "traceparent", "body"}
     assert json.loads(function_event(push_of(ContentFormat.CLOUDEVENTS)))["data"] == "Grüße"
 
 

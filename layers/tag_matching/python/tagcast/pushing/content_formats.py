@@ -111,16 +111,14 @@ class _Json(Format):
 
 
 class _Simplified(Format):
-    """The bare body."""
+    """The bare body. A queue and a function also get the facts that HTTP pushes have in their headers."""
 
     def headers(self, message: Message) -> dict[str, str]:
         return {"content-type": content_type(message)}
 
     def queue_message(self, push: Push) -> QueueMessage:
-        draft, attributes = push.message.draft, push.message.trace.fields
-        attributes["tags"] = json.dumps(draft.tags)
-        if push.message.replay_of is not None:
-            attributes["replay_of"] = push.message.replay_of
+        draft = push.message.draft
+        attributes = _named(push.message) | {"tags": json.dumps(draft.tags)}
         if not draft.body:
             return QueueMessage(" ", attributes | {"body_encoding": "empty"})
         if draft.is_text and _SQS_TEXT.fullmatch(text := draft.body.decode()):
@@ -128,7 +126,13 @@ class _Simplified(Format):
         return QueueMessage(base64_text(draft.body), attributes | {"body_encoding": "base64"})
 
     def function_event(self, push: Push) -> bytes:
-        return compact_json(body_fields(push.message))
+        return compact_json({**_named(push.message), "tags": list(push.message.tags), **body_fields(push.message)})
+
+
+def _named(message: Message) -> dict[str, str]:
+    """Return what receivers need to drop repetitions and to recognize a replay, and the trace."""
+    replayed = {} if message.replay_of is None else {"replay_of": message.replay_of}
+    return {"topic": message.topic, "message_id": message.message_id, **message.trace.fields, **replayed}
 
 
 class _CmqSimplified(_Simplified):
