@@ -164,8 +164,8 @@ _SECURITY_SCHEMES: dict[str, Any] = {
 }
 _ABOUT = """Publish/subscribe: tag-matched fan-out, blocking lanes, three retry strategies.
 
-With openapi-generator, set useOneOfDiscriminatorLookup=true for Go. For TypeScript use openapi-typescript: the
-generator typescript-fetch cannot read webhooks."""
+To generate a client: for Java, Go and Ruby use openapi-generator, for Go with
+`useOneOfDiscriminatorLookup=true`. For TypeScript use `openapi-typescript --default-non-nullable=false`."""
 _WEBHOOKS = {TAG_OF_WEBHOOKS: "Requests of the service to an HTTP endpoint."}
 _REPLAYED: dict[str, Any] = {
     REPLAYED_HEADER: {
