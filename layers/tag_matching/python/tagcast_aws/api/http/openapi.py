@@ -21,6 +21,7 @@ from tagcast_aws.api.http.answer_headers import (
     VERSION_HEADER,
 )
 from tagcast_aws.api.http.answer_types import DELIVERY_STATES, EVENT_STATES
+from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.operations import OPERATIONS, TAG_OF_WEBHOOKS, TAGS, examples
 from tagcast_aws.api.http.problems import ABOUT_BLANK, MEDIA_TYPE, ProblemCode
 from tagcast_aws.api.http.routing import Route
@@ -178,7 +179,7 @@ _REPLAYED: dict[str, Any] = {
 def openapi(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the document that describes *routes*, in their order."""
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
-    models = {route.body for route in routes if route.body is not None}
+    models = {route.body for route in routes if route.body not in (None, EmptyBody)}
     models |= {item for model in models for item in model.item_models}
     ordered = sorted(models, key=lambda model: model.__name__)
     _, bodies = models_json_schema([(model, "validation") for model in ordered], ref_template=_REF)
@@ -284,7 +285,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     for status, answer in operation["responses"].items():
         repeats = "Idempotency-Key" in route.headers and status != "default"
         answer["headers"] = headers | (_REPLAYED if repeats else {})
-    if route.body is not None:
+    if route.body not in (None, EmptyBody):  # Client generators would send null for a body without fields.
         operation["requestBody"] = {
             "required": route.body.is_required(),
             "content": {"application/json": {"schema": {"$ref": _REF.format(model=route.body.__name__)}}},

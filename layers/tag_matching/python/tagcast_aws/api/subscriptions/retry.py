@@ -35,7 +35,19 @@ _Retries = Annotated[
     int,
     Field(ge=0, le=BACKOFF_RETRIES_MAX),
     WrapValidator(_retries),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0, "maximum": BACKOFF_RETRIES_MAX}, {"const": LIFE}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": BACKOFF_RETRIES_MAX},
+                {"type": "string", "const": LIFE},
+            ]
+        }
+    ),
+    # Without a default, because client generators for Java write it as an integer, not as this choice.
+    Field(
+        description=f"Retries of a message, or life: until it expires. Default: {BACKOFF_RETRIES_DEFAULT}.",
+        json_schema_extra=lambda schema: schema.pop("default"),
+    ),
 ]
 _Interval = Annotated[int, Field(ge=1, le=limits.BACKOFF_INTERVAL_S_MAX)]
 
