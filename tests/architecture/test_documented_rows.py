@@ -47,7 +47,7 @@ from tagcast.rows.state_map import Round
 from tagcast.rows.subscription import SETTINGS as SUBSCRIPTION_SETTINGS
 from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
 from tagcast.setting import settings_of
-from tagcast.subscription_settings import ClientCertificate, FormerSecret
+from tagcast.subscription_settings import IN_ORDER, ClientCertificate, FormerSecret
 from tagcast.topic_settings import TopicSettings
 from tagcast.trace_context import make_trace
 
@@ -56,6 +56,10 @@ from tests.fakes.memory_store import MemoryStore
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
 
+STORED_SETTINGS = {
+    True: set(SUBSCRIPTION_SETTINGS.attributes(SubscriptionSettings(Endpoint(Protocol.PULL, ""), None, IN_ORDER))),
+    False: set(TOPIC_SETTINGS.attributes(TopicSettings())),
+}
 _SAMPLES: dict[Any, Any] = {bool: True, float: 0.5, int: 1, str: "x"}
 
 
@@ -129,7 +133,7 @@ def documented() -> dict[str, tuple[set[str], set[str]]]:
             always, maybe = kinds.setdefault(kind_of(table.lower(), pk.strip("`"), sk.split("`")[1]), (set(), set()))
             for name in attributes.split():
                 if name == "SETTINGS":
-                    maybe |= set((SUBSCRIPTION_SETTINGS if "name" in always else TOPIC_SETTINGS).names)
+                    maybe |= STORED_SETTINGS["name" in always]
                 else:
                     (maybe if name.endswith("?") else always).add(name.removesuffix("?"))
     return kinds

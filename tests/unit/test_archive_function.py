@@ -35,6 +35,7 @@ from tagcast.rows.message import MESSAGES, MessageRow, round_attributes
 from tagcast.rows.message_transitions import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.state_map import Round, StateMap
 from tagcast.rows.subscription import SETTINGS as STORED_SETTINGS
+from tagcast.subscription_settings import IN_ORDER
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, pack_records
 from tagcast_aws.store.stream import change_of
@@ -311,7 +312,7 @@ def test_what_a_receiver_said_is_never_archived(fake: FakeWorld, max_retries: in
 
 def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -> None:
     hidden = {each.name for each in fields(SubscriptionSettings) if not each.repr}
-    told = set(STORED_SETTINGS.names)
+    told = set(STORED_SETTINGS.attributes(SubscriptionSettings(Endpoint(Protocol.SQS, "q"), None, IN_ORDER)))
 
     assert hidden & told == {"secret"}
     assert hidden - told == {"client_key", "formers", "headers"}, "they are nowhere but where they are sealed"

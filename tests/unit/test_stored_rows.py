@@ -362,7 +362,7 @@ def test_the_round_of_a_section_replaces_the_row_that_counts_its_earlier_ends_un
     [_, first], [_, second] = (end_writes(row, {0: Entry(EntryState.EXPIRED)}) for row in counting[:2])
     closed, *_ = round_writes(counting[2], 10_900, [EVERYBODY], ENDED, frozenset({0}))
 
-    key, origin = keys.round_key("t", MESSAGE.message_id, 2, "everybody"), Origin.of(FIRST_ROUND).attributes()
+    key, origin = keys.round_key("t", MESSAGE.message_id, 2, "everybody"), ORIGIN
     assert first == Put(key, {**origin, "partial": 1, "round": "open"}, {"pk": ABSENT})
     assert second == Update(key, {**origin, "partial": 2, "round": "open"}, expect={"partial": 1, "round": "open"})
     assert closed == Update(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from urllib.parse import urlsplit
 
 from tagcast.archive.record import Field, KeepsBody, Record, RecordKind, RowChange, record, split_columns
@@ -161,8 +161,9 @@ def _ended(change: RowChange, end: End, source: str, round_at: int | None) -> Re
 
 
 def _added(change: RowChange, late: Late) -> Record:
-    added = {"added_at": late.added.added_at, "filter_version": late.added.filter_version}
-    return _delivery(change, late.origin, late.ordinal, "l", state=EntryState.PENDING.value, attempts=0, **added)
+    return _delivery(
+        change, late.origin, late.ordinal, "l", state=EntryState.PENDING.value, attempts=0, **asdict(late.added)
+    )
 
 
 def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
@@ -175,12 +176,8 @@ def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **co
     return record(
         RecordKind.DELIVERIES,
         f"{origin.topic}.{origin.message_id}.{ordinal}.{source}",
-        topic=origin.topic,
-        message_id=origin.message_id,
+        **asdict(origin),
         ordinal=ordinal,
-        subscriptions_version=origin.subscriptions_version,
-        accepted_at=origin.accepted_at,
-        expires_at=origin.expires_at,
         changed_at=change.changed_at,
         **columns,
     )

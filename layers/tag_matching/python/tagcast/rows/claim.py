@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tagcast.rows.codec import Codec, read_part, row_format
+from tagcast.rows.codec import Codec, row_format
 from tagcast.rows.keys import claim_key, signed_key
 from tagcast.tables import ABSENT, Expectation, Put
 
@@ -31,11 +31,10 @@ class Claim:
     accepted: Accepted
 
 
-_ANSWERS = Codec(Accepted, elsewhere=("is_replay",))
 CLAIM_ROWS = row_format(
     claim_key,
-    Codec(Claim, {"accepted": read_part(_ANSWERS.value)}),
-    lambda claim: {**_ANSWERS.attributes(claim.accepted), "ttl": claim.accepted.expires_at // 1000 + 1},
+    Codec(Claim, {"accepted": Codec(Accepted, elsewhere=("is_replay",))}),
+    lambda claim: {"ttl": claim.accepted.expires_at // 1000 + 1},
 )
 
 

@@ -44,39 +44,46 @@ class RowFormat(Generic[_T]):
 
 @dataclass(frozen=True)
 class RowPart:
-    """How one field is stored. *write* returns a value for each attribute in *names*; *read* decodes the field."""
+    """How one field is stored. *attributes* encodes the field; None is not stored. *value* decodes the field."""
 
-    names: tuple[str, ...]
-    write: Callable[[Any], tuple[Value, ...]]
-    read: Callable[[Attributes], Any]
+    attributes: Callable[[Any], dict[str, Any]]
+    value: Callable[[Attributes], Any]
 
 
 def read_part(read: Callable[[Attributes], Any]) -> RowPart:
     """Return the part for a field that has no attribute of its own, such as a field in the key."""
-    return RowPart((), lambda value: (), read)
+    return RowPart(lambda value: {}, read)
 
 
 def named_part(name: str) -> RowPart:
     """Return the part for a field that is stored in the attribute *name*."""
-    return RowPart((name,), lambda value: (value,), lambda row: row[name])
+    return RowPart(lambda value: {name: value}, lambda row: row[name])
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def optional_part(name: str, write: Read = _same, read: Read = _same, missing: Any = None) -> RowPart:
+    """Return the part for a field whose value *missing* is not stored. *read* reverses *write*."""
+    return RowPart(
+        lambda value: {name: None if value == missing else write(value)},
+        lambda row: read(row[name]) if name in row else missing,
+    )
 
 
 def list_part(name: str) -> RowPart:
     """Return the part for a tuple of texts that is stored in the attribute *name*. An empty tuple is not stored."""
-    return RowPart((name,), lambda texts: (list(texts) or None,), lambda row: tuple(row.get(name, ())))
+    return optional_part(name, list, tuple, ())
 
 
 FROM_KEY = read_part(lambda row: row["sk"])
 
 
-def json_part(
-    name: str, write: Callable[[Any], Any] = lambda value: value, read: Read = lambda value: value
-) -> RowPart:
+def json_part(name: str, write: Read = _same, read: Read = _same) -> RowPart:
     """Return the part for a field stored as JSON in *name*. *write* makes its JSON value; *read* reverses that."""
-    return RowPart(
-        (name,),
-        lambda value: (None if value is None else json.dumps(write(value), sort_keys=True),),
-        lambda row: read(json.loads(row[name])) if name in row else None,
+    return optional_part(
+        name, lambda value: json.dumps(write(value), sort_keys=True), lambda text: read(json.loads(text))
     )
 
 
@@ -84,11 +91,14 @@ class Codec(Generic[_T]):
     """Writes values of *kind* as attributes, and reads the values from attributes.
 
     *parts* maps the name of a field to its part. A field needs a part if it is an object, or is not stored under its
-    own name. The fields in *elsewhere* are not in the row.
+    own name. A codec as part stores the fields of an object. The fields in *elsewhere* are not in the row.
     """
 
     def __init__(
-        self, kind: type[_T], parts: Mapping[str, RowPart] | None = None, elsewhere: Iterable[str] = ()
+        self,
+        kind: type[_T],
+        parts: Mapping[str, RowPart | Codec[Any]] | None = None,
+        elsewhere: Iterable[str] = (),
     ) -> None:
         self._kind = kind
         self._parts = parts or {}
@@ -108,16 +118,11 @@ class Codec(Generic[_T]):
             found[each.name] = type_
         return found
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all attributes."""
-        return (*(name for part in self._parts.values() for name in part.names), *self._readers)
-
     def attributes(self, value: _T) -> dict[str, Any]:
         """Return all attributes of *value*, by name. An attribute that is not stored has the value None."""
         found: dict[str, Any] = {}
         for name, part in self._parts.items():
-            found.update(zip(part.names, part.write(getattr(value, name)), strict=True))
+            found.update(part.attributes(getattr(value, name)))
         for name in self._readers:
             one = getattr(value, name)
             found[name] = one if one is None or one.__class__ in _PLAIN else _written(one)
@@ -131,7 +136,7 @@ class Codec(Generic[_T]):
         """Return the fields in a row, by name. A field without a part is left out if its attribute is missing."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
-            given[name] = part.read(row)
+            given[name] = part.value(row)
         return given
 
 

@@ -7,12 +7,12 @@ from dataclasses import astuple, dataclass, replace
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
-from tagcast.rows.codec import Attributes, Codec, RowFormat, row_format
+from tagcast.rows.codec import Codec, optional_part, read_part, row_format
 from tagcast.rows.ended_entries import bound_outcome
 from tagcast.rows.keys import due_key, pulled_key
 from tagcast.rows.message import ttl_after
-from tagcast.rows.values import deflate_json, dense, inflate_json
-from tagcast.tables import Delete, Key, Put, Value, Write
+from tagcast.rows.values import deflate_json, inflate_json
+from tagcast.tables import Delete, Key, Put, Write
 from tagcast.topic_settings import RETENTION_S_MAX
 
 REMEMBERED_MAX = 10
@@ -47,6 +47,13 @@ def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
 def unpack_history(written: bytes) -> tuple[PastAttempt, ...]:
     """Return the attempts that :func:`pack_history` packed."""
     return tuple(PastAttempt(*row) for row in inflate_json(written))
+
+
+ATTEMPTED = {
+    "last_outcome": optional_part("last_outcome", bound_outcome),
+    "history": optional_part("history", pack_history, unpack_history, ()),
+}
+"""The parts of rows for the outcome of the last attempt, and for the last attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,38 +128,19 @@ class PendingDelivery:
         )
 
 
-def _due_row(due: PendingDelivery) -> dict[str, Value]:
-    return dense(
+DUES = row_format(
+    due_key,
+    Codec(
+        PendingDelivery,
         {
-            "attempts": due.attempts,
-            "expires_at": due.expires_at,
-            "last_attempt_at": due.last_attempt_at,
-            "last_outcome": bound_outcome(due.last_outcome),
-            "unjudged": 1 if due.unjudged else None,
-            "history": pack_history(due.history) if due.history else None,
-            "not_before": due.not_before,
-            "ttl": ttl_after(due.expires_at),
-        }
-    )
-
-
-def _due_in(row: Attributes) -> PendingDelivery:
-    place, _, message_id = row["sk"].partition("#")
-    return PendingDelivery(
-        subscription_id=row["pk"].partition("#")[2],
-        position=place,
-        message_id=message_id,
-        attempts=row["attempts"],
-        expires_at=row["expires_at"],
-        last_attempt_at=row.get("last_attempt_at"),
-        last_outcome=row.get("last_outcome"),
-        unjudged="unjudged" in row,
-        history=unpack_history(row["history"]) if "history" in row else (),
-        not_before=row.get("not_before"),
-    )
-
-
-DUES = RowFormat(due_key, _due_row, _due_in)
+            "subscription_id": read_part(lambda row: row["pk"].partition("#")[2]),
+            "position": read_part(lambda row: row["sk"].partition("#")[0]),
+            "message_id": read_part(lambda row: row["sk"].partition("#")[2]),
+            **ATTEMPTED,
+        },
+    ),
+    lambda due: {"ttl": ttl_after(due.expires_at)},
+)
 LATE_POSITION = f"{0:020d}"
 """The position of all late entries. They come before all batches, because the positions of batches begin at 16."""
 

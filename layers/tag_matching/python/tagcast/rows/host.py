@@ -60,11 +60,10 @@ HOSTS = row_format(
         {
             "name": named_part("host"),
             "failures": RowPart(
-                ("failures",),
-                lambda failures: ({lane: str(at) for lane, at in failures.items()},),
+                lambda failures: {"failures": {lane: str(at) for lane, at in failures.items()}},
                 lambda row: {lane: int(at) for lane, at in row["failures"].items()},
             ),
-            "kept_until": RowPart(("ttl",), lambda until: (until // 1000,), lambda row: row["ttl"] * 1000),
+            "kept_until": RowPart(lambda until: {"ttl": until // 1000}, lambda row: row["ttl"] * 1000),
         },
     ),
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from zlib import crc32
 
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
-from tagcast.rows.codec import Attributes, RowFormat
+from tagcast.rows.codec import FROM_KEY, Codec, RowPart, json_part, optional_part, row_format
 from tagcast.rows.keys import lane_key
-from tagcast.rows.values import dense
-from tagcast.tables import Key, Row, Value
+from tagcast.tables import Key, Row
 
 WAKE_SHARDS = 8
 JOINED_MAX, ID_BYTES = 100, 8
@@ -56,8 +54,8 @@ class Lane:
     generation: str
     appended: int
     claim: int
-    next_attempt_at: int | None
-    wake_at: int | None
+    next_attempt_at: int | None = None
+    wake_at: int | None = None
     ttl: int | None = None
     joined: bytes = b""
     queue: GroupQueue | None = None
@@ -93,51 +91,22 @@ def _shard_of(subscription_id: str) -> str:
     return str(crc32(subscription_id.encode()) % WAKE_SHARDS)
 
 
-def _lane_row(lane: Lane) -> dict[str, Value]:
-    return dense(
+LANES = row_format(
+    lane_key,
+    Codec(
+        Lane,
         {
-            "topic": lane.topic,
-            "state": lane.state.value,
-            "generation": lane.generation,
-            "appended": lane.appended,
-            "claim": lane.claim,
-            "next_attempt_at": lane.next_attempt_at,
-            "wake_at": lane.wake_at,
-            "wake_shard": None if lane.wake_at is None else _shard_of(lane.subscription_id),
-            "ttl": lane.ttl,
-            "joined": lane.joined or None,
-            "queue": None if lane.queue is None else "ordered" if lane.queue.ordered else "unordered",
-            "filling": None if lane.filling is None else json.dumps(astuple(lane.filling)),
-            "planned_for": lane.planned_for,
-            "is_claimed": 1 if lane.is_claimed else None,
-            "lost_since": lane.lost_since,
-            "retry_all_at": lane.retry_all_at,
-        }
-    )
-
-
-def _lane_in(row: Attributes) -> Lane:
-    return Lane(
-        topic=row["topic"],
-        subscription_id=row["sk"],
-        state=LaneState(row["state"]),
-        generation=row["generation"],
-        appended=row["appended"],
-        claim=row["claim"],
-        next_attempt_at=row.get("next_attempt_at"),
-        wake_at=row.get("wake_at"),
-        ttl=row.get("ttl"),
-        joined=row.get("joined", b""),
-        queue=GroupQueue(row["sk"], row["queue"] == "ordered") if "queue" in row else None,
-        filling=Filling(*json.loads(row["filling"])) if "filling" in row else None,
-        planned_for=row.get("planned_for"),
-        is_claimed="is_claimed" in row,
-        lost_since=row.get("lost_since"),
-        retry_all_at=row.get("retry_all_at"),
-    )
-
-
-LANES = RowFormat(lane_key, _lane_row, _lane_in)
+            "subscription_id": FROM_KEY,
+            "joined": optional_part("joined", missing=b""),
+            "queue": RowPart(
+                lambda queue: {"queue": queue and ("ordered" if queue.ordered else "unordered")},
+                lambda row: GroupQueue(row["sk"], row["queue"] == "ordered") if "queue" in row else None,
+            ),
+            "filling": json_part("filling", astuple, lambda fields: Filling(*fields)),
+        },
+    ),
+    lambda lane: {} if lane.wake_at is None else {"wake_shard": _shard_of(lane.subscription_id)},
+)
 
 
 def place_in_index(lane: Lane) -> Row:

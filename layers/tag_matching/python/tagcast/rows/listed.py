@@ -28,20 +28,22 @@ class Retained:
     section: int | None = None
 
 
-def _retained_row(retained: Retained) -> dict[str, Value]:
-    return {
-        "expires_at": retained.expires_at,
-        "accepted_at": retained.accepted_at,
-        "ttl": ttl_after(retained.expires_at),
-    }
+def _section_in(row: Attributes) -> int | None:
+    section = row["sk"].partition("#")[2]
+    return int(section) if section else None
 
 
-def _retained_in(row: Attributes) -> Retained:
-    message_id, _, section = row["sk"].partition("#")
-    return Retained(message_id, row["expires_at"], row["accepted_at"], int(section) if section else None)
-
-
-RETAINED = RowFormat(retained_key, _retained_row, _retained_in)
+RETAINED = row_format(
+    retained_key,
+    Codec(
+        Retained,
+        {
+            "message_id": read_part(lambda row: row["sk"].partition("#")[0]),
+            "section": read_part(_section_in),
+        },
+    ),
+    lambda retained: {"ttl": ttl_after(retained.expires_at)},
+)
 
 
 def _unsent_row(entry: QueueEntry) -> dict[str, Value]:
@@ -141,9 +143,4 @@ class Progress:
     sweep_count: int = 0
 
 
-_PASSES = Codec(Pass)
-SWEEP_ROWS = row_format(
-    sweep_key,
-    Codec(Progress, {"search": read_part(_PASSES.value)}),
-    lambda progress: _PASSES.attributes(progress.search),
-)
+SWEEP_ROWS = row_format(sweep_key, Codec(Progress, {"search": Codec(Pass)}))

@@ -17,8 +17,7 @@ MEMBERS = row_format(
         Member,
         {
             "client": RowPart(
-                ("member_version",),
-                lambda client: (client.version,),
+                lambda client: {"member_version": client.version},
                 lambda row: Client(row["sk"], row["member_version"]),
             )
         },
@@ -32,8 +31,7 @@ REGISTRATIONS = row_format(
         {
             "group": named_part("name"),
             "client": RowPart(
-                ("member_id", "member_version"),
-                lambda client: (client.member_id, client.version),
+                lambda client: {"member_id": client.member_id, "member_version": client.version},
                 lambda row: Client(row["member_id"], row["member_version"]),
             ),
         },

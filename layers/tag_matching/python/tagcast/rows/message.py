@@ -17,7 +17,7 @@ from typing import Any, cast
 from tagcast.model import BODY_BYTES_MAX, Draft, Message, Topic
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.codec import Attributes, Codec, RowFormat, RowPart, list_part
+from tagcast.rows.codec import Attributes, Codec, RowFormat, list_part, optional_part
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
 from tagcast.rows.state_map import Round, RoundPart, StateMap
@@ -257,14 +257,8 @@ _DRAFTS = Codec(
     Draft,
     {
         "tags": list_part("tags"),
-        "properties": RowPart(
-            ("properties",), lambda properties: (dict(properties) or None,), lambda row: row.get("properties", {})
-        ),
-        "trace": RowPart(
-            ("trace",),
-            lambda trace: (None if trace is None else trace.text,),
-            lambda row: parse_trace(row["trace"]) if "trace" in row else None,
-        ),
+        "properties": optional_part("properties", dict, missing={}),
+        "trace": optional_part("trace", lambda trace: trace.text, parse_trace),
     },
     elsewhere=("body", "is_text"),
 )

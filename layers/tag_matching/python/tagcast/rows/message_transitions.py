@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from tagcast.model import Entry, EntryState
 from tagcast.queues import Audience
-from tagcast.rows.codec import Attributes, RowFormat
-from tagcast.rows.due import pack_history, unpack_history
-from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, bound_outcome, shorten_outcomes, to_bytes
+from tagcast.rows.codec import Codec, read_part, row_format
+from tagcast.rows.due import ATTEMPTED
+from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, shorten_outcomes, to_bytes
 from tagcast.rows.keys import end_key, enqueued_key, late_key, message_key, retained_key, round_key
 from tagcast.rows.listed import RETAINED, Retained
 from tagcast.rows.message import (
@@ -29,7 +29,6 @@ from tagcast.rows.message import (
     with_stored_body,
 )
 from tagcast.rows.state_map import AddedLater, Round
-from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Absence, Delete, Put, Update, Value, Write
 
 ENDS_MAX = 97
@@ -56,21 +55,12 @@ class Origin:
         message = row.message
         return cls(*row.names, row.subscriptions_version, message.accepted_at, message.expires_at)
 
-    def attributes(self) -> dict[str, Value]:
-        """Return the attributes that each row of this origin has."""
-        return {
-            "topic": self.topic,
-            "message_id": self.message_id,
-            "subscriptions_version": self.subscriptions_version,
-            "accepted_at": self.accepted_at,
-            "expires_at": self.expires_at,
-            "ttl": self.expires_at // 1000 + END_S,
-        }
+
+_ORIGINS = Codec(Origin)
 
 
-def _origin_in(row: Attributes) -> Origin:
-    names = ("topic", "message_id", "subscriptions_version", "accepted_at", "expires_at")
-    return Origin(*(row[name] for name in names))
+def _ttl(value: End | RoundRow | Late) -> dict[str, Value]:
+    return {"ttl": value.origin.expires_at // 1000 + END_S}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +81,11 @@ def _keeps_history(entry: Entry) -> bool:
     return bool(entry.history) and entry.state is not EntryState.DELIVERED
 
 
-def _end_row(end: End) -> dict[str, Value]:
-    entry = end.entry
-    return end.origin.attributes() | dense(
-        {
-            "ordinal": end.ordinal,
-            "state": entry.state.value,
-            "attempts": entry.attempts,
-            "last_attempt_at": entry.last_attempt_at,
-            "last_outcome": bound_outcome(entry.last_outcome),
-            "history": pack_history(entry.history) if _keeps_history(entry) else None,
-        }
-    )
-
-
-def _end_in(row: Attributes) -> End:
-    history = unpack_history(row["history"]) if "history" in row else ()
-    last = row.get("last_attempt_at"), row.get("last_outcome")
-    entry = Entry(EntryState(row["state"]), row["attempts"], *last, history=history)
-    return End(_origin_in(row), row["ordinal"], entry)
-
-
-ENDS = RowFormat(end_key, _end_row, _end_in)
+ENDS = row_format(
+    end_key,
+    Codec(End, {"origin": _ORIGINS, "entry": Codec(Entry, ATTEMPTED, ("filter_version", "added_at"))}),
+    _ttl,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +102,24 @@ class RoundRow:
     partial: int
 
 
-def _round_row(row: RoundRow) -> dict[str, Value]:
-    accepted_at = row.origin.accepted_at
-    done = {"round": OPEN} if row.round is None else round_attributes(row.round, accepted_at, "")
-    return {**row.origin.attributes(), "partial": row.partial, **done}
+def _round_attributes(row: RoundRow) -> dict[str, Value]:
+    done = {"round": OPEN} if row.round is None else round_attributes(row.round, row.origin.accepted_at, "")
+    return done | _ttl(row)
 
 
-def _round_in(row: Attributes) -> RoundRow:
-    _, section, audience = row["sk"].split("#")
-    done = round_in(row, row["accepted_at"], "")
-    return RoundRow(_origin_in(row), int(section), Audience(audience), done, row["partial"])
-
-
-ROUNDS = RowFormat(round_key, _round_row, _round_in)
+ROUNDS = row_format(
+    round_key,
+    Codec(
+        RoundRow,
+        {
+            "origin": _ORIGINS,
+            "section": read_part(lambda row: int(row["sk"].split("#")[1])),
+            "audience": read_part(lambda row: Audience(row["sk"].split("#")[2])),
+            "round": read_part(lambda row: round_in(row, row["accepted_at"], "")),
+        },
+    ),
+    _round_attributes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +131,7 @@ class Late:
     added: AddedLater
 
 
-def _late_row(late: Late) -> dict[str, Value]:
-    added = {"added_at": late.added.added_at, "filter_version": late.added.filter_version}
-    return {**late.origin.attributes(), "ordinal": late.ordinal, **added}
-
-
-def _late_in(row: Attributes) -> Late:
-    return Late(_origin_in(row), row["ordinal"], AddedLater(row["added_at"], row["filter_version"]))
-
-
-LATE = RowFormat(late_key, _late_row, _late_in)
+LATE = row_format(late_key, Codec(Late, {"origin": _ORIGINS, "added": Codec(AddedLater)}), _ttl)
 
 
 def accepted_put(row: MessageRow) -> Put:
@@ -184,7 +153,8 @@ def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
 def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
     """Return one write for each of *ends*, the ended entries by ordinal; it stores the end, and counts no early end."""
     origin = Origin.of(row)
-    return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in ends.items()]
+    stored = {o: entry if _keeps_history(entry) else replace(entry, history=()) for o, entry in ends.items()}
+    return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in stored.items()]
 
 
 def _count_early_ends(row: MessageRow, early: Iterable[Audience]) -> list[Write]:

@@ -69,8 +69,7 @@ SHADOWS = row_format(
         Shadow,
         {
             "filter": RowPart(
-                ("filter",),
-                lambda filter: (json.dumps(filter, sort_keys=True),),  # None is stored as null.
+                lambda filter: {"filter": json.dumps(filter, sort_keys=True)},  # None is stored as null.
                 lambda row: json.loads(row["filter"]),
             )
         },

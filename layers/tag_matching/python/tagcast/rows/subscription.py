@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, cast
 
 from tagcast.model import Subscription
-from tagcast.rows.codec import Codec, RowPart, json_part, read_part, row_format
+from tagcast.rows.codec import Codec, RowPart, json_part, row_format
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
 from tagcast.rows.lane import Lane
 from tagcast.rows.values import number, optional_text, text
@@ -16,9 +16,7 @@ from tagcast.subscription_settings import (
     Batching,
     ClientCertificate,
     Endpoint,
-    Protocol,
     RetryPolicy,
-    Strategy,
     SubscriptionSettings,
 )
 from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
@@ -26,22 +24,14 @@ from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value,
 SETTINGS = Codec(
     SubscriptionSettings,
     {
-        "endpoint": RowPart(
-            ("protocol", "target"),
-            lambda endpoint: (endpoint.protocol.value, endpoint.target),
-            lambda row: Endpoint(Protocol(row["protocol"]), row["target"]),
-        ),
+        "endpoint": Codec(Endpoint),
         "filter": json_part("filter"),
-        "retry": RowPart(
-            ("strategy", "max_retries", "interval_s", "interval_s_max"),
-            lambda retry: (retry.strategy.value, retry.max_retries, retry.interval_s, retry.interval_s_max),
-            lambda row: RetryPolicy(
-                Strategy(row["strategy"]), row["max_retries"], row.get("interval_s"), row["interval_s_max"]
-            ),
-        ),
+        "retry": Codec(RetryPolicy),
         "batching": RowPart(
-            ("batch_messages_max", "batch_bytes_max"),
-            lambda batching: (None, None) if batching is None else (batching.messages_max, batching.bytes_max),
+            lambda batching: {
+                "batch_messages_max": None if batching is None else batching.messages_max,
+                "batch_bytes_max": None if batching is None else batching.bytes_max,
+            },
             lambda row: (
                 Batching(row["batch_messages_max"], row["batch_bytes_max"]) if "batch_messages_max" in row else None
             ),
@@ -55,11 +45,7 @@ SETTINGS = Codec(
 """The settings in the row of a subscription. A subscriber's secrets are in a separate row (`rows/sealed.py`)."""
 
 
-SUBSCRIPTIONS = row_format(
-    subscription_key,
-    Codec(Subscription, {"settings": read_part(SETTINGS.value)}),
-    lambda subscription: SETTINGS.attributes(subscription.settings),
-)
+SUBSCRIPTIONS = row_format(subscription_key, Codec(Subscription, {"settings": SETTINGS}))
 """The rows of subscriptions, without the secrets of the separate rows."""
 
 

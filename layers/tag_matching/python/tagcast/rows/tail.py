@@ -8,10 +8,10 @@ from typing import cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
-from tagcast.rows.codec import FROM_KEY, Attributes, Codec, RowFormat, row_format
+from tagcast.rows.codec import FROM_KEY, Codec, RowPart, read_part, row_format
 from tagcast.rows.keys import tail_key, tail_place, watch_key
 from tagcast.rows.values import deflate_json, inflate_json
-from tagcast.tables import Put, Table, Value
+from tagcast.tables import Put, Table
 
 TAIL_S = 600
 """Seconds that an event is readable; the time to live deletes its row later."""
@@ -91,28 +91,21 @@ WATCHES = row_format(
 )
 
 
-def _batch_row(batch: TailBatch) -> dict[str, Value]:
-    return {
-        "events": deflate_json([astuple(event) for event in batch.events]),
-        "left_out": batch.left_out,
-        "published": batch.counts.published,
-        "delivered": batch.counts.delivered,
-        "failed": batch.counts.failed,
-        "ttl": batch.written_at // 1000 + TAIL_S,
-    }
-
-
-def _batch_in(row: Attributes) -> TailBatch:
-    events = inflate_json(row["events"])
-    return TailBatch(
-        place=tail_place(row["sk"]),
-        events=tuple(TailEvent(happened_at, EventKind(kind), *others) for happened_at, kind, *others in events),
-        left_out=row["left_out"],
-        counts=Counts(row["published"], row["delivered"], row["failed"]),
-    )
-
-
-TAIL_ROWS = RowFormat(tail_key, _batch_row, _batch_in)
+TAIL_ROWS = row_format(
+    tail_key,
+    Codec(
+        TailBatch,
+        {
+            "place": read_part(lambda row: tail_place(row["sk"])),
+            "events": RowPart(
+                lambda events: {"events": deflate_json([astuple(event) for event in events])},
+                lambda row: tuple(TailEvent(at, EventKind(it), *more) for at, it, *more in inflate_json(row["events"])),
+            ),
+            "counts": Codec(Counts),
+        },
+    ),
+    lambda batch: {"ttl": batch.written_at // 1000 + TAIL_S},
+)
 
 
 def batch_put(topic_id: str, batch: TailBatch) -> Put:

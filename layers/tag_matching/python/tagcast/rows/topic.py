@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tagcast.model import Topic, TopicSettings
-from tagcast.rows.codec import Codec, list_part, named_part, read_part, row_format
+from tagcast.rows.codec import Codec, list_part, named_part, row_format
 from tagcast.rows.keys import counters_key, directory_key, topic_key
+from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10
@@ -17,8 +18,7 @@ SETTINGS = Codec(TopicSettings)
 
 TOPICS = row_format(
     topic_key,
-    Codec(Topic, {"name": named_part("topic"), "settings": read_part(SETTINGS.value), "recent": list_part("recent")}),
-    lambda topic: SETTINGS.attributes(topic.settings),
+    Codec(Topic, {"name": named_part("topic"), "settings": SETTINGS, "recent": list_part("recent")}),
 )
 
 
@@ -66,11 +66,10 @@ def counters_delete(topic: str, known: Counters | None) -> Delete:
 
 def settings_update(known: Topic, changed: Topic) -> Update:
     """Return the write of the settings of *changed*. It fails if *known* was changed or replaced meanwhile."""
-    row = TOPICS.row_of(changed)
-    names = (*SETTINGS.names, "updated_at")
-    settings = {name: row[name] for name in names if name in row}
-    gone = tuple(name for name in names if name not in row)
-    return Update(topic_key(changed.name), settings, gone, {"topic_id": known.topic_id, "updated_at": known.updated_at})
+    row = {**SETTINGS.attributes(changed.settings), "updated_at": changed.updated_at}
+    gone = tuple(name for name, value in row.items() if value is None)
+    expect: Expectation = {"topic_id": known.topic_id, "updated_at": known.updated_at}
+    return Update(topic_key(changed.name), dense(row), gone, expect)
 
 
 def events_check(events_topic: str) -> Check:
