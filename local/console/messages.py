@@ -15,6 +15,7 @@ from local.console.cached_list import part_of, unless_gone
 from local.console.desk import Desk, desk_of
 from local.console.lanes import history_in
 from local.console.rendering import state_words
+from local.console.topics import TEXT_ATTRIBUTES
 from local.console.verdicts import lines
 
 SUBSCRIPTIONS_SHOWN = 100
@@ -88,6 +89,7 @@ async def message(request: web.Request) -> web.Response:
     shown = {key: value for key, value in (("state", state), ("behind", cursor), ("page", page)) if value}
     return desk.page(
         "message.html",
+        texts=TEXT_ATTRIBUTES,
         message=found,
         counts=sorted(counts.items(), key=lambda each: _rank(each[0])),
         state=state,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
 from tagcast_client.body import WithBody, body_of
 from tagcast_client.errors import TagcastError
+from tagcast_client.outgoing import MessageAttributes
 
 BATCH_TYPE = "application/cloudevents-batch+json"
 BATCH_HEADER, BATCH_ID = "x-tagcast-batch", "batch_"
@@ -50,18 +51,15 @@ class Received(WithBody):
     tracestate: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled(Received):
     """A pulled message: a `Received` with the *receipt_handle* of this pull."""
 
-    content_type: str | None
     tags: tuple[str, ...]
-    routing_key: str | None
     properties: Mapping[str, str]
-    ordering_key: str | None
     accepted_at: datetime
     expires_at: datetime
-    receipt_handle: str = field(kw_only=True)
+    receipt_handle: str
 
 
 def read(headers: Mapping[str, str], body: bytes) -> Received:
@@ -174,11 +172,7 @@ def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
     return replace(
         base,
         body=_octets(found, "body", "body_base64"),
-        content_type=found["content_type"],
-        tags=tuple(found["tags"]),
-        routing_key=found["routing_key"],
-        properties=found["properties"],
-        ordering_key=found["ordering_key"],
+        **{name: found[name] for name in MessageAttributes.__annotations__} | {"tags": tuple(found["tags"])},
         accepted_at=datetime.fromisoformat(found["accepted_at"]),
         expires_at=datetime.fromisoformat(found["expires_at"]),
         replay_of=found.get("replay_of"),

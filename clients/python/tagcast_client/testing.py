@@ -17,7 +17,7 @@ from tagcast_client._async.client import AsyncClient
 from tagcast_client._sync.client import Client
 from tagcast_client.body import WithBody, body_of
 from tagcast_client.changing import GENERATE, LONGEST, RETRY, RETRY_IN_ORDER
-from tagcast_client.outgoing import MessageAttributes
+from tagcast_client.outgoing import MessageAttributes, NewMessage
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 from tagcast_client.verifying import key_of, sign, signed_octets
 
@@ -29,23 +29,18 @@ _TOPIC = {each.name: each.default for each in TOPIC_SETTINGS if each.default is 
 _SUBSCRIPTION = {"filter": None} | {each.name: each.default for each in SUBSCRIPTION_SETTINGS if each.default}
 _BATCH = {"max_bytes": 262_144}
 _SIGNED = ("http", "https")
-_FIELDS = MessageAttributes.__annotations__.keys() - {"tags"}
 _PATH = re.compile(r"/topics/([^/]+)(?:/subscriptions/([^/]+))?(/messages|/messages/batch|/secret/rotate)?")
 _CODES = {404: "not_found", 409: "conflict", 412: "precondition_failed", 422: "invalid", 501: "not_implemented"}
 
 
-@dataclass(frozen=True, slots=True)
-class Published(WithBody):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published(NewMessage, WithBody):
     """A message accepted by the fake API."""
 
     topic: str
     message_id: str
     body: bytes
-    tags: tuple[str, ...] = ()
-    routing_key: str | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    ordering_key: str | None = None
-    content_type: str | None = None
+    tags: tuple[str, ...]
 
 
 class _RefusedError(Exception):
@@ -208,9 +203,10 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         for text in (*said.get("tags", ()), *said.get("properties", {}).values()):
             if not isinstance(text, str):
                 raise _RefusedError(422, f"{text!r} in tags or properties must be a text")
-        fields = {name: said[name] for name in _FIELDS if name in said}
-        message_id, tags = f"{len(self.published) + 1:020}", tuple(said.get("tags", ()))
-        self.published.append(Published(topic, message_id, body_of(said) or b"", tags, **fields))
+        attributes = {name: said[name] for name in MessageAttributes.__annotations__ if name in said}
+        attributes["tags"] = tuple(said.get("tags", ()))
+        message_id, body = f"{len(self.published) + 1:020}", body_of(said) or b""
+        self.published.append(Published(topic=topic, message_id=message_id, body=body, **attributes))
         instants = {"accepted_at": _now(), "expires_at": _now(found.settings["retention_seconds"])}
         return {**instants, "message_id": message_id, "matched": len(found.subscriptions)}
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tagcast import strict_json, subscription_settings, topic_settings
+from tagcast import model, strict_json, subscription_settings, topic_settings
 from tagcast.filters import function_filter, routing_key_filter, tag_filters
 from tagcast.filters.sql92 import dialect
 from tagcast.pushing import retry_delay
@@ -291,7 +291,9 @@ def of(*modules: ModuleType) -> dict[str, float]:
 
 
 FILTERS = (tag_filters, routing_key_filter, function_filter, dialect)
-NATIVE = of(limits, subscription_settings, topic_settings, retry_delay, strict_json, *FILTERS, subscriptions, tail)
+NATIVE = of(
+    limits, model, subscription_settings, topic_settings, retry_delay, strict_json, *FILTERS, subscriptions, tail
+)
 CMQ = of(of_cmq) | {"REQUEST_BYTES_MAX": limits.REQUEST_BYTES_MAX}
 EACH = [pytest.param(name, NATIVE[name], taken, id=name) for name, taken in OF_REQUESTS.items()]
 EACH += [pytest.param(name, CMQ[name], taken, id=f"CMQ {name}") for name, taken in OF_CMQ.items()]

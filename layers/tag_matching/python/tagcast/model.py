@@ -29,6 +29,9 @@ from tagcast.topic_settings import Ordering as Ordering
 from tagcast.topic_settings import TopicSettings as TopicSettings
 from tagcast.trace_context import TraceContext, make_trace
 
+CONTENT_TYPE_LENGTH_MAX = 128
+CONTENT_TYPE = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+[\x20-\x7e]*$"
+
 
 class EntryState(StrEnum):
     """The state of a delivery; the last five are terminal.
@@ -140,7 +143,10 @@ class Draft:
         default_factory=dict
     )
     ordering_key: Annotated[str | None, Setting("Ordering key, for a topic ordered by key.", is_shown=True)] = None
-    content_type: Annotated[str | None, Setting("Media type of the body.", is_shown=True)] = None
+    content_type: Annotated[
+        str | None,
+        Setting("Media type of the body.", at_most=CONTENT_TYPE_LENGTH_MAX, pattern=CONTENT_TYPE, is_shown=True),
+    ] = None
     trace: TraceContext | None = None
 
 

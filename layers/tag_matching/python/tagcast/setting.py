@@ -30,7 +30,8 @@ class Setting:
 
     - *help*: one sentence for the API document, the help of the command line, and the form of the console.
     - *wire*: the name in the API; the default is the field's name, with ``_s`` written out as ``_seconds``.
-    - *at_least*, *at_most*, *pattern*: the bounds of a value. *format* names further checks in the API document.
+    - *at_least*, *at_most*, *pattern*: the bounds of a value. For a text, *at_most* bounds its length.
+    - *format* names further checks in the API document.
     - *only*: the subscriptions with this setting; None: all.
     - *is_shown*: answers show the setting even if it has its default.
     - *option*: the option of the command line; the default is the field's name without ``_seconds``.

@@ -40,7 +40,7 @@ BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 ENTRY_NAME = r"^([A-Za-z][A-Za-z0-9_-]{0,63}(#[0-9]{1,9})?|#[0-9]{1,9})$"
 """The name of an entry: the name of its subscription; NAME#ORDINAL or #ORDINAL if the subscription was deleted."""
 PROPERTY_NAME = r"^[A-Za-z_$][A-Za-z0-9_$.-]{0,63}$"
-ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
+ORDERING_KEY_LENGTH_MAX = 128
 
 PULLED_MAX, PULL_WAIT_S_MAX = 32, 20
 PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
@@ -71,4 +71,3 @@ SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 GRACE_S_DEFAULT = 86_400
 REASON_LENGTH_MAX = 256
 LANE_TEXT_LENGTH_MAX = 256
-CONTENT_TYPE = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+[\x20-\x7e]*$"

@@ -134,7 +134,8 @@ def _scalar(each: Declared, *, is_bounded: bool = True) -> Any:
     if not is_bounded or each.type is bool:
         return each.type
     if each.type is str:
-        bounds: Any = Annotated[str, StringConstraints(pattern=setting.pattern or None)]
+        length_max = None if setting.at_most is None else int(setting.at_most)
+        bounds: Any = Annotated[str, StringConstraints(max_length=length_max, pattern=setting.pattern or None)]
         return Annotated[bounds, Field(json_schema_extra={"format": setting.format})] if setting.format else bounds
     return Annotated[each.type, Field(ge=setting.at_least, le=setting.at_most)]
 

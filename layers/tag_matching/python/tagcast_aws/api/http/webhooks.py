@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NotRequired
 
 from tagcast.model import Draft
+from tagcast.setting import declared_json
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import Instant
@@ -41,11 +42,7 @@ EXAMPLE: dict[str, Any] = {
     "subscription": "billing",
     "message_id": "07457000000000000001",
     "body": "order 17",
-    "tags": ["paid"],
-    "routing_key": None,
-    "properties": {"amount": "30"},
-    "ordering_key": None,
-    "content_type": "text/plain",
+    **declared_json(Draft(b"order 17", tags=("paid",), properties={"amount": "30"}, content_type="text/plain")),
     "accepted_at": "2027-01-15T08:00:00.000Z",
     "expires_at": "2027-01-16T08:00:00.000Z",
     "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",

@@ -93,7 +93,6 @@ OrderingKey = Annotated[
     str, StringConstraints(min_length=1, max_length=limits.ORDERING_KEY_LENGTH_MAX), AfterValidator(_plain), _PLAIN
 ]
 Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64", "pattern": limits.BASE64})]
-ContentType = Annotated[str, StringConstraints(max_length=limits.CONTENT_TYPE_LENGTH_MAX, pattern=limits.CONTENT_TYPE)]
 
 
 def _bodies(kind: str) -> JsonDict:
@@ -107,7 +106,6 @@ WIRES: Wires = {
     "routing_key": Wire(RoutingKey),
     "properties": Wire(Properties, default=lambda: {}),
     "ordering_key": Wire(OrderingKey),
-    "content_type": Wire(ContentType),
 }
 if TYPE_CHECKING:
     _Attributes = Body
