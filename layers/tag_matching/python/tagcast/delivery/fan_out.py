@@ -143,17 +143,17 @@ class _SlicedBatch:
     async def _deliver(self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[str]) -> None:
         """Push the pending deliveries of one slice, or append them to backlogs; keep the results for writing."""
         world, round_at = self.world, self.world.clock.now()
-        this = await self._read(audiences, section, round_at)
-        for row in this.rows.values():
+        current = await self._read(audiences, section, round_at)
+        for row in current.rows.values():
             if row.map.waiting:
                 world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
-        works = [this.deliver_all(self.group)] if this.rounds else []
+        works = [current.deliver_all(self.group)] if current.rounds else []
         self.ahead = None
         works += [self._read_ahead(following)] if following else []
         self.faults += await side_by_side(works)
-        self.faults += this.failures
-        self.has_left = self.has_left or bool(this.left)
-        self.before = this
+        self.faults += current.failures
+        self.has_left = self.has_left or bool(current.left)
+        self.before = current
 
     async def _read(self, audiences: Mapping[str, Audience], section: int | None, round_at: int) -> Slice:
         """Read the messages first, in queue order; then the subscriptions, then the lanes.
@@ -169,12 +169,12 @@ class _SlicedBatch:
         except NotFoundError:
             directory = None
         addressed = {each: row.of(audiences[each]) for each, row in rows.items()}
-        this = Slice(world, topic, self.slots, rows, addressed, directory, section, round_at)
+        current = Slice(world, topic, self.slots, rows, addressed, directory, section, round_at)
         waiting = set[int]().union(*(row.map.pending & addressed[each] for each, row in rows.items()))
-        ids = {each: subscription_id(this.topic_id, each) for each in waiting}
+        ids = {each: subscription_id(current.topic_id, each) for each in waiting}
         lanes = await run(stored.lanes, world.store, topic, ids.values())
-        this.begin({each: lanes.get(sid) for each, sid in ids.items()})
-        return this
+        current.begin({each: lanes.get(sid) for each, sid in ids.items()})
+        return current
 
     async def _read_ahead(self, message_ids: Sequence[str]) -> None:
         world = self.world
@@ -301,20 +301,20 @@ class Slice:
         world, watch = self.world, self.watches[ordinal]
         before, in_flight = watch.result(), frozenset(watch.messages)
         now = world.clock.now()
-        this = self.rounds[ordinal].pushed(before, math.inf, now)
+        first_round = self.rounds[ordinal].pushed(before, math.inf, now)
         assert self.directory is not None
         subscription = self.directory.by_ordinal[ordinal]
         await self._publish_dead_letters(subscription, before)
-        if not (messages := this.remainder()):
+        if not (messages := first_round.remainder()):
             return None
         attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
         held_until = now + (attempt_s + LEASE_GRACE_S) * 1000
-        this = replace(this, in_flight=in_flight, held_until=held_until)
-        writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
+        first_round = replace(first_round, in_flight=in_flight, held_until=held_until)
+        writes, lane = first_round.plan_join(subscription, messages, now, world.dice.unique_id(now))
         if not await _join(world, writes, lane):
             return None
-        self.rounds[ordinal] = replace(this, is_served=True)
-        dues, lease = _dues(subscription, this, messages, now), None
+        self.rounds[ordinal] = replace(first_round, is_served=True)
+        dues, lease = first_round.dues(subscription, messages, now), None
         if lane is not None and lane.is_claimed:
             task = Task(self.topic, subscription.subscription_id, lane.generation)
             deadline = world.clock.monotonic() + attempt_s + LEASE_GRACE_S
@@ -323,31 +323,31 @@ class Slice:
 
     async def deliver(self, ordinal: int, in_flight: InFlight) -> None:
         """Deliver a subscription's messages of this slice, or append them to its backlog."""
-        world, rounds, this = self.world, self.rounds, self.rounds[ordinal]
+        world, rounds, first_round = self.world, self.rounds, self.rounds[ordinal]
         subscription = None if self.directory is None else self.directory.by_ordinal.get(ordinal)
         for tries in range(TRIES_MAX):
-            if subscription is None or this.is_removed:
-                rounds[ordinal] = this.cancelled()
+            if subscription is None or first_round.is_removed:
+                rounds[ordinal] = first_round.cancelled()
                 return
-            if this.may_be_pushed(world.clock.monotonic()):
+            if first_round.may_be_pushed(world.clock.monotonic()):
                 circuit = CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
                 watch = self.watches[ordinal] = RunWatch(in_flight, ordinal)
-                result, until = await push_round(circuit, this, self.slots, len(rounds), watch)
+                result, until = await push_round(circuit, first_round, self.slots, len(rounds), watch)
                 departure = self.left.get(ordinal)
                 if departure is not None and (late := await departure) is not None:
                     await late.write(result)
                 else:
                     await self._publish_dead_letters(subscription, result)
-                    rounds[ordinal] = this = this.pushed(result, until, world.clock.now())
+                    rounds[ordinal] = first_round = first_round.pushed(result, until, world.clock.now())
                 if circuit.has_news:
                     await circuit.record()
                 if rounds[ordinal].is_served:
                     return
-            if await _append(world, subscription, this, world.clock.now()):
-                rounds[ordinal] = replace(this, is_served=True)
+            if await _append(world, subscription, first_round, world.clock.now()):
+                rounds[ordinal] = replace(first_round, is_served=True)
                 return
             await world.clock.pause(pause_s(world, tries + 1))
-            rounds[ordinal] = this = await self._read_again(subscription, this)
+            rounds[ordinal] = first_round = await self._read_again(subscription, first_round)
         raise ConditionLostError
 
     async def _publish_dead_letters(self, subscription: Subscription, result: RunResult) -> None:
@@ -355,14 +355,14 @@ class Slice:
             messages = [row.message for row in self.rows.values()]
             await publish_dead_letter_after_run(self.world, subscription, messages, result.ended)
 
-    async def _read_again(self, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
+    async def _read_again(self, subscription: Subscription, first_round: SubscriptionRound) -> SubscriptionRound:
         """Read rows again for this subscription, because the lane changed: the messages first, then the lane."""
         run, store = self.world.executor.run, self.world.store
         rows = await run(stored.read_addressed, store, self.topic, tuple(self.rows), self.section)
         lane = await run(stored.lane, store, self.topic, subscription.subscription_id)
         # Share one copy of the content among all subscriptions that read again.
         known = {each: replace(row, message=self.rows[each].message) for each, row in rows.items()}
-        return replace(this, rows=self._rows_for(this.ordinal, known), lane=lane)
+        return replace(first_round, rows=self._rows_for(first_round.ordinal, known), lane=lane)
 
     async def write(self) -> list[Exception]:
         """Close the first round of each message for the subscriptions of this slice, with their results.
@@ -555,7 +555,7 @@ class SubscriptionRound:
         The pushes had to start before *until* (monotonic seconds). If the endpoint is unverified, the lane's worker
         must check it at once, because it may have confirmed meanwhile.
         """
-        this = replace(
+        first_round = replace(
             self,
             ended={**self.ended, **result.ended},
             failures=result.failures,
@@ -564,20 +564,132 @@ class SubscriptionRound:
             until=until,
         )
         if (held := result.held) is None:
-            return this
-        return replace(this, free_at=now if held.reason == UNVERIFIED else held.until, reason=held.reason)
+            return first_round
+        return replace(first_round, free_at=now if held.reason == UNVERIFIED else held.until, reason=held.reason)
+
+    def plan_join(
+        self, subscription: Subscription, messages: Sequence[Message], now: int, generation: str
+    ) -> tuple[Sequence[Write], Lane | None]:
+        """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane.
+
+        The lane is None if its workflow need not change. *generation* is the generation of a newly blocked lane. This
+        lane is claimed if pushes are in flight and none succeeded; then no workflow must start before their results.
+        The writes fail if the lane changed since it was read.
+        """
+        dues = self.dues(subscription, messages, now)
+        joining = [due_put(due) for due in dues]
+        if self.is_independent:
+            write, planned = self._plan_independent_join(subscription, dues, now, generation)
+            return (*joining, write), planned
+        names, earliest = [due.message_id for due in dues], min(due.expires_at for due in dues)
+        if self.lane is not None:
+            return (*joining, lane_transitions.join(self.lane, names, earliest)), None
+        head = self.failures.get(names[0])
+        next_attempt_at = max(now, self.free_at or 0) if head is None else head.next_attempt_at
+        next_attempt_at = self.held_until or next_attempt_at
+        state = lane_state_after(subscription, self.failures.values())
+        asleep = state is LaneState.SUSPENDED
+        blocked = Lane(
+            topic=subscription.topic,
+            subscription_id=subscription.subscription_id,
+            state=state,
+            generation=generation,
+            appended=math.ceil(len(dues) / PLACES),
+            claim=1 if self.held_until else 0,
+            next_attempt_at=next_attempt_at,
+            wake_at=earliest if asleep else next_attempt_at,
+            joined=append_joined(b"", names),
+            planned_for=None if head is None else names[0],
+            is_claimed=bool(self.held_until),
+        )
+        return (*joining, lane_transitions.lane_put(blocked)), blocked
+
+    def _plan_independent_join(
+        self, subscription: Subscription, dues: Sequence[PendingDelivery], now: int, generation: str
+    ) -> tuple[Write, Lane | None]:
+        """Plan the write of the lane that *dues* join under INDEPENDENT_RETRY. Return the lane if it is due earlier.
+
+        While a push is in flight and no push of this round has succeeded, no other delivery is attempted: a new lane is
+        claimed. Contact stays lost until a push of the round succeeds or fails.
+        """
+        lane, names = self.lane, [due.message_id for due in dues]
+        earliest, due_at = min(due.expires_at for due in dues), min(int(due.position) for due in dues)
+        awaits = bool(self.in_flight) and not self.got_through
+        has_more = awaits or any(name not in self.failures and name not in self.in_flight for name in names)
+        state = independent_state_after(self.failures.values(), got_through=self.got_through, has_more=has_more)
+        if lane is not None and lane.state is LaneState.LOST_CONTACT and not (self.failures or self.got_through):
+            state = lane.state
+        if awaits or state is LaneState.LOST_CONTACT:
+            due_at = max(int(due.position) for due in dues)
+        if lane is None:
+            is_claimed = awaits and not state.is_asleep
+            fresh = Lane(
+                topic=subscription.topic,
+                subscription_id=subscription.subscription_id,
+                state=state,
+                generation=generation,
+                appended=appended_after(now),
+                claim=1 if is_claimed else 0,
+                next_attempt_at=due_at,
+                wake_at=earliest if state.is_asleep else due_at,
+                joined=append_joined(b"", names),
+                is_claimed=is_claimed,
+                lost_since=now if state is LaneState.LOST_CONTACT else None,
+            )
+            return lane_transitions.lane_put(fresh), fresh
+        if not lane.pushes_new:
+            return lane_transitions.join(lane, names, earliest), None
+        next_at = lane.next_attempt_at or 0
+        if lane.is_claimed or (lane.state is state is LaneState.RETRYING and next_at <= due_at):
+            return lane_transitions.join_retrying(lane, names), None
+        if state in (LaneState.RETRYING, LaneState.BLOCKED):
+            due_at = min(due_at, next_at)
+        planned, write = lane_transitions.join_before(lane, names, generation, state, due_at, now)
+        return write, planned
+
+    def dues(self, subscription: Subscription, messages: Sequence[Message], now: int) -> list[PendingDelivery]:
+        """Return the pending deliveries of *messages* for the backlog, with their failures and next attempts."""
+        lane, dues = self.lane, []
+        is_blocked = lane is not None and lane.state is LaneState.BLOCKED
+        waits = not self.failures and (self.is_open_to_pushes or is_blocked)
+        reason = self.reason if waits else None
+        if waits and reason is None and subscription.settings.rate is not None:
+            reason = RATE
+        for place, message in enumerate(messages):
+            failure = self.failures.get(message.message_id)
+            due = PendingDelivery(
+                subscription_id=subscription.subscription_id,
+                position=position(0 if lane is None else lane.appended, place),
+                message_id=message.message_id,
+                attempts=0,
+                expires_at=message.expires_at,
+                last_outcome=reason,
+                unjudged=is_unjudged(subscription, message.accepted_at) and message.message_id not in self.judged,
+            )
+            due = due if failure is None else due.failed(failure.past, failure.not_before)
+            if self.is_independent:
+                if message.message_id in self.in_flight:
+                    due = replace(due, not_before=self.held_until).planned(self.held_until)
+                elif failure is None:
+                    due = due.planned(max(now, self.free_at or 0))
+                else:
+                    due = due.planned(failure.next_attempt_at)
+            dues.append(due)
+        return dues
 
 
 async def push_round(
-    circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int, watch: RunWatch
+    circuit: CircuitCheck, first_round: SubscriptionRound, slots: PushSlots, among: int, watch: RunWatch
 ) -> tuple[RunResult, float]:
     """Push the pushable messages. Return the result, and the deadline for starting pushes (monotonic).
 
     *among* is the number of subscriptions in the batch.
     """
     world, subscription = circuit.world, circuit.subscription
-    deliveries = [(message, 0) for message in this.pushable()]
-    unjudged = {each.message_id for each, _ in deliveries if is_unjudged(subscription, each.accepted_at)} - this.judged
+    deliveries = [(message, 0) for message in first_round.pushable()]
+    unjudged = {
+        each.message_id for each, _ in deliveries if is_unjudged(subscription, each.accepted_at)
+    } - first_round.judged
     times = math.ceil(among / SUBSCRIPTIONS_IN_TIME)
     # A rate gives permits only within its horizon. So a longer time would not help more messages.
     if len(deliveries) > MESSAGES_IN_TIME and subscription.settings.rate is None:
@@ -588,14 +700,14 @@ async def push_round(
     return await attempt_run(world, run), until
 
 
-async def _append(world: World, subscription: Subscription, this: SubscriptionRound, now: int) -> bool:
+async def _append(world: World, subscription: Subscription, first_round: SubscriptionRound, now: int) -> bool:
     """Append the remainder to the backlog. Return False if the lane changed since the read."""
-    if not (messages := this.remainder()):
-        if (lost := this.lane_to_recover) is not None:
+    if not (messages := first_round.remainder()):
+        if (lost := first_round.lane_to_recover) is not None:
             with suppress(ConditionLostError):  # The lane's worker decides, or the next success.
                 await world.executor.run(world.store.write, lane_transitions.recover(lost))
         return True
-    return await _join(world, *plan_join(subscription, this, messages, now, world.dice.unique_id(now)))
+    return await _join(world, *first_round.plan_join(subscription, messages, now, world.dice.unique_id(now)))
 
 
 async def _join(world: World, writes: Sequence[Write], lane: Lane | None) -> bool:
@@ -607,117 +719,3 @@ async def _join(world: World, writes: Sequence[Write], lane: Lane | None) -> boo
     if lane is not None and not lane.state.is_asleep and not lane.is_claimed:
         await world.executor.run(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
     return True
-
-
-def plan_join(
-    subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int, generation: str
-) -> tuple[Sequence[Write], Lane | None]:
-    """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane.
-
-    The lane is None if its workflow need not change. *generation* is the generation of a newly blocked lane. This lane
-    is claimed if pushes are in flight and none succeeded; then no workflow must start before their results. The writes
-    fail if the lane changed since it was read.
-    """
-    dues = _dues(subscription, this, messages, now)
-    joining = [due_put(due) for due in dues]
-    if this.is_independent:
-        write, planned = _plan_independent_join(subscription, this, dues, now, generation)
-        return (*joining, write), planned
-    names, earliest = [due.message_id for due in dues], min(due.expires_at for due in dues)
-    if this.lane is not None:
-        return (*joining, lane_transitions.join(this.lane, names, earliest)), None
-    head = this.failures.get(names[0])
-    next_attempt_at = max(now, this.free_at or 0) if head is None else head.next_attempt_at
-    next_attempt_at = this.held_until or next_attempt_at
-    state = lane_state_after(subscription, this.failures.values())
-    asleep = state is LaneState.SUSPENDED
-    blocked = Lane(
-        topic=subscription.topic,
-        subscription_id=subscription.subscription_id,
-        state=state,
-        generation=generation,
-        appended=math.ceil(len(dues) / PLACES),
-        claim=1 if this.held_until else 0,
-        next_attempt_at=next_attempt_at,
-        wake_at=earliest if asleep else next_attempt_at,
-        joined=append_joined(b"", names),
-        planned_for=None if head is None else names[0],
-        is_claimed=bool(this.held_until),
-    )
-    return (*joining, lane_transitions.lane_put(blocked)), blocked
-
-
-def _plan_independent_join(
-    subscription: Subscription, this: SubscriptionRound, dues: Sequence[PendingDelivery], now: int, generation: str
-) -> tuple[Write, Lane | None]:
-    """Plan the write of the lane that *dues* join under INDEPENDENT_RETRY. Return the lane, too, if it is due earlier.
-
-    While a push is in flight and no push of this round has succeeded, no other delivery is attempted: a new lane is
-    claimed. Contact stays lost until a push of the round succeeds or fails.
-    """
-    lane, names = this.lane, [due.message_id for due in dues]
-    earliest, due_at = min(due.expires_at for due in dues), min(int(due.position) for due in dues)
-    awaits = bool(this.in_flight) and not this.got_through
-    has_more = awaits or any(name not in this.failures and name not in this.in_flight for name in names)
-    state = independent_state_after(this.failures.values(), got_through=this.got_through, has_more=has_more)
-    if lane is not None and lane.state is LaneState.LOST_CONTACT and not (this.failures or this.got_through):
-        state = lane.state
-    if awaits or state is LaneState.LOST_CONTACT:
-        due_at = max(int(due.position) for due in dues)
-    if lane is None:
-        is_claimed = awaits and not state.is_asleep
-        fresh = Lane(
-            topic=subscription.topic,
-            subscription_id=subscription.subscription_id,
-            state=state,
-            generation=generation,
-            appended=appended_after(now),
-            claim=1 if is_claimed else 0,
-            next_attempt_at=due_at,
-            wake_at=earliest if state.is_asleep else due_at,
-            joined=append_joined(b"", names),
-            is_claimed=is_claimed,
-            lost_since=now if state is LaneState.LOST_CONTACT else None,
-        )
-        return lane_transitions.lane_put(fresh), fresh
-    if not lane.pushes_new:
-        return lane_transitions.join(lane, names, earliest), None
-    next_at = lane.next_attempt_at or 0
-    if lane.is_claimed or (lane.state is state is LaneState.RETRYING and next_at <= due_at):
-        return lane_transitions.join_retrying(lane, names), None
-    if state in (LaneState.RETRYING, LaneState.BLOCKED):
-        due_at = min(due_at, next_at)
-    planned, write = lane_transitions.join_before(lane, names, generation, state, due_at, now)
-    return write, planned
-
-
-def _dues(
-    subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int
-) -> list[PendingDelivery]:
-    lane, dues = this.lane, []
-    is_blocked = lane is not None and lane.state is LaneState.BLOCKED
-    waits = not this.failures and (this.is_open_to_pushes or is_blocked)
-    reason = this.reason if waits else None
-    if waits and reason is None and subscription.settings.rate is not None:
-        reason = RATE
-    for place, message in enumerate(messages):
-        failure = this.failures.get(message.message_id)
-        due = PendingDelivery(
-            subscription_id=subscription.subscription_id,
-            position=position(0 if lane is None else lane.appended, place),
-            message_id=message.message_id,
-            attempts=0,
-            expires_at=message.expires_at,
-            last_outcome=reason,
-            unjudged=is_unjudged(subscription, message.accepted_at) and message.message_id not in this.judged,
-        )
-        due = due if failure is None else due.failed(failure.past, failure.not_before)
-        if this.is_independent:
-            if message.message_id in this.in_flight:
-                due = replace(due, not_before=this.held_until).planned(this.held_until)
-            elif failure is None:
-                due = due.planned(max(now, this.free_at or 0))
-            else:
-                due = due.planned(failure.next_attempt_at)
-        dues.append(due)
-    return dues
