@@ -203,7 +203,7 @@ def share(part: float, whole: float) -> str:
     return f"{text} %"
 
 
-def figure(caption: str, draw: Callable[[Axes], None], height: float = 2.6) -> str:
+def figure(caption: str, draw: Callable[[Axes], None]) -> str:
     """Return a plot as inline SVG in the text colour of the report. *draw* draws it."""
     import matplotlib as mpl
 
@@ -229,7 +229,7 @@ def figure(caption: str, draw: Callable[[Axes], None], height: float = 2.6) -> s
         "axes.axisbelow": True,
     }
     with mpl.rc_context(settings):
-        made, axes = pyplot.subplots(figsize=(9, height), layout="constrained")
+        made, axes = pyplot.subplots(figsize=(9, 2.6), layout="constrained")
         draw(axes)
         out = io.StringIO()
         made.savefig(out, format="svg", transparent=True, metadata={"Date": None})

@@ -15,13 +15,13 @@ SEARCH_PAGE = 1_000
 SEARCHED = ("pk", "sk", *FOUND_ATTRIBUTES)
 
 
-def lanes_of_index(rows: Iterable[Row], shard: int, until: int, limit: int, after: Row | None) -> list[Row]:
+def lanes_of_index(rows: Iterable[Row], shard: int, limit: int, after: Row | None) -> list[Row]:
     """Return a page of the index of lanes to wake."""
 
     def place(row: Row) -> tuple[int, str, str]:
         return cast("int", row["wake_at"]), cast("str", row["pk"]), cast("str", row["sk"])
 
-    due = (row for row in rows if row.get("wake_shard") == str(shard) and cast("int", row["wake_at"]) <= until)
+    due = (row for row in rows if row.get("wake_shard") == str(shard))
     return sorted((row for row in due if after is None or place(row) > place(after)), key=place)[:limit]
 
 
@@ -147,8 +147,8 @@ class MemoryStore:
         self.after_query(pk, rows)
         return rows
 
-    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        return lanes_of_index(map(dict, self.rows.values()), shard, until, limit, after)
+    def lanes_to_wake(self, shard: int, limit: int, *, after: Row | None = None) -> list[Row]:
+        return lanes_of_index(map(dict, self.rows.values()), shard, limit, after)
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
         return search_rows(self.rows, SEARCH_PAGE, open_before, over_before, cursor)

@@ -159,14 +159,14 @@ def test_many_rows_are_read_at_once_and_missing_ones_left_out(store: Store) -> N
     assert {key: row["n"] for key, row in found.items()} == {ROW: 1, OTHER: 2}
 
 
-def test_only_lanes_whose_time_has_come_are_to_be_woken_earliest_first(store: Store) -> None:
+def test_lanes_that_sleep_are_not_to_be_woken_and_the_earliest_comes_first(store: Store) -> None:
     for sk, wake_at in (("a", 300), ("b", 100), ("c", 200)):
         store.write(Put(Key(Table.MESSAGES, "LANES#t", sk), {"wake_shard": "1", "wake_at": wake_at}))
     store.write(Put(Key(Table.MESSAGES, "LANES#t", "asleep"), {}))
     store.write(Put(Key(Table.MESSAGES, "LANES#t", "other"), {"wake_shard": "2", "wake_at": 1}))
 
-    assert [row["sk"] for row in store.lanes_to_wake(1, 200, 10)] == ["b", "c"]
-    assert [row["sk"] for row in store.lanes_to_wake(1, 300, 1)] == ["b"]
+    assert [row["sk"] for row in store.lanes_to_wake(1, 10)] == ["b", "c", "a"]
+    assert [row["sk"] for row in store.lanes_to_wake(1, 1)] == ["b"]
 
 
 def test_lanes_to_wake_are_read_page_by_page_also_those_of_one_instant(store: Store) -> None:
@@ -174,7 +174,7 @@ def test_lanes_to_wake_are_read_page_by_page_also_those_of_one_instant(store: St
         store.write(Put(Key(Table.MESSAGES, "LANES#t", sk), {"wake_shard": "1", "wake_at": 100 if sk < "f" else 200}))
 
     pages, after = [], None
-    while page := store.lanes_to_wake(1, 300, 2, after=after):
+    while page := store.lanes_to_wake(1, 2, after=after):
         pages.append([row["sk"] for row in page])
         after = page[-1]
 

@@ -159,7 +159,7 @@ class SimStore(MemoryStore):
             after = f"{found[-1]['sk']}\x00"
         return rows
 
-    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
+    def lanes_to_wake(self, shard: int, limit: int, *, after: Row | None = None) -> list[Row]:
         def effect() -> list[Row]:
             rows = self._wakeable
             if self._history.draws("stale_index", 0.5):
@@ -169,7 +169,7 @@ class SimStore(MemoryStore):
                     rows.pop(key, None)
                     if row is not None and "wake_shard" in row:
                         rows[key] = row
-            return [dict(row) for row in lanes_of_index(rows.values(), shard, until, limit, after)]
+            return [dict(row) for row in lanes_of_index(rows.values(), shard, limit, after)]
 
         if not self._indexed_any:
             return []

@@ -120,8 +120,8 @@ class Store(Protocol):
     ) -> list[Row]:
         """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; at most *limit* rows."""
 
-    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        """Return at most *limit* lane rows of a shard with ``wake_at <= until`` (milliseconds), earliest first.
+    def lanes_to_wake(self, shard: int, limit: int, *, after: Row | None = None) -> list[Row]:
+        """Return at most *limit* rows of lanes of a shard that have a ``wake_at``, earliest first.
 
         *after* is the last row of the previous call. The read is eventually consistent.
         """

@@ -72,7 +72,7 @@ def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLan
 
 def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tuple[int, Lane]]:
     behind = None if after is None else place_in_index(after)
-    return [(shard, LANES.value_of(row)) for row in world.store.lanes_to_wake(shard, ANY_TIME, limit, after=behind)]
+    return [(shard, LANES.value_of(row)) for row in world.store.lanes_to_wake(shard, limit, after=behind)]
 
 
 def _with_names(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:

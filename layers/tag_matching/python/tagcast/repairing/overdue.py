@@ -22,7 +22,6 @@ from tagcast.rows.lane_transitions import restart
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
 """A sweep reads 500 lanes at once, and at most 5,000 of each shard. It reads the backlogs of at most 200 lanes."""
-ANY_TIME = 1 << 53
 SOON_S = 3_600
 """Deliveries that expire within this time count as expiring soon."""
 COUNTED_MAX = 500
@@ -68,7 +67,7 @@ async def _shard(world: World, ends: float, shard: int) -> FoundLanes:
     """Read one shard of the index, page by page."""
     lanes, seen, last = FoundLanes(), 0, None
     while seen < LANES_MAX and world.clock.monotonic() < ends:
-        page = await world.executor.run(world.store.lanes_to_wake, shard, ANY_TIME, LANES_PAGE, after=last)
+        page = await world.executor.run(world.store.lanes_to_wake, shard, LANES_PAGE, after=last)
         for found in await each(world, "a lane", page, partial(_look_at, world)):
             lanes.absorb(found)
         if len(page) < LANES_PAGE:

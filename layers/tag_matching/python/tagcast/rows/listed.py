@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.ports import QueueEntry
-from tagcast.queues import Audience
-from tagcast.rows.codec import Attributes, Codec, RowFormat, read_part, row_format
+from tagcast.rows.codec import Attributes, Codec, read_part, row_format
 from tagcast.rows.keys import retained_key, sweep_key, unsent_key
 from tagcast.rows.message import ttl_after
-from tagcast.rows.values import dense, number, optional_text, text
-from tagcast.tables import Delete, Key, Put, Row, Table, Value
+from tagcast.rows.values import number, optional_text, text
+from tagcast.tables import Delete, Key, Put, Row, Table
 
 FOUND_ATTRIBUTES = (
     "topic", "message_id", "ordering_key", "unordered", "round", "apart_round", "expires_at", "bounds",
@@ -46,25 +45,17 @@ RETAINED = row_format(
 )
 
 
-def _unsent_row(entry: QueueEntry) -> dict[str, Value]:
-    return dense(
+UNSENT = row_format(
+    unsent_key,
+    Codec(
+        QueueEntry,
         {
-            "topic": entry.topic,
-            "message_ids": list(entry.message_ids),
-            "group": entry.group,
-            "audience": entry.audience.value,
-            "section": entry.section,
-        }
-    )
-
-
-def _unsent_in(row: Attributes) -> QueueEntry:
-    message_id, *others = row["message_ids"]
-    audience = Audience(row["audience"])
-    return QueueEntry(row["topic"], message_id, row["group"], audience, tuple(others), row.get("section"))
-
-
-UNSENT = RowFormat(unsent_key, _unsent_row, _unsent_in)
+            "message_id": read_part(lambda row: row["message_ids"][0]),
+            "others": read_part(lambda row: tuple(row["message_ids"][1:])),
+        },
+    ),
+    lambda entry: {"message_ids": list(entry.message_ids)},
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)

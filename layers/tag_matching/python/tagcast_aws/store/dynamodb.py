@@ -184,16 +184,16 @@ class DynamoStore:
         }
         return self._pages(request, limit)
 
-    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        """Return the rows of a shard's lanes with ``wake_at`` up to *until*, earliest first; eventually consistent.
+    def lanes_to_wake(self, shard: int, limit: int, *, after: Row | None = None) -> list[Row]:
+        """Return the rows of a shard's lanes that have a ``wake_at``, earliest first; eventually consistent.
 
         *after* is the last row of the previous call.
         """
         request: dict[str, Any] = {
             "TableName": self._names[Table.MESSAGES],
             "IndexName": WAKE_INDEX,
-            "KeyConditionExpression": "wake_shard = :shard AND wake_at <= :until",
-            "ExpressionAttributeValues": {":shard": {"S": str(shard)}, ":until": {"N": str(until)}},
+            "KeyConditionExpression": "wake_shard = :shard",
+            "ExpressionAttributeValues": {":shard": {"S": str(shard)}},
         }
         if after is not None:
             key = {name: to_attribute(after[name]) for name in ("pk", "sk", "wake_shard", "wake_at")}
