@@ -296,7 +296,8 @@ def store() -> WatchedStore:
 
 def test_the_story_leaves_nothing_open_that_somebody_may_choose() -> None:
     for chosen in (SIGNED, everything()):
-        assert [each.name for each in fields(chosen) if getattr(chosen, each.name) is None] == []
+        absent = [each.name for each in fields(chosen) if getattr(chosen, each.name) is None]
+        assert absent == [], "give the message SIGNED, or everything(), a value for these fields"
 
 
 def test_every_kind_of_row_is_documented_and_each_that_is_documented_exists(store: WatchedStore) -> None:
@@ -308,5 +309,5 @@ def test_a_row_has_the_attributes_that_are_documented(store: WatchedStore, kind:
     always, maybe = documented()[kind]
     names = [set(row) for row in store.seen[kind]]
 
-    assert set.union(*names) == always | maybe
-    assert always <= set.intersection(*names)
+    assert set.union(*names) == always | maybe, "the row of docs/tables.md lists the attributes; ? means: may be absent"
+    assert always <= set.intersection(*names), "some rows lack an attribute that docs/tables.md has without ?"

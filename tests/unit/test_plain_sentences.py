@@ -22,6 +22,7 @@ SPOKEN = (
 RIDDLE = re.compile(
     r"(?:^|[.:!?] )(?:what|who|whoever|whatever)\b(?!['’])|\b(?:somebody|nobody|those that|of which)\b", re.IGNORECASE
 )
+REMEDY = "name the subject: a sentence does not begin with what or who, and has no somebody, nobody, of which"
 SENTENCE = re.compile(r"[A-Za-z]{2,} +[a-z]")
 
 
@@ -66,7 +67,7 @@ def test_every_help_text_is_plain() -> None:
     texts = dict(help_texts(typer.main.get_command(app)))
 
     assert len(texts) > 200
-    assert {name: riddle for name, text in texts.items() if (riddle := riddle_in(text))} == {}
+    assert {name: riddle for name, text in texts.items() if (riddle := riddle_in(text))} == {}, REMEDY
 
 
 @pytest.mark.parametrize("folder", SPOKEN, ids=lambda folder: str(folder.relative_to(ROOT)))
@@ -78,7 +79,7 @@ def test_every_printed_line_problem_and_error_is_plain(folder: Path) -> None:
         if SENTENCE.search(text) and riddle_in(text)
     ]
 
-    assert found == []
+    assert found == [], REMEDY
 
 
 def test_every_public_docstring_of_the_client_is_plain() -> None:

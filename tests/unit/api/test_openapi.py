@@ -59,7 +59,7 @@ def test_an_example_is_one_by_its_own_schema(name: str) -> None:
         assert faults(example["body"], schema) == []
     if "answer" in example:
         schema = operation["responses"][str(example["status"])]["content"]["application/json"]["schema"]
-        assert faults(example["answer"], schema) == []
+        assert faults(example["answer"], schema) == [], "python -m tests.unit.api.example_story, then make docs"
         assert faults([], schema), "the schema says something"
 
 
