@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from tagcast.pushing.webhook_signature import Sign
 from tagcast.subscription_settings import Signature
 from tagcast_aws.store.signing_key import SubscriptionKeys
 from tagcast_client import Received, Receiver, UnreadableError, VerificationError, item_failures, read_batch
+from tagcast_client.received import read
 
 from tests.clients.recipes import load_recipe
 from tests.fakes.pushes import push_to
@@ -89,6 +91,13 @@ def test_every_push_is_verified_and_read(name: str, content_format: ContentForma
         assert received.accepted_at.timestamp() == 1_800_000_000.123
     if content_format is ContentFormat.CLOUDEVENTS:
         assert received.ordering_key == draft.ordering_key
+
+
+def test_a_push_of_an_older_service_lacks_attributes_that_the_client_knows() -> None:
+    headers, body = signed(BODIES["text"])
+    older = {name: value for name, value in json.loads(body).items() if name != "ordering_key"}
+
+    assert read(headers, json.dumps(older).encode()).ordering_key is None
 
 
 @pytest.mark.parametrize("content_format", [ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED])

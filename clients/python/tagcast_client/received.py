@@ -172,7 +172,8 @@ def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
     return replace(
         base,
         body=_octets(found, "body", "body_base64"),
-        **{name: found[name] for name in MessageAttributes.__annotations__} | {"tags": tuple(found["tags"])},
+        # An older service sends fewer attributes.
+        **{name: found.get(name) for name in MessageAttributes.__annotations__} | {"tags": tuple(found["tags"])},
         accepted_at=datetime.fromisoformat(found["accepted_at"]),
         expires_at=datetime.fromisoformat(found["expires_at"]),
         replay_of=found.get("replay_of"),
