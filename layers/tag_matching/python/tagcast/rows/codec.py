@@ -13,7 +13,6 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Generic, TypeVar, get_type_hints
 
-from tagcast.rows.values import dense
 from tagcast.setting import without_none
 from tagcast.tables import Expectation, Key, Put, Store, Value
 
@@ -80,6 +79,11 @@ def list_part(name: str) -> RowPart:
 FROM_KEY = read_part(lambda row: row["sk"])
 
 
+def key_part(name: str, place: int, read: Read = _same) -> RowPart:
+    """Return the part for a field in the key *name*, whose parts have number signs between them."""
+    return read_part(lambda row: read(row[name].split("#")[place]))
+
+
 def json_part(name: str, write: Read = _same, read: Read = _same) -> RowPart:
     """Return the part for a field stored as JSON in *name*. *write* makes its JSON value; *read* reverses that."""
     return optional_part(
@@ -112,7 +116,8 @@ class Codec(Generic[_T]):
         for each in fields(self._kind):  # type: ignore[arg-type]
             if each.name in self._parts or each.name in self._elsewhere:
                 continue
-            type_, is_optional = without_none(hints[each.name])
+            hint = hints[each.name]
+            type_, is_optional = (hint, False) if isinstance(hint, type) else without_none(hint)
             if (is_optional and each.default is not None) or (type_ is bool and each.default is not False):
                 raise TypeError(f"{each.name}: a missing attribute means None or False, so that has to be its default")
             found[each.name] = type_
@@ -152,4 +157,9 @@ def row_format(
     key: Callable[..., Key], codec: Codec[_T], also: Callable[[_T], Mapping[str, Value]] = lambda value: {}
 ) -> RowFormat[_T]:
     """Return the format of rows with the attributes of *codec*. The callback *also* adds others, such as ``ttl``."""
-    return RowFormat(key, lambda value: dense({**codec.attributes(value), **also(value)}), codec.value)
+
+    def row_of(value: _T) -> dict[str, Value]:
+        attributes = {**codec.attributes(value), **also(value)}
+        return {name: stored for name, stored in attributes.items() if stored is not None}
+
+    return RowFormat(key, row_of, codec.value)

@@ -7,10 +7,10 @@ from dataclasses import astuple, dataclass, replace
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
-from tagcast.rows.codec import Codec, optional_part, read_part, row_format
+from tagcast.rows.codec import Codec, key_part, optional_part, row_format
 from tagcast.rows.ended_entries import bound_outcome
 from tagcast.rows.keys import due_key, pulled_key
-from tagcast.rows.message import ttl_after
+from tagcast.rows.message import ttl_after, ttl_attribute
 from tagcast.rows.values import deflate_json, inflate_json
 from tagcast.tables import Delete, Key, Put, Write
 from tagcast.topic_settings import RETENTION_S_MAX
@@ -133,13 +133,13 @@ DUES = row_format(
     Codec(
         PendingDelivery,
         {
-            "subscription_id": read_part(lambda row: row["pk"].partition("#")[2]),
-            "position": read_part(lambda row: row["sk"].partition("#")[0]),
-            "message_id": read_part(lambda row: row["sk"].partition("#")[2]),
+            "subscription_id": key_part("pk", 1),
+            "position": key_part("sk", 0),
+            "message_id": key_part("sk", 1),
             **ATTEMPTED,
         },
     ),
-    lambda due: {"ttl": ttl_after(due.expires_at)},
+    ttl_attribute,
 )
 LATE_POSITION = f"{0:020d}"
 """The position of all late entries. They come before all batches, because the positions of batches begin at 16."""

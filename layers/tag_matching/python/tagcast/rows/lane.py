@@ -8,7 +8,7 @@ from zlib import crc32
 
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
-from tagcast.rows.codec import FROM_KEY, Codec, RowPart, json_part, optional_part, row_format
+from tagcast.rows.codec import FROM_KEY, Codec, json_part, optional_part, read_part, row_format
 from tagcast.rows.keys import lane_key
 from tagcast.tables import Key, Row
 
@@ -98,14 +98,16 @@ LANES = row_format(
         {
             "subscription_id": FROM_KEY,
             "joined": optional_part("joined", missing=b""),
-            "queue": RowPart(
-                lambda queue: {"queue": queue and ("ordered" if queue.ordered else "unordered")},
-                lambda row: GroupQueue(row["sk"], row["queue"] == "ordered") if "queue" in row else None,
+            "queue": read_part(
+                lambda row: GroupQueue(row["sk"], row["queue"] == "ordered") if "queue" in row else None
             ),
             "filling": json_part("filling", astuple, lambda fields: Filling(*fields)),
         },
     ),
-    lambda lane: {} if lane.wake_at is None else {"wake_shard": _shard_of(lane.subscription_id)},
+    lambda lane: {
+        "wake_shard": None if lane.wake_at is None else _shard_of(lane.subscription_id),
+        "queue": None if lane.queue is None else "ordered" if lane.queue.ordered else "unordered",
+    },
 )
 
 

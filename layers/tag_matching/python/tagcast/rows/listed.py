@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.ports import QueueEntry
-from tagcast.rows.codec import Attributes, Codec, read_part, row_format
+from tagcast.rows.codec import Attributes, Codec, key_part, read_part, row_format
 from tagcast.rows.keys import retained_key, sweep_key, unsent_key
-from tagcast.rows.message import ttl_after
+from tagcast.rows.message import ttl_after, ttl_attribute
 from tagcast.rows.values import number, optional_text, text
 from tagcast.tables import Delete, Key, Put, Row, Table
 
@@ -37,11 +37,11 @@ RETAINED = row_format(
     Codec(
         Retained,
         {
-            "message_id": read_part(lambda row: row["sk"].partition("#")[0]),
+            "message_id": key_part("sk", 0),
             "section": read_part(_section_in),
         },
     ),
-    lambda retained: {"ttl": ttl_after(retained.expires_at)},
+    ttl_attribute,
 )
 
 

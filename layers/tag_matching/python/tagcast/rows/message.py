@@ -195,6 +195,11 @@ def ttl_after(expires_at: int) -> int:
     return expires_at // 1000 + GARBAGE_S
 
 
+def ttl_attribute(about: Any) -> dict[str, Value]:
+    """Return the time to live of the row of *about*, which has the expiry of a message (*expires_at*)."""
+    return {"ttl": ttl_after(about.expires_at)}
+
+
 def _packed(some: Collection[int]) -> bytes | None:
     """Return the packed ordinals, or None if there are no ordinals. None is not stored."""
     return ordinals.pack(some) if some else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tagcast.model import Entry, EntryState
 from tagcast.queues import Audience
-from tagcast.rows.codec import Codec, read_part, row_format
+from tagcast.rows.codec import Codec, key_part, read_part, row_format
 from tagcast.rows.due import ATTEMPTED
 from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, shorten_outcomes, to_bytes
 from tagcast.rows.keys import end_key, enqueued_key, late_key, message_key, retained_key, round_key
@@ -113,8 +113,8 @@ ROUNDS = row_format(
         RoundRow,
         {
             "origin": _ORIGINS,
-            "section": read_part(lambda row: int(row["sk"].split("#")[1])),
-            "audience": read_part(lambda row: Audience(row["sk"].split("#")[2])),
+            "section": key_part("sk", 1, int),
+            "audience": key_part("sk", 2, Audience),
             "round": read_part(lambda row: round_in(row, row["accepted_at"], "")),
         },
     ),
