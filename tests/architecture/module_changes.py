@@ -8,8 +8,6 @@ The flows: what a publish to a known topic costs, a first round of one message f
 not, and the retry of the two messages of a blocked lane.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The ledger of what we believe about AWS: nothing that we ask of it, or set there, is without a row."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the documents say of costs is what the template and the counted calls cost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A deployment succeeds every time: what CloudFormation and the services refuse is not in the translated template."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every row that is stored is documented, attribute by attribute, and no other (docs/tables.md)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Documents and code say the same: links, headings, tests, numbers, rows."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """What the layer and AWS Glue install is what was tested here, by its hashes, and nothing besides."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

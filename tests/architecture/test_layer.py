@@ -1,7 +1,5 @@
 """The layer as it is built: with bytecode that no cold start checks or makes, without what it does not import."""
 
-from __future__ import annotations
-
 import ast
 import marshal
 import shutil

@@ -1,7 +1,5 @@
 """What `make` does before a command, without doing it."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What docs/metrics.md says of metrics and alarms is what code and template have."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

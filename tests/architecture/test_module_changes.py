@@ -1,7 +1,5 @@
 """How often a reader of a flow changes the module is a figure that only gets better."""
 
-from __future__ import annotations
-
 from tests.architecture.module_changes import measured
 
 AT_MOST = {

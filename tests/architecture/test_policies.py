@@ -1,7 +1,5 @@
 """The policies of docs/authorization.md allow what stands beside them, as IAM would decide it, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Quotas are complete: each action of a role, each operation that deployed code calls has a row in the limits."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

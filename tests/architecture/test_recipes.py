@@ -1,7 +1,5 @@
 """What CONTRIBUTING says that mypy names when a member is added is what mypy names."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the roles of the template may do, as IAM would decide it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the template names exists in the code, and what the code needs is named in the template."""
 
-from __future__ import annotations
-
 import ast
 import json
 import pkgutil

@@ -1,7 +1,5 @@
 """Numbers and words of the template beside what they stand for: the code's own, or those of AWS."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import boto3

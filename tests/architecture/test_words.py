@@ -3,8 +3,6 @@
 Each word of a public name is in the glossary, or in a list of plain words that only shrinks.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

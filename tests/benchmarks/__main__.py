@@ -5,8 +5,6 @@ lost one runs once more, and the better ratio counts. What is lost, or below its
 as a benchmark does that fails; ``--record`` writes the record anew instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -4,8 +4,6 @@ Time is virtual (tests/fakes/virtual_time.py): a round trip takes 30 ms, a call 
 machine's processor does costs nothing. One group of the queue is served at a time, ten messages or a pack of a hundred.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tagcast.delivery.lease import Task

@@ -6,8 +6,6 @@ What Lambda's poller asks of the queue, one receive and one delete a batch, is c
 machine.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

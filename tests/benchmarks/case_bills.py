@@ -5,8 +5,6 @@ unfilled, and `fan_out` is billed while it waits for answers. Under the default 
 500 gets each message again and again.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -5,8 +5,6 @@ are for another processor. boto3 comes with the runtime there, and lies beside t
 process of its own, once with the bytecode that the layer ships and once without, as cold starts were before.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -4,8 +4,6 @@ The rows of the topics, subscriptions and blocked lanes are written to the table
 them; then the page is asked for again and again. It is meant for a machine of two cores that does nothing else.
 """
 
-from __future__ import annotations
-
 import signal
 import statistics
 import sys

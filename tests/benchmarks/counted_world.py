@@ -1,7 +1,5 @@
 """A world whose tables and queues are the simulated AWS's, for whatever counts or checks calls of the SDK."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -5,8 +5,6 @@
 Time is virtual, and every invocation another process (tests/fakes/dead_host.py).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -1,7 +1,5 @@
 """What benchmarks share: a stack with its client, an endpoint that notes what comes, processes, tables."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

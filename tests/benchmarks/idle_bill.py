@@ -4,8 +4,6 @@ Computed from template.yaml and the one table of prices (`local.rules.limits`), 
 was kept earlier, and the few megabytes of logs, are left out.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

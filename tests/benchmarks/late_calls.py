@@ -5,8 +5,6 @@ delivery is pending, in one that keeps them for life, and there for a group that
 the earliest. Counts do not depend on the machine.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 from tagcast.delivery.publishing import publish

@@ -7,8 +7,6 @@ machine that does other things, which the load beside each figure shows, the CPU
 compared: of each process of the stack, of the publishers and receivers, which are this one, and of all.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

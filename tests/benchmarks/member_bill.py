@@ -3,8 +3,6 @@
 Computed from template.yaml and the one table of prices (`local.rules.limits`), without any free tier.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tagcast.membership import HEARTBEAT_S

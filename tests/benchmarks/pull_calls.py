@@ -6,8 +6,6 @@ cost per million messages, as `local.rules.limits` knows the prices, and what SQ
 the machine.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

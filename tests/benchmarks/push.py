@@ -6,8 +6,6 @@ measured in the same run, never bare seconds; on a machine that does other work 
 push says more.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

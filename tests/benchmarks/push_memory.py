@@ -4,8 +4,6 @@
 256 KiB of control characters, which JSON makes six times as large.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 import socket

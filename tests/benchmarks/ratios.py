@@ -4,8 +4,6 @@ A ratio says how many times as quick, or as cheap, the product is as its baselin
 say nothing on another, and little on the same one an hour later; ratios of interleaved runs do.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping

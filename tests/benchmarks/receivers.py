@@ -1,7 +1,5 @@
 """Endpoints of a benchmark, in a process of their own, so that they take no time from what is measured."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 from abc import ABC, abstractmethod

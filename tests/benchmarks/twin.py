@@ -5,8 +5,6 @@ plays all of them, ``--seconds`` says for how long, and ``--wide`` sends one mes
 ``--place`` plays them where AWS gives less. First the calls are compared with `tests.benchmarks.calls`.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -10,8 +10,6 @@ After each section the relay hears of its round, as if the stream told of each a
 for all of them, *looked at for* the read units by which it finds the last one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import resource

@@ -3,8 +3,6 @@
 The function's handler is called with a real Lambda context; its answers by event are printed as JSON, in the last line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ pulled and acknowledged; ``--no-kills`` is for the rate alone. A member writes d
 it, so that a kill between the two is seen.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import signal

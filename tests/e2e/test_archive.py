@@ -1,7 +1,5 @@
 """The archive of a running stack, replayed by the command line; the README's test proves and reports it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

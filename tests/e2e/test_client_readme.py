@@ -1,7 +1,5 @@
 """The programs in the client's README do what it says, on the running stack."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every command of `make help`, every `python -m …` of a document and every benchmark is started, in a short form."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

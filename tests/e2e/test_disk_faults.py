@@ -1,7 +1,5 @@
 """What the stack says of a disk that is full or read-only, and of an engine that is dead: one sentence, and it ends."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """The engine by itself, killed with SIGKILL: what it answered for is there when it comes back."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

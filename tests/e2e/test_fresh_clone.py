@@ -1,7 +1,5 @@
 """The two commands of the README, in a fresh clone with an environment of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A batch that the archive's source gave up, on a running stack: its object is named, archived when asked, and gone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

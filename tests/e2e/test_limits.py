@@ -1,7 +1,5 @@
 """The running stack has AWS's limits: what is over one is refused by the guard, the engine, the host or the front."""
 
-from __future__ import annotations
-
 import http.client
 from collections.abc import Iterator
 from typing import Any

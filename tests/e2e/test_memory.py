@@ -1,7 +1,5 @@
 """The stack under load for minutes: what it has in memory stays as it was after the warm-up, but for rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.benchmarks.memory import measure

@@ -1,7 +1,5 @@
 """More hanging subscribers than the local stack has workers for: it stays small, and says so."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

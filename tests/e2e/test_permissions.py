@@ -1,7 +1,5 @@
 """On the running stack every caller has its own role's permissions; what it may not do is refused as on AWS."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pull groups on the running stack: the deployed function, its role, and queues that hide what was pulled."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

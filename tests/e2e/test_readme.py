@@ -1,7 +1,5 @@
 """The console blocks of the README, its next pages and the how-to run as they stand, and show what is written there."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The recipe of docs/local-stack.md for `sam local invoke`, command by command, on a fresh stack."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Secrets are planted wherever they can be given; what was said, printed and kept of their story has none of them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator, Mapping

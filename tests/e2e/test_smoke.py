@@ -1,7 +1,5 @@
 """`tagcast smoke` as a person runs it, on a stack that is three times faster: what it sees, and what it leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`python -m tests.fuzzing --seconds 600`: ask the API, as its document describes it, and CMQ's beside it."""
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

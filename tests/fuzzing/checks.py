@@ -1,7 +1,5 @@
 """What is asked of every answer besides what the fuzzer asks itself."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Requests one after the other, made up from the API's own document; its links go on with what an answer names."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

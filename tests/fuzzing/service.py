@@ -1,7 +1,5 @@
 """The shipped handlers over a world in memory, as a WSGI application that a fuzzer asks."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Whatever the API's document lets through, and whatever it does not, is answered as the document says."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st

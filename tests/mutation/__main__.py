@@ -5,8 +5,6 @@ python -m tests.mutation --only tagcast.operating.lanes     every mutant of modu
 python -m tests.mutation --planted                          the bugs that were planted by hand, each with its test
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """Histories that are bent towards one place of the code."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import count

@@ -20,7 +20,6 @@ A change is one of these; what it names has to be in the function exactly once:
 ===================  ===========================================================================================
 """
 
-from __future__ import annotations
 import __future__
 
 import ast

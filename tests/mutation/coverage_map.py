@@ -1,7 +1,5 @@
 """Which test reaches which line of the mutated modules, and how long it takes: measured once per state of the tree."""
 
-from __future__ import annotations
-
 import ast
 import json
 import time

@@ -1,7 +1,5 @@
 """Mutants of the shipped modules: what would be changed where, and the text by which each is known."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Small changes of a piece of syntax: each is a bug that somebody could have written."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from copy import copy

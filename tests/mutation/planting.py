@@ -1,7 +1,5 @@
 """Putting changed code in the place of shipped code, in this process only."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import sys

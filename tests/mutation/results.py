@@ -1,7 +1,5 @@
 """What came of each mutant, kept between runs, and the table of it."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """The tool itself: what it changes, that its changes are in force and gone again, and that judgements are of today."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import subprocess

@@ -4,8 +4,6 @@ Every permission is taken away in turn, and the recorded uses decide whether tha
 taken away for real, from a stack to which the story is told again (`--again 10`).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -1,7 +1,5 @@
 """A short life of the service in which every permission of every function is needed at least once."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

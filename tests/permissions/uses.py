@@ -1,7 +1,5 @@
 """What roles did while tests ran: every stack of a session writes into one file, and here it is read."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The implementations that the stories are played on."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The template's resources made in somebody else's AWS, the functions before them, the event sources beside them."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -11,8 +11,6 @@ Lambda is played by ours in both. Two things they lack, and are made good for he
 - roto has no streams: changes of its tables are found by reading them again (`sources.ScannedChanges`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Lambda, which nobody else runs without containers: the shipped handlers in this process, and its API's `Invoke`."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping

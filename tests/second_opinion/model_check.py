@@ -4,8 +4,6 @@ botocore checks members, types and lower bounds, and production skips even that 
 upper bounds, patterns and enums stand in the same model, and nothing on the way to AWS looks at them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

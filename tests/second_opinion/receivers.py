@@ -1,7 +1,5 @@
 """An HTTP receiver that fails where it is told to, and remembers what it took."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Lambda's event sources as plain loops: what a queue or a stream has becomes one event of a function."""
 
-from __future__ import annotations
-
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Each difference is a test, so that a new version that has it no more is noticed,
 goes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

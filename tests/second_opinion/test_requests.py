@@ -1,7 +1,5 @@
 """What judges the requests of the stories finds each kind of fault that a model can name."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import boto3

@@ -3,8 +3,6 @@
 What differs between them is decided by a document of AWS: docs/RELIABILITY.md, Other implementations of AWS.
 """
 
-from __future__ import annotations
-
 import gzip
 import hmac
 import json

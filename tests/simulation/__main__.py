@@ -7,8 +7,6 @@ python -m tests.simulation --mutants             plant every known bug, see it c
 python -m tests.simulation --explore 60          walk all interleavings of a small world for so many seconds
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable

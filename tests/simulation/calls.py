@@ -1,7 +1,5 @@
 """What the shipped code asked of its ports in one history, in order, as a hash that renames do not change."""
 
-from __future__ import annotations
-
 import hashlib
 
 

@@ -8,8 +8,6 @@ python -m tests.simulation.digests --record   write the record: the commit says 
 python -m tests.simulation.digests --calls 7  list the calls of a seed, for a diff of two commits (with --aws: there)
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import sys

@@ -1,7 +1,5 @@
 """The same history in another process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

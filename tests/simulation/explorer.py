@@ -4,8 +4,6 @@ Depth first over who moves next, with every state met once. A state is a value: 
 their logs, what the receivers saw, and what may still go wrong.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 

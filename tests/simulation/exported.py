@@ -1,7 +1,5 @@
 """The archive of one history, so that the jobs and their oracle can read the same histories."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tagcast.archive.record import Record

@@ -4,8 +4,6 @@ The shipped use cases run on the memory world, one after the other; an accident 
 or of the group's queue, before or after that took effect. What a member saw is kept in a ledger beside the tables.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress

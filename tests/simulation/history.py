@@ -1,7 +1,5 @@
 """One history: the shipped handlers and use cases as workers over simulated ports, from a plan to quiescence."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Beside what happens to the other group (`group_history`) this one is made by a h
 that die, overtaken, paused, given another filter, and removed; its members agree with it or do not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The small world: its states as values, and every move that can come next."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Planting every known bug, one after the other, until an invariant catches it."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

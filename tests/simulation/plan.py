@@ -1,7 +1,5 @@
 """What a history is made of, drawn from its seed: subscribers, actions, and the kinds of accidents."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """Planted bugs for histories of the core: each is a known way to break a promise, and each must be caught."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -14,15 +12,15 @@ from tests.simulation.plan import Aim
 
 TABLE = Path(__file__).with_name("planted.txt")
 BUGS = read_bugs(TABLE)
-READERS: dict[str, Callable[[str], Any]] = {
-    "tuple[str, ...]": lambda text: tuple(text.split(",")),
-    "bool": lambda _: True,
-    "float": float,
-    "float | None": float,
-    "int | None": int,
-    "Strategy | None": Strategy,
+READERS: dict[object, Callable[[str], Any]] = {
+    tuple[str, ...]: lambda text: tuple(text.split(",")),
+    bool: lambda _: True,
+    float: float,
+    float | None: float,
+    int | None: int,
+    Strategy | None: Strategy,
 }
-TYPES = {field.name: str(field.type) for field in fields(Aim)}
+TYPES = {field.name: field.type for field in fields(Aim)}
 
 
 def aim_of(bug: Bug) -> Aim:

@@ -1,7 +1,5 @@
 """What all runs of one commit came to so far, so that a long campaign can stop and go on."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

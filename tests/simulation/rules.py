@@ -1,7 +1,5 @@
 """Filters beside their plain meaning, written without any code of the service: the oracle of matching."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

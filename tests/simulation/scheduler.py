@@ -1,7 +1,5 @@
 """Time, chance and workers of one history: who moves next, when, and which accident happens."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections import Counter

@@ -1,7 +1,5 @@
 """A failing history without everything that its failure does not need."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

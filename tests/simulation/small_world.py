@@ -1,7 +1,5 @@
 """The promises as plain functions of rows and pushes, for the explorer: it has no history to look back on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a campaign and a history print for people."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterable

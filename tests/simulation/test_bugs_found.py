@@ -1,7 +1,5 @@
 """Bugs that the simulation found, as the shortest stories that showed them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from threading import Thread

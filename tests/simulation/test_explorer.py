@@ -1,7 +1,5 @@
 """The explorer walks what it can within seconds; `python -m tests.simulation --explore 3600` walks further."""
 
-from __future__ import annotations
-
 from tests.mutation.bugs import planted
 from tests.simulation.explorer import explore
 from tests.simulation.moves import Bounds

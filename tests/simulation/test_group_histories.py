@@ -1,7 +1,5 @@
 """Promises of pull groups, late entries and kept bodies under accidents, and that planted bugs break them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every planted bug is caught by an invariant; a survivor fails, and so does one whose text is no longer there."""
 
-from __future__ import annotations
-
 import pytest
 from tagcast.pushing.retry_delay import delay_s
 

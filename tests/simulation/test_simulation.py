@@ -1,7 +1,5 @@
 """Hostile histories of the shipped code, a few hundred at each run; `make simulate` plays any number."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One Spark session for all, and a local S3 that it reads as Glue reads S3."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

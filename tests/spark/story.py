@@ -1,7 +1,5 @@
 """Records of the archive, written by hand: each function gives one that breaks no promise by itself."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Any
 

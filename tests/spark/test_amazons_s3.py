@@ -5,8 +5,6 @@ endpoint, a region, credentials or the form of an address. S3A speaks to it with
 certificate of moto's; boto3 speaks TLS.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

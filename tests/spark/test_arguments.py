@@ -1,7 +1,5 @@
 """Arguments as Glue passes them, Java as machines have it, and what the jobs' zip holds."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

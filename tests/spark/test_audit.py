@@ -1,7 +1,5 @@
 """The audit finds each kind of broken promise, and nothing in an archive that keeps them all."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compacting: each record once, by the day it belongs to, whatever arrived, however often and when."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

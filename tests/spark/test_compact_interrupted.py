@@ -1,7 +1,5 @@
 """A compaction that is killed, repeated, or done by two at once comes to the same days, and readers see whole ones."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

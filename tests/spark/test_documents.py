@@ -1,7 +1,5 @@
 """The documents, the schemas and what the core writes tell of the same columns."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is erased is nowhere in the archive any more, and what was certified before verifies as it did."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Filters in Spark say what the core says: one by one, and by the set."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """What filters said of a message stands when parts of it go, in whatever order, and what nobody can know is told."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Mapping

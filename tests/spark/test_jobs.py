@@ -1,7 +1,5 @@
 """Every job from end to end on the local S3, over s3a:// as Glue has s3://, and the arguments that Glue passes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

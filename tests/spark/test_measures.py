@@ -1,7 +1,5 @@
 """The quantiles of a report are exact, however they are asked for."""
 
-from __future__ import annotations
-
 import random
 from datetime import date
 from typing import Any

@@ -4,8 +4,6 @@ The oracle (`tests/spark/oracle/`) reads the raw lines alone. Histories are thos
 faults; their lines come late, twice and damaged, and some of their messages are erased before anything is judged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The pages say what happened: a headline praises no more than was done, and no sentence names a table without rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The questions of `events/athena/` have the answers beside them, on the tables as the template declares them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

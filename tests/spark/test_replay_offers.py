@@ -1,7 +1,5 @@
 """What a replay sends of an archived message, in which requests, and how fast."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bodies and properties go at their age, wherever they are, and nothing brings them back."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Compacting without rows in Spark: the quick reader agrees with the rule, and runs merge to each record once."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

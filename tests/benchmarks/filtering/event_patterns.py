@@ -4,8 +4,6 @@
 FOLDER` writes each set as JSON lines (rules, events), for another engine on the same machine.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """SQL92 expressions and tags beside evaluating each, beside rule-engine, and beside known times of JVM peers."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What an index costs besides matching: building, loading, the first messages, a change, and memory."""
 
-from __future__ import annotations
-
 import random
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """Generated topics and messages; the same seed gives the same."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Process CPU time of one message, and the lines of the tables."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence

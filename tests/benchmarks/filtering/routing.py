@@ -1,7 +1,5 @@
 """Routing keys beside paho's matcher, pure Python as ours."""
 
-from __future__ import annotations
-
 import random
 from functools import partial
 

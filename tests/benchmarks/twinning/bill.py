@@ -4,8 +4,6 @@ Left out as in the prices of SNS that it is compared with: bytes that leave for 
 to nothing: storage of rows and logs, and puts of Firehose's own objects.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tagcast.repairing.search import EVERY_S

@@ -5,8 +5,6 @@ of which the second is published to twice as fast, say what each further message
 faster it goes, so that this finds no more than there is, as long as nothing queues in between: that, a play shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

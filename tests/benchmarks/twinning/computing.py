@@ -1,7 +1,5 @@
 """A timeline on which computing takes time, too: what a thread's processor did, as slow as its function's memory is."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

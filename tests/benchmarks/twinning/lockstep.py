@@ -3,8 +3,6 @@
 On AWS a batch is as full as the moment makes it; here publisher, relay and fan-out take turns: batches are full.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tests.benchmarks import calls

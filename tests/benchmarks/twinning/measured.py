@@ -1,7 +1,5 @@
 """A cell as a line of the table: warmed, filled, and then at half of what it sustains."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

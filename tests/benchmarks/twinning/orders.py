@@ -3,8 +3,6 @@
 How far that deflates is part of what a message costs: ``python -m tests.benchmarks.twinning.orders`` says how far.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import zlib

@@ -1,7 +1,5 @@
 """A cell is played: publishers that never rest say what it sustains, half of that how long a message takes."""
 
-from __future__ import annotations
-
 import gc
 import math
 import random

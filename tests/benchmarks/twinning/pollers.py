@@ -1,7 +1,5 @@
 """The queue's event source as Lambda runs it: connections wait for messages, more of them while batches are full."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a call costs the processor of the process that makes it: the real SDK is run for it, to no network."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

@@ -1,7 +1,5 @@
 """One message to very many subscribers, from a cold start: when the last of them has it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from http import HTTPStatus
 

@@ -1,7 +1,5 @@
 """The promises of the service, checked from outside at every commit, at every push and at the end."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence

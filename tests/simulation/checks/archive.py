@@ -1,7 +1,5 @@
 """The archive beside the table: every change of a row goes through the shipped code, some more than once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Pushes as receivers see them: their receiver, time, order and number."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Rows of lanes and backlogs: stale workers are fenced, attempts count up, plans follow the strategy."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of messages: what is accepted, what may change, and that every end has a reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tagcast.ports import Key, Table

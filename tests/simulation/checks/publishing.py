@@ -1,7 +1,5 @@
 """What a producer is told, against what is stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

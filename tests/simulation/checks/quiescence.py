@@ -1,7 +1,5 @@
 """The end of a history: everything is settled, the receipts add up, and the API says the same."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tagcast.errors import NotFoundError

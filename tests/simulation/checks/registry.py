@@ -1,7 +1,5 @@
 """Versions of a topic and its subscriptions: every change is seen by every later publish."""
 
-from __future__ import annotations
-
 from tagcast.ports import Key, Table
 
 from tests.simulation.ledger import RETRIES, Change, Ledger, Row

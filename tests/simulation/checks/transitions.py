@@ -3,8 +3,6 @@
 A lane without a row is active.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

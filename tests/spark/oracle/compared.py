@@ -1,7 +1,5 @@
 """An archive of histories, read by the jobs and by the oracle: in what they differ."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """What records say together of entries, lanes and settings, one thing after the other."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

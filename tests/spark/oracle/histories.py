@@ -1,7 +1,5 @@
 """What the archive is told of generated histories, each on a topic of its own, at an hour of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Faults planted into the lines of a history: records lost, doubled, or not as the service would write them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from copy import deepcopy

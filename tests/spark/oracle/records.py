@@ -1,7 +1,5 @@
 """An archive's raw lines as records, each once, read without Spark; and its curated records, to compare them with."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

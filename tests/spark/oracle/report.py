@@ -1,7 +1,5 @@
 """The delivery report, counted one entry after the other."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
