@@ -12,13 +12,12 @@ from tagcast.model import Ordering
 
 from tests.aws import limits
 from tests.aws.lambdas import Ended
-from tests.benchmarks.calls import BATCH, BUDGETS
 from tests.benchmarks.case_bills import at_pace, refused
 from tests.benchmarks.twin import THRIFT
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import usd_of
 from tests.benchmarks.twinning.bounds import first_bound, limit_of, taken
-from tests.benchmarks.twinning.lockstep import lockstep
+from tests.benchmarks.twinning.lockstep import BATCH, BUDGETS, lockstep
 from tests.benchmarks.twinning.orders import BODY_BYTES, deflated_bytes
 from tests.benchmarks.twinning.play import Course, Load, Publishing, Sent, messages_up_to
 from tests.benchmarks.twinning.sdk import FixedSdk
@@ -39,14 +38,15 @@ def played(account: Account, load: Load, messages: int, first: int = 0) -> Cours
         return Publishing(account, load, messages_up_to(messages), first).play()
 
 
-def test_ten_messages_ask_aws_for_what_the_benchmark_of_calls_counts_at_the_sdk() -> None:
-    account = account_of(SINGLY)
+@pytest.mark.parametrize(("at_once", "requests", "reads"), [(1, 10, 10), (BATCH, 1, 2)])
+def test_ten_messages_ask_aws_for_what_their_budget_allows(at_once: int, requests: int, reads: int) -> None:
+    account = account_of(replace(SINGLY, at_once=at_once))
     with account.meter.reading_logs():
         usage = lockstep(account)
     assert {key: count for key, count in usage.calls.items() if key[0] != "archive"} == {
-        ("publish", "GetItem"): 10,
+        ("publish", "GetItem"): reads,
         ("publish", "PutItem"): 10,
-        ("publish", "SendMessageBatch"): 10,
+        ("publish", "SendMessageBatch"): requests,
         ("relay", "GetItem"): 1,
         ("relay", "SendMessageBatch"): 1,
         ("poll", "ReceiveMessage"): 1,
@@ -57,8 +57,9 @@ def test_ten_messages_ask_aws_for_what_the_benchmark_of_calls_counts_at_the_sdk(
         ("fan_out", "BatchExecuteStatement"): 1,
     }
     asked = usage.of("SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch")
-    assert asked / BATCH == BUDGETS["queue requests"]
-    assert usage.of("PutItem") / BATCH == BUDGETS["table writes"] - 1
+    assert asked / BATCH == {1: BUDGETS["queue requests"], BATCH: 0.4}[at_once]
+    assert usage.units["write"] / BATCH == BUDGETS["table writes"]
+    assert usage.units["read"] / BATCH <= BUDGETS["read units"]
 
 
 def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:

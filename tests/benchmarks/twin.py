@@ -2,7 +2,7 @@
 
 What is modelled and from where each number is: docs/speed-and-cost.md. Some cells say which goals are met; ``--table``
 plays all of them, ``--seconds`` says for how long, and ``--wide`` sends one message to very many subscribers.
-``--place`` plays them where AWS gives less. First the calls are compared with `tests.benchmarks.calls`.
+``--place`` plays them where AWS gives less.
 """
 
 import argparse
@@ -15,12 +15,10 @@ from tagcast.model import Ordering
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 
 from tests.aws.limits import LARGE_REGION, NEW_ACCOUNT, SMALL_REGION, QuotaPlace
-from tests.benchmarks.calls import BATCH
 from tests.benchmarks.harness import print_heading
-from tests.benchmarks.twinning.account import Account, Cell
-from tests.benchmarks.twinning.lockstep import by_calls, by_twin
+from tests.benchmarks.twinning.account import Cell
 from tests.benchmarks.twinning.measured import Effort, Measured, measured
-from tests.benchmarks.twinning.sdk import FixedSdk, MeasuredSdk
+from tests.benchmarks.twinning.sdk import MeasuredSdk
 from tests.benchmarks.twinning.wide import HEADING, first_publish, one_message
 
 SECONDS = 60.0
@@ -127,21 +125,6 @@ def one_message_each(sizes: Sequence[int], place: QuotaPlace) -> None:
         print(f"| {size:,}, {filters} | {', '.join(f'{each:.1f} s' for each in took_s)} |", flush=True)
 
 
-def compare_with_calls() -> None:
-    """See that a round of ten messages asks AWS for what is counted at the SDK, published singly and together.
-
-    There each publish reads the topic, so it does here.
-    """
-    for at_once in (1, BATCH):
-        cell = Cell(3, Ordering.TOPIC, 30, at_once, parameters=(("TopicKnownSeconds", "0"),))
-        account = Account(cell, lambda: 0, FixedSdk(), shards=1)
-        with account.meter.reading_logs():
-            on_the_box = by_twin(account)
-        at_the_sdk = by_calls(at_once)
-        assert on_the_box == at_the_sdk, f"by {at_once}: {on_the_box - at_the_sdk} more, {at_the_sdk - on_the_box} less"
-    print("calls of ten messages: as tests.benchmarks.calls counts them\n")
-
-
 def main() -> None:
     """Print the table, the bills, and how the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -153,7 +136,6 @@ def main() -> None:
     parser.add_argument("--place", choices=PLACES, default="large", help="whose quotas are played")
     asked = parser.parse_args()
     place = PLACES[asked.place]
-    compare_with_calls()
     if asked.table is not None:
         wanted = asked.table or SUBSCRIPTIONS
         cells = [replace(cell, place=place) for cell in table() if cell.subscriptions in wanted]
