@@ -1,4 +1,4 @@
-"""How the code is written: functions seen as a whole, names that say something, fakes instead of patches."""
+"""How the code is written: functions seen as a whole, names that say something."""
 
 import ast
 import subprocess
@@ -72,17 +72,6 @@ def test_no_code_stands_in_a_text() -> None:
     calls = [(name, node.func) for name, node in nodes(product(), ast.Call) if isinstance(node, ast.Call)]
 
     assert [name for name, func in calls if isinstance(func, ast.Name) and func.id in ("exec", "eval", "compile")] == []
-
-
-def test_fakes_instead_of_patches() -> None:
-    patched = []
-    for name, node in nodes(trees(), ast.ImportFrom, ast.Import):
-        assert isinstance(node, ast.ImportFrom | ast.Import)
-        names = {alias.name for alias in node.names} | {getattr(node, "module", "") or ""}
-        if names & {"unittest.mock", "mock"}:
-            patched.append(name)
-
-    assert patched == []
 
 
 def test_a_handler_defines_no_class() -> None:

@@ -1,16 +1,17 @@
 """What docs/metrics.md says of metrics and alarms is what code and template have."""
 
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 from tagcast_aws.runtime.telemetry import METERED_MAX, UNITS
 
 from local.rules.limits import PRICES_USD
+from tests.architecture.test_documents import ROOT, table_rows, text_of
 from tests.aws.stack import translated
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = (ROOT / "docs/metrics.md").read_text()
+DOCUMENT = text_of("docs/metrics.md")
+OF_A_SUBSCRIPTION = ("docs/metrics.md", "metric", "unit", "sent by", "what")
+OF_A_DEPLOYMENT = (*OF_A_SUBSCRIPTION, "alarm")
 TEMPLATE = translated()
 ALARMS = dict(TEMPLATE.of_type("AWS::CloudWatch::Alarm"))
 FUNCTIONS = {path.name for path in (ROOT / "functions").iterdir() if (path / "app.py").exists()}
@@ -24,14 +25,6 @@ COUNTED = (
 """How a metric of the deployment is told of in the code."""
 
 
-def rows(heading: str) -> Iterator[list[str]]:
-    """Yield the cells of the tables under a heading, without their heads."""
-    section = DOCUMENT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    for line in lines[2:]:
-        yield [cell.strip() for cell in line.strip("|").split("|")]
-
-
 def told_by_the_code() -> Mapping[str, str]:
     """The metrics of the deployment with their units."""
     sources = [*(ROOT / "functions").rglob("*.py"), *(ROOT / "layers/tag_matching/python").rglob("*.py")]
@@ -40,25 +33,24 @@ def told_by_the_code() -> Mapping[str, str]:
 
 
 def test_every_metric_of_a_deployment_is_described_with_its_unit_and_its_alarm() -> None:
-    described = {name.strip("`"): (unit, alarm.strip("`")) for name, unit, _, _, alarm in rows("By deployment")}
+    described = {name.strip("`"): (unit, alarm.strip("`")) for name, unit, _, _, alarm in table_rows(*OF_A_DEPLOYMENT)}
     watching = {alarm["MetricName"]: name for name, alarm in ALARMS.items() if alarm["Namespace"] == "tagcast"}
     assert described == {name: (unit, watching.get(name, "")) for name, unit in told_by_the_code().items()}
 
 
 def test_every_metric_of_a_subscription_is_described_with_its_unit() -> None:
-    assert {name.strip("`"): unit for name, unit, _, _ in rows("By topic and subscription")} == UNITS
+    assert {name.strip("`"): unit for name, unit, _, _ in table_rows(*OF_A_SUBSCRIPTION)} == UNITS
 
 
 def test_who_tells_of_a_metric_is_a_function() -> None:
-    for heading in ("By deployment", "By topic and subscription"):
-        for row in rows(heading):
+    for table in (OF_A_DEPLOYMENT, OF_A_SUBSCRIPTION):
+        for row in table_rows(*table):
             assert set(row[2].split(", ")) <= FUNCTIONS | {"all"}, row
 
 
 def test_every_alarm_is_described_with_the_metric_that_it_looks_at() -> None:
-    described = {
-        name: metric.strip("`") for names, metric, _ in rows("Alarms") for name in re.findall(r"`(\w+)`", names)
-    }
+    told = [row[:2] for row in table_rows("docs/metrics.md", "alarm", "metric", "starts")]
+    described = {name: metric.strip("`") for names, metric in told for name in re.findall(r"`(\w+)`", names)}
     assert described == {name: alarm["MetricName"] for name, alarm in ALARMS.items()}
 
 

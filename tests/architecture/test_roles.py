@@ -202,10 +202,6 @@ def test_no_function_makes_its_log_group_again_when_the_stack_is_gone() -> None:
         assert not role.allows(Need("logs:CreateLogGroup", logs.removesuffix(":*"))), name
 
 
-def test_the_relay_may_read_how_a_topic_orders_its_messages() -> None:
-    assert ROLES["RelayFunctionRole"].allows(Need("dynamodb:GetItem", RESOLVER.arn("RegistryTable")))
-
-
 def test_publish_may_know_that_an_index_is_absent() -> None:
     assert ROLES["PublishFunctionRole"].allows(Need("s3:ListBucket", RESOLVER.arn("IndexBucket")))
 

@@ -1,7 +1,5 @@
 """`make run` installs fewer packages than the tests: all that the service on this machine imports, as tested."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence

@@ -25,34 +25,9 @@ PRODUCT = [
     for module in sorted((ROOT / folder).rglob("*.py"))
     if "_sync/" not in module.as_posix()
 ]
-IRREGULAR_PARTICIPLES = frozenset(
-    [
-        "begun",
-        "built",
-        "done",
-        "drawn",
-        "found",
-        "given",
-        "gone",
-        "heard",
-        "held",
-        "kept",
-        "known",
-        "left",
-        "lost",
-        "made",
-        "met",
-        "owed",
-        "said",
-        "seen",
-        "sent",
-        "shown",
-        "taken",
-        "thought",
-        "told",
-        "understood",
-        "written",
-    ]
+IRREGULAR_PARTICIPLES = (
+    "begun|built|done|drawn|found|given|gone|heard|held|kept|known|left|lost|made|met|owed|said|seen|sent|shown|taken|"
+    "thought|told|understood|written"
 )
 OTHER_WORDS = frozenset({"embed", "exceed", "feed", "need", "seed", "shed", "speed"})
 PARTICIPLE_METHODS_MAX = 35
@@ -127,7 +102,7 @@ def is_bare_participle(name: str) -> bool:
     >>> [name for name in ("kept", "changed", "feed", "keep_changes", "changed_rows") if is_bare_participle(name)]
     ['kept', 'changed']
     """
-    return name in IRREGULAR_PARTICIPLES or (bool(re.fullmatch(r"[a-z]+ed", name)) and name not in OTHER_WORDS)
+    return bool(re.fullmatch(f"{IRREGULAR_PARTICIPLES}|[a-z]+ed", name)) and name not in OTHER_WORDS
 
 
 @cache
