@@ -132,8 +132,11 @@ def bucket(new_bucket: Callable[[], Bucket]) -> Bucket:
     return new_bucket()
 
 
+Told = Callable[[], dict[str, Any]]
+
+
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Callable[[], dict[str, Any]]:
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
     """Returns the last line that a job printed, which is its summary."""
 
     def last() -> dict[str, Any]:

@@ -9,6 +9,8 @@ DAY = "2026-11-20"
 NOON = instant_of(date(2026, 11, 20)) + 12 * 3_600_000
 LIFE_MS = 86_400_000
 TOPIC_ID = "07529362882576777999"
+APPLE = '{"kind": "tags", "tags": ["apple"]}'
+PEAR = '{"kind": "tags", "tags": ["pear"]}'
 Record = dict[str, Any]
 
 

@@ -24,9 +24,11 @@ from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket
 from tests.spark.story import (
+    APPLE,
     DAY,
     LIFE_MS,
     NOON,
+    PEAR,
     Record,
     added,
     end,
@@ -38,9 +40,6 @@ from tests.spark.story import (
     subscribed,
     wait,
 )
-
-APPLE = '{"kind": "tags", "tags": ["apple"]}'
-PEAR = '{"kind": "tags", "tags": ["pear"]}'
 
 
 @dataclass

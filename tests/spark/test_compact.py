@@ -3,9 +3,7 @@
 import gzip
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -18,11 +16,10 @@ from glue_jobs.compacting import runs
 from glue_jobs.io import manifests
 from glue_jobs.io.session import BATCH
 from glue_jobs.io.storage import Archive
-from tests.spark.conftest import Bucket
+from tests.spark.conftest import Bucket, Told
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, end, message
 
 NEXT_DAY = "2026-11-21"
-Told = Callable[[], dict[str, Any]]
 
 
 def run(bucket: Bucket, first: str = DAY, end: str = NEXT_DAY, *more: str) -> int:

@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from tagcast.archive.change_records import records_of
 from tagcast.archive.record import Record, RecordKind, RowChange
 from tagcast.rows.keys import late_key
@@ -17,13 +16,6 @@ from glue_jobs.io.schemas import SCHEMAS
 from tests.simulation.exported import archive_of
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "archive.md").read_text()
-
-
-@pytest.mark.parametrize("kind", RecordKind)
-def test_the_document_describes_every_column(kind: RecordKind) -> None:
-    part = DOCUMENT.partition(f"### {kind}\n")[2].partition("\n#")[0]
-    described = re.findall(r"^\| `(\w+)` \| ([\w<>,]+) \|", part, re.MULTILINE)
-    assert described == [(column.name, column.dataType.simpleString()) for column in SCHEMAS[kind].fields]
 
 
 def test_the_core_writes_the_columns_of_the_schemas_and_no_others() -> None:

@@ -23,14 +23,12 @@ from glue_jobs.io.manifests import Manifest
 from glue_jobs.io.objects import DamagedObjectError, FolderObjects, Objects, Stored
 from glue_jobs.io.session import PARTITIONS
 from glue_jobs.io.storage import Archive
-from tests.spark.conftest import Bucket, S3Bucket
-from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, message_id, settings, subscribed
+from tests.spark.conftest import Bucket, S3Bucket, Told
+from tests.spark.story import APPLE, DAY, LIFE_MS, NOON, Record, message, message_id, settings, subscribed
 
 LATE_DAY = "2026-11-27"
 WINDOW = ("--from", DAY, "--to", "2026-11-28")
 SECRET, OTHER = "s3cr3t-ada", "kept-bob"
-APPLE = '{"kind": "tags", "tags": ["apple"]}'
-Told = Callable[[], dict[str, Any]]
 
 
 def written(number: int, who: str, **more: Any) -> Record:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,15 +14,12 @@ from glue_jobs.io import arguments
 from glue_jobs.io.storage import Archive
 from glue_jobs.measuring.filter_sets import current_filter
 from tests.http_server import Handler, serving
-from tests.spark.conftest import Bucket, S3Bucket
-from tests.spark.story import DAY, NOON, Record, end, filter_version, lane, message, subscribed, wait
+from tests.spark.conftest import Bucket, S3Bucket, Told
+from tests.spark.story import APPLE, DAY, NOON, PEAR, Record, end, filter_version, lane, message, subscribed, wait
 
 JOBS = {"compact": compact, "audit": audit, "delivery_report": delivery_report, "backtest": backtest, "replay": replay}
 WINDOW = ("--from", DAY, "--to", "2026-11-21")
-PEAR = '{"kind": "tags", "tags": ["pear"]}'
-APPLE = '{"kind": "tags", "tags": ["apple"]}'
 AT = "2026-11-20T12:00:00.000Z"
-Told = Callable[[], dict[str, Any]]
 
 
 @dataclass

@@ -6,19 +6,17 @@ faults; their lines come late, twice and damaged, and some of their messages are
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit
-from tests.spark.conftest import Bucket
+from tests.spark.conftest import Bucket, Told
 from tests.spark.oracle.compared import Case, play
 
 HISTORIES, ARCHIVES = 250, 8
 COUNTED = {"replays", "late_entries", "unjudged_without_body", "misses_not_provable", "gaps_judged"}
 """What some histories have to bring, so that the comparison says something of it."""
-Told = Callable[[], dict[str, Any]]
 
 
 @pytest.mark.nightly

@@ -26,7 +26,7 @@ from glue_jobs.io import arguments
 from glue_jobs.io.objects import DamagedObjectError, FolderObjects
 from glue_jobs.io.storage import Archive
 from glue_jobs.retaining.aged import AgedErasure
-from tests.spark.conftest import Bucket, S3Bucket
+from tests.spark.conftest import Bucket, S3Bucket, Told
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, settings, subscribed
 from tests.spark.test_compact_interrupted import Dying, KilledError
 from tests.spark.test_erase import contents, texts
@@ -37,7 +37,6 @@ WINDOW = arguments.Window(date(2026, 11, 20), date(2026, 12, 4))
 DAYS = ("--from", "2026-11-20", "--to", "2026-12-04")
 # Bodies of both days are due, properties of the older one.
 GIVEN = ("--bodies-days", "7", "--properties-days", "10", "--kept-days", "1095")
-Told = Callable[[], dict[str, Any]]
 
 
 def written(number: int, mark: str, *, at: int = NOON) -> Record:
@@ -243,13 +242,6 @@ def nothing_is_due(archive: Archive) -> bool:
 
 def _killed(*_: object) -> None:
     raise KilledError
-
-
-@pytest.mark.parametrize("given", [("--bodies-days", "6"), ("--bodies-days", "91", "--kept-days", "90"), ()])
-def test_what_is_too_short_or_longer_than_the_records_is_refused(given: tuple[str, ...]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        retain.main(["--archive", "nowhere", *given])
-    assert raised.value.code == 2
 
 
 def state(bucket: Bucket) -> tuple[set[str], list[tuple[str, str]]]:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 
 from glue_jobs import audit, compact, delivery_report, erase
 from glue_jobs.io import arguments
-from tests.spark.conftest import Bucket
+from tests.spark.conftest import Bucket, Told
 from tests.spark.oracle import report as oracle_report
 from tests.spark.oracle.audit import Audit
 from tests.spark.oracle.histories import BEGIN, batched, has_right_clocks, told_of
@@ -38,7 +38,6 @@ DAYS = 4
 """Lines arrive on the first of them, on the second, and (after the erasure) on the last."""
 LATER = arguments.instant_of(FIRST + timedelta(20))
 ERASED_SHARE = 0.04
-Told = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True)
