@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from types import MappingProxyType
 from typing import Any, Self, cast
 
 from tagcast.errors import ConditionLostError
@@ -64,22 +63,12 @@ def kept_rows(
     return SearchPage(tuple(found), str(at + page) if len(keys) > at + page else None)
 
 
-def is_written(write: Callable[[Write], object], update: Update) -> bool:
-    """Write one update of several that go each by itself; say whether its condition held."""
-    try:
-        write(update)
-    except ConditionLostError:
-        return False
-    return True
-
-
 class PartitionedRows(dict[Key, dict[str, Any]]):
     """Rows by key; *partitions* has the keys of each partition by their sort keys."""
 
-    def __init__(self, rows: Mapping[Key, dict[str, Any]] = MappingProxyType({})) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.partitions: dict[tuple[Table, str], dict[str, Key]] = defaultdict(dict)
-        self.update(rows)
 
     def __setitem__(self, key: Key, row: dict[str, Any]) -> None:
         super().__setitem__(key, row)
@@ -169,7 +158,12 @@ class MemoryStore:
         return [self._is_written(update) for update in updates]
 
     def _is_written(self, update: Update) -> bool:
-        return is_written(self.write, update)
+        """Write one update of several that go each by itself; say whether its condition held."""
+        try:
+            self.write(update)
+        except ConditionLostError:
+            return False
+        return True
 
     def transact(self, writes: Sequence[Write]) -> None:
         self.before_transact(writes)

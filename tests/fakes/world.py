@@ -153,13 +153,6 @@ class FakeWorkflow:
         return not self.broken
 
 
-class OneByOne:
-    """Refuses batches, for tests whose subscriptions have none."""
-
-    async def push_batch(self, batch: PushBatch) -> Outcome:
-        raise AssertionError(f"{batch.subscription.name} is given a batch")
-
-
 class FakePusher:
     """Endpoints by subscription name: a function from the push, or the batch, to its outcome."""
 

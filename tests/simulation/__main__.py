@@ -4,14 +4,11 @@ python -m tests.simulation --seed 7              tell one history
 python -m tests.simulation --runs 10000 --jobs 2 play many; failing seeds are shrunk
 python -m tests.simulation --resume --runs 100000 --jobs 2   the same, going on where this commit's file ends
 python -m tests.simulation --mutants             plant every known bug, see it caught, remember where
-python -m tests.simulation --explore 60          walk all interleavings of a small world for so many seconds
 """
 
 import sys
-import time
 from collections.abc import Iterable
 
-from tests.simulation.explorer import explore
 from tests.simulation.history import History, Result
 from tests.simulation.mutants import catch_all, remember, table
 from tests.simulation.plan import Plan, draw_plan
@@ -22,7 +19,6 @@ from tests.simulation.telling import parser_of, run, tell
 def main() -> int:
     parser = parser_of("tests.simulation", __doc__, 1000)
     parser.add_argument("--mutants", action="store_true", help="plant every known bug and see it caught")
-    parser.add_argument("--explore", type=float, metavar="SECONDS", help="walk the small world's interleavings")
     options = parser.parse_args()
     if options.seed is not None:
         return tell(_told(draw_plan(options.seed)))
@@ -31,8 +27,6 @@ def main() -> int:
         print("\n".join(table(caught)))
         remember(caught)
         return int(any(not each.invariants for each in caught))
-    if options.explore is not None:
-        return _explore(options.explore)
     return run(options, _shrunk)
 
 
@@ -43,13 +37,6 @@ def _told(plan: Plan) -> Result:
 def _shrunk(seed: int) -> tuple[Iterable[str], Result]:
     small = shrink(draw_plan(seed))
     return told(small), _told(small)
-
-
-def _explore(seconds: float) -> int:
-    began = time.perf_counter()
-    walked = explore(seconds)
-    print(f"{walked.told()} in {time.perf_counter() - began:.0f} s")
-    return int(walked.broken is not None)
 
 
 if __name__ == "__main__":
