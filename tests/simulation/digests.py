@@ -17,10 +17,10 @@ from pathlib import Path
 
 from tests.aws.histories.history import History as AwsHistory
 from tests.aws.histories.plan import draw_plan as draw_aws_plan
-from tests.simulation.calls import Calls
 from tests.simulation.campaign import settle_on_one_core
 from tests.simulation.history import History
 from tests.simulation.plan import draw_plan
+from tests.simulation.scheduler import Calls
 
 RECORD = Path(__file__).with_name("digests.txt")
 SEEDS, AWS_SEEDS = 300, 40

@@ -15,7 +15,7 @@ from tests.simulation.endpoints import Endpoints
 from tests.simulation.fifo_queue import FifoQueue
 from tests.simulation.ledger import Broken, Change, Row
 from tests.simulation.operators import Operators
-from tests.simulation.plan import PROCESSES, Plan
+from tests.simulation.plan import PROCESSES, Plan, draw_plan
 from tests.simulation.ports import world_of
 from tests.simulation.scheduler import STEPS_MAX, Scheduler
 from tests.simulation.store import SimStore
@@ -165,3 +165,15 @@ class History(Scheduler):
                 self.store.collect_garbage(key)
 
         self.at(ttl * 1000 + late_ms, collect)
+
+
+def archive_of(seed: int) -> list[Record]:
+    """Play *seed* on a topic of its own, ``t<seed>``, and return its archive, repetitions of the stream included.
+
+    Raises what was broken, if anything: such an archive proves nothing.
+    """
+    history = History(replace(draw_plan(seed), topic=f"t{seed}"))
+    result = history.run()
+    if result.broken is not None:
+        raise result.broken
+    return history.archived()

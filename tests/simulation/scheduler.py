@@ -10,7 +10,6 @@ from typing import Any
 from tagcast import errors
 
 from tests.simulation.baton import Baton, Crashed, UnavailableError, VirtualLoop, Worker
-from tests.simulation.calls import Calls
 from tests.simulation.ledger import Broken
 from tests.simulation.plan import EPOCH, Plan
 
@@ -25,6 +24,29 @@ EXPECTED = (
     errors.NotFoundError,
 )
 CALL_FAULTS = ("crash", "error", "applied_error", "throttle")
+
+
+class Calls:
+    """What the shipped code asked of its ports, in order, as a hash that renames do not change.
+
+    It has operations with their tables, keys and numbers of writes; no attribute, module or function is named.
+    """
+
+    def __init__(self, *, tell: bool = False) -> None:
+        self.count = 0
+        self.told: list[str] = []
+        self._tell = tell
+        self._hash = hashlib.sha256()
+
+    def called(self, text: str) -> None:
+        self.count += 1
+        self._hash.update(f"{text}\n".encode())
+        if self._tell:
+            self.told.append(text)
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()[:16]
 
 
 class Scheduler:

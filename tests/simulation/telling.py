@@ -4,8 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
-from tests.simulation import progress_file
-from tests.simulation.campaign import Tally, campaign, play
+from tests.simulation.campaign import FOLDER, Tally, campaign, commit, play, resume
 from tests.simulation.history import Result
 
 SHRUNK_MAX = 3
@@ -52,8 +51,8 @@ def run(
 ) -> int:
     """Play the seeds that *options* ask for; with ``--resume`` go on where the file of this commit ends."""
     if options.resume:
-        name = f"{progress_file.commit()}{suffix}"
+        name = f"{commit()}{suffix}"
         print(f"commit {name}", file=sys.stderr)
-        path = progress_file.FOLDER / f"{name}.json"
-        return report(progress_file.resume(path, options.runs, options.jobs, play), shrunk)
+        path = FOLDER / f"{name}.json"
+        return report(resume(path, options.runs, options.jobs, play), shrunk)
     return report(campaign(options.first, options.runs, options.jobs, play), shrunk)

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.mutation.bugs import Bug, planted
-from tests.simulation import digests, progress_file
-from tests.simulation.campaign import Tally, campaign, play
+from tests.simulation import digests
+from tests.simulation.campaign import Tally, campaign, load, play, resume
 from tests.simulation.elsewhere import told_elsewhere
-from tests.simulation.exported import archive_of
-from tests.simulation.history import LATE_MS_MAX, History
+from tests.simulation.history import LATE_MS_MAX, History, archive_of
 from tests.simulation.ledger import TERMINAL
 from tests.simulation.plan import FAULTS, Aim, Plan, draw_plan
 from tests.simulation.shrink import shrink
@@ -77,12 +76,12 @@ def _messages(plan: Plan) -> int:
 
 def test_a_campaign_goes_on_where_its_file_ends(tmp_path: Path) -> None:
     path = tmp_path / "commit.json"
-    progress_file.resume(path, 5, 1)
-    resumed = progress_file.resume(path, 10, 1)
+    resume(path, 5, 1)
+    resumed = resume(path, 10, 1)
 
     at_once = replace(play(range(10)), seconds=resumed.seconds)
-    assert resumed == at_once == replace(progress_file.load(path), seconds=resumed.seconds)
-    assert progress_file.load(tmp_path / "none.json") == Tally()
+    assert resumed == at_once == replace(load(path), seconds=resumed.seconds)
+    assert load(tmp_path / "none.json") == Tally()
 
 
 def test_the_time_to_live_takes_rows_after_the_settled_history_and_nothing_happens() -> None:

@@ -13,7 +13,7 @@ from tagcast.rows.state_map import AddedLater
 from glue_jobs import audit
 from glue_jobs.erasing.contents import MARKS
 from glue_jobs.io.schemas import SCHEMAS
-from tests.simulation.exported import archive_of
+from tests.simulation.history import archive_of
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "archive.md").read_text()
 

@@ -24,9 +24,9 @@ from tests.aws.histories.witness import Witness
 from tests.aws.quiet import quiet
 from tests.aws.timeline import Timeline
 from tests.aws.unsaid import draw_unsaid
-from tests.simulation.calls import Calls
 from tests.simulation.history import Result
 from tests.simulation.ledger import Broken
+from tests.simulation.scheduler import Calls
 
 SETTLING_MS, SEARCH_MS = 5_400_000, 6 * 3_600_000
 STEPS_MAX = 400_000

@@ -11,7 +11,7 @@ from tagcast.archive.change_records import records_of
 from tagcast.archive.record import Record, RowChange
 from tagcast.ports import Write
 
-from tests.simulation.exported import archive_of
+from tests.simulation.history import archive_of
 from tests.simulation.late_history import LateHistory
 from tests.simulation.plan import draw_plan
 
