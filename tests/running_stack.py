@@ -1,7 +1,5 @@
 """A running stack for the tests: the same command as `make run`, on a free port and a folder of its own."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import signal
@@ -12,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import boto3
 import pytest
@@ -77,6 +75,13 @@ class RunningStack:
         ended = {(record["message_id"], record["ordinal"]) for record in self.archived("deliveries", topic)}
         pending = {(message_id, ordinal) for message_id, matched in accepted.items() for ordinal in matched}
         return len(accepted) == messages and pending <= ended
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.stop()
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(how)

@@ -29,13 +29,12 @@ def print_heading(*columns: str) -> None:
 @contextmanager
 def running_stack() -> Iterator[tuple[RunningStack, Client]]:
     """Give a stack of its own with a client, and stop it when the block ends."""
-    with tempfile.TemporaryDirectory() as folder:
-        stack = start_stack(Path(folder) / "data")
-        try:
-            with Client(stack.url) as client:
-                yield stack, client
-        finally:
-            stack.stop()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start_stack(Path(folder) / "data") as stack,
+        Client(stack.url) as client,
+    ):
+        yield stack, client
 
 
 @dataclass

@@ -125,13 +125,12 @@ def take_worst(folder: Path) -> None:
 @contextmanager
 def _stack() -> Iterator[tuple[str, str]]:
     """Start a stack with a console; where both are."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state:
-        stack = start_stack(Path(state, "data"), "--console-port", "0")
-        try:
-            assert wait_until(lambda: "Console" in stack.output)
-            yield console_of(stack), stack.url
-        finally:
-            stack.stop()
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state,
+        start_stack(Path(state, "data"), "--console-port", "0") as stack,
+    ):
+        assert wait_until(lambda: "Console" in stack.output)
+        yield console_of(stack), stack.url
 
 
 def take(folder: Path, every: bool) -> None:

@@ -81,15 +81,12 @@ class Window:
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, str, Scene, Client]]:
     folder = tmp_path_factory.mktemp("console")
-    running = start_stack(folder / "data", "--console-port", "0")
-    (folder / "data/reports/audit").mkdir(parents=True)
-    (folder / "data/reports/audit/day.html").write_text("<!doctype html><title>Certificate</title>certificate")
-    try:
+    with start_stack(folder / "data", "--console-port", "0") as running:
+        (folder / "data/reports/audit").mkdir(parents=True)
+        (folder / "data/reports/audit/day.html").write_text("<!doctype html><title>Certificate</title>certificate")
         assert wait_until(lambda: "Console" in running.output)
         with played(running.url) as scene, browser() as chromium, Client(running.url) as api:
             yield chromium, console_of(running), scene, api
-    finally:
-        running.stop()
 
 
 @pytest.fixture

@@ -125,12 +125,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-kills", action="store_true")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        stack = start_stack(Path(folder) / "data", "--time-scale", f"{TIME_SCALE}")
-        try:
-            shared = run(stack, given.messages, given.seed, Path(folder), kills=not given.no_kills)
-        finally:
-            stack.stop()
+    with (
+        tempfile.TemporaryDirectory() as name,
+        start_stack(Path(name, "data"), "--time-scale", f"{TIME_SCALE}") as stack,
+    ):
+        shared = run(stack, given.messages, given.seed, Path(name), kills=not given.no_kills)
     print(f"{len(shared.published):,} published, {len(shared.lost)} lost, {shared.kills} kills, "
           f"{len(shared.repeated):,} seen again, {len(shared.too_soon())} of them too soon; "
           f"{shared.by_member} by member, {len(shared.published) / shared.took_s:.0f} a second")  # fmt: skip

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -56,21 +55,10 @@ def started(folder: Path, *flags: str) -> tuple[int, str]:
     return found.returncode, found.stdout + found.stderr
 
 
-@contextmanager
-def running(folder: Path) -> Iterator[RunningStack]:
-    """A stack, which may end by itself before the end of this."""
-    stack = start_stack(folder)
-    try:
-        yield stack
-    finally:
-        if stack.process.poll() is None:
-            stack.stop()
-
-
 def test_a_record_that_cannot_be_written_a_dead_engine_and_a_damaged_file_are_a_sentence_each(tmp_path: Path) -> None:
     """Three stacks on one folder: each ends as it should, and loses nothing of the one before it."""
     data = tmp_path / "data"
-    with running(data) as stack:
+    with start_stack(data) as stack:
         journal = max((data / "engine" / "journal").glob("*.log"))
         most = journal.stat().st_size + 10 * len(BODY)
         resource.prlimit(stack.where["engine_pid"], resource.RLIMIT_FSIZE, (most, most))
@@ -80,7 +68,7 @@ def test_a_record_that_cannot_be_written_a_dead_engine_and_a_damaged_file_are_a_
     assert sentence.startswith("tagcast: a file in ")
     assert str(data) in sentence
 
-    with running(data) as stack:
+    with start_stack(data) as stack:
         assert wait_until(lambda: len(stack.archived("messages", "full")) >= acknowledged)
         os.kill(stack.where["engine_pid"], signal.SIGKILL)
         [sentence] = ended(stack)
@@ -122,7 +110,7 @@ def disk(tmp_path: Path) -> Iterator[tuple[Path, Remount]]:
 @pytest.mark.nightly
 def test_a_full_disk_loses_no_archived_record_and_is_named(disk: tuple[Path, Remount]) -> None:
     folder, remount = disk
-    with running(folder) as stack:
+    with start_stack(folder) as stack:
         acknowledged = publish(stack, "full")
         assert acknowledged
         [sentence] = ended(stack)
@@ -135,7 +123,7 @@ def test_a_full_disk_loses_no_archived_record_and_is_named(disk: tuple[Path, Rem
     assert f"the disk at {folder} is full (0 MiB free)" in output
     (folder / "filling").unlink()
     remount("size=64m")
-    with running(folder) as stack:
+    with start_stack(folder) as stack:
         assert wait_until(lambda: len(stack.archived("messages", "full")) >= acknowledged)
 
 

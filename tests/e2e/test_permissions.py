@@ -14,7 +14,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.mark.timeout(300)
 def test_no_permission_is_missing_and_none_is_superfluous(tmp_path: Path) -> None:
-    chapters, _ = tell(tmp_path, USES)
+    chapters = tell(tmp_path, USES)
     assert [name for name, ended_well in chapters.items() if not ended_well] == []
 
     uses = recorded(USES)

@@ -117,9 +117,8 @@ class Shell:
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack as fast as life: on a faster one a push on a busy machine is late, and its outcome has other words."""
-    running = start_stack(tmp_path_factory.mktemp("stack") / "data")
-    yield running
-    running.stop()
+    with start_stack(tmp_path_factory.mktemp("stack") / "data") as running:
+        yield running
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from local.template.parameters import LOCAL
 from tests.aws.stack import translated
 from tests.permissions.story import FUNCTIONS, Story
 from tests.permissions.uses import USES, Use, declared, recorded
-from tests.running_stack import ROOT, RunningStack, start_stack
+from tests.running_stack import ROOT, start_stack
 from tests.template import template_source
 
 TEMPLATE = ROOT / "template.yaml"
@@ -145,18 +145,13 @@ def excuse(role: str, grant: Grant) -> str | None:
     return None
 
 
-def tell(folder: Path, uses: Path, template: Path = TEMPLATE) -> tuple[dict[str, bool], RunningStack]:
-    """Tell the story to a stack of its own; answers how its chapters ended and the stack, which has ended, too."""
+def tell(folder: Path, uses: Path, template: Path = TEMPLATE) -> dict[str, bool]:
+    """Tell the story to a stack of its own; answers how its chapters ended."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "functions.py").write_text(FUNCTIONS)
-    stack = start_stack(
-        folder / "data", "--time-scale", TIME_SCALE, "--functions", str(folder / "functions.py"),
-        "--template", str(template), "--uses", str(uses),
-    )  # fmt: skip
-    try:
-        return Story(stack).play(), stack
-    finally:
-        stack.stop()
+    flags = ("--functions", str(folder / "functions.py"), "--template", str(template), "--uses", str(uses))
+    with start_stack(folder / "data", "--time-scale", TIME_SCALE, *flags) as stack:
+        return Story(stack).play()
 
 
 def without(removal: Removal) -> dict[str, Any]:
@@ -189,7 +184,7 @@ def rerun(removal: Removal, folder: Path) -> tuple[bool, list[str]]:
     folder.mkdir(parents=True)
     template = folder / "template.json"
     template.write_text(json.dumps(without(removal)))
-    chapters, _ = tell(folder, folder / "uses.jsonl", template)
+    chapters = tell(folder, folder / "uses.jsonl", template)
     refused = [use for use in missing(recorded(folder / "uses.jsonl")) if use.action == removal.grant.action]
     return bool(refused), [name for name, well in chapters.items() if not well]
 
@@ -203,7 +198,7 @@ def main() -> int:
     console = Console(width=170)
     with tempfile.TemporaryDirectory() as folder:
         if not recorded(USES):
-            console.print(f"the story, told to a stack: {tell(Path(folder) / 'story', USES)[0]}")
+            console.print(f"the story, told to a stack: {tell(Path(folder) / 'story', USES)}")
         uses = recorded(USES)
         found = removals(declared_roles(), uses)
         _print(console, found, missing(uses))
