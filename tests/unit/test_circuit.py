@@ -130,8 +130,12 @@ def wake(fake: FakeWorld, name: str, topic: str = "test1") -> int:
     return len(fake.pusher.pushes) - before
 
 
-def test_lanes_at_a_dead_host_are_probed_one_at_a_time_and_all_get_their_message_when_it_answers() -> None:
-    came = outage(100)
+NIGHT = [pytest.mark.nightly, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize("lanes", [100, pytest.param(5, marks=NIGHT), pytest.param(1_000, marks=NIGHT)])
+def test_lanes_at_a_dead_host_are_probed_one_at_a_time_and_all_get_their_message_when_it_answers(lanes: int) -> None:
+    came = outage(lanes)
 
     assert len(came.began_s) <= HOUR_S / PROBE_GAP_S
     settled = [each for each in came.began_s if each > 90]
