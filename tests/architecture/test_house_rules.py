@@ -92,29 +92,23 @@ def test_a_loop_of_the_core_without_a_condition_says_why_it_ends() -> None:
     assert silent == []
 
 
-def lost_texts(body: list[ast.stmt]) -> list[int]:
-    """Return the lines of texts that are statements, but describe neither what they begin nor the name before them."""
-    return [
-        each.lineno
-        for before, each in zip((None, *body), body, strict=False)
-        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str)
-        if before is not None and not isinstance(before, ast.Assign | ast.AnnAssign)
-    ]
+def lost_texts(parent: ast.AST) -> Iterator[int]:
+    """Yield the lines of texts that are statements, but describe neither what they begin nor the name before them."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        body = getattr(parent, part, [])
+        for before, each in zip((None, *body), body, strict=False):
+            is_lost = before is not None and not isinstance(before, ast.Assign | ast.AnnAssign)
+            if is_lost and isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant):
+                yield from [each.lineno] if isinstance(each.value.value, str) else []
+            yield from lost_texts(each)
 
 
 def test_no_text_is_left_behind_by_what_it_described() -> None:
     """Ruff takes any text that is a statement for a docstring."""
-    bodies = [
-        (name, body)
-        for name, node in nodes(trees(), ast.AST)
-        for body in (getattr(node, part, None) for part in ("body", "orelse", "finalbody"))
-        if isinstance(body, list)
-    ]
-    assert [(name, line) for name, body in bodies for line in lost_texts(body)] == []
+    assert [(name, line) for name, tree in trees().items() for line in lost_texts(tree)] == []
 
 
 def test_a_text_that_was_left_behind_is_found() -> None:
-    dead = ast.parse('def f():\n    """It does."""\n    g()\n    """Of a function that is gone."""\n').body[0]
-    assert isinstance(dead, ast.FunctionDef)
-    assert lost_texts(dead.body) == [4]
-    assert lost_texts(ast.parse('"""A module."""\nA: int = 1\n"""Of A."""').body) == []
+    lost = "def f():\n 'It does.'\n try: g()\n except E:\n  g()\n  'Lost.'\n 'Lost.'"
+    assert [*lost_texts(ast.parse(lost))] == [6, 7]
+    assert [*lost_texts(ast.parse('"""A module."""\nA: int = 1\n"""Of A."""'))] == []

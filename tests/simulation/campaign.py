@@ -97,6 +97,9 @@ Player = Callable[[Iterable[int]], Tally]
 def play_many(first: int, runs: int, jobs: int, player: Player = play) -> Iterator[Tally]:
     """Play *runs* seeds from *first* on *jobs* processes; yield the tally of each block as it is done, in order."""
     blocks = [range(start, min(start + BLOCK, first + runs)) for start in range(first, first + runs, BLOCK)]
+    if jobs == 1:
+        yield from map(player, blocks)
+        return
     with multiprocessing.get_context("spawn").Pool(jobs, settle_on_one_core) as pool:
         yield from pool.imap(player, blocks)
 
