@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ TIME_SCALE = 10.0
 PATIENCE_S = 60.0
 """How long something may take that is waited for; only a fault, or a machine that does nothing else, takes longer."""
 PAUSE_S = 0.1
+FUNCTION = re.compile(r"\0AWS_LAMBDA_FUNCTION_NAME=(tagcast-[^\0]*)")
 
 
 @dataclass
@@ -75,6 +77,27 @@ class RunningStack:
         ended = {(record["message_id"], record["ordinal"]) for record in self.archived("deliveries", topic)}
         pending = {(message_id, ordinal) for message_id, matched in accepted.items() for ordinal in matched}
         return len(accepted) == messages and pending <= ended
+
+    def processes(self) -> dict[int, str]:
+        """Return this process and all its descendants, and what each is: a function by its name, or a module."""
+        parents: dict[int, int] = {}
+        names: dict[int, str] = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                function = FUNCTION.search((entry / "environ").read_bytes().decode(errors="replace"))
+            except OSError:  # It ended meanwhile.
+                continue
+            names[int(entry.name)] = function[1] if function else " ".join(words[1:3])
+        mine = {self.process.pid}
+        while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+            mine |= more
+        return {pid: names[pid] for pid in mine & names.keys()}
+
+    def workers(self) -> dict[int, str]:
+        """Return the functions of the running workers by their process ids."""
+        return {pid: name for pid, name in self.processes().items() if name.startswith("tagcast-")}
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.benchmarks.ratios import REPORTS, Ratio, read, reported, verdict, write
 
 FOLDER = Path(__file__).parent
-PARTS = ("__main__", "harness", "ratios", "receivers")
+PARTS = ("__main__", "ratios", "receivers")
 """Modules that are no benchmarks."""
 BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in PARTS)
 BAD = ("lost", "below")

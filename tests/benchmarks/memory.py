@@ -6,11 +6,10 @@ process what it has in memory (RSS), and of all what they have together, pages t
 Rows of delivered messages stay for days, so the engine may grow by a packed row for each message, and by nothing else.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys
+import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -18,11 +17,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import httpx
 
-from tests.benchmarks.harness import processes, running_stack
 from tests.benchmarks.receivers import Receiver, receivers
+from tests.running_stack import RunningStack, start_stack
 
 TOPICS, PUBLISHERS, RATE = 4, 4, 40
 WARM_UP_MINUTES, LOOK_S, PAUSE_S = 6.0, 30.0, 10.0
@@ -53,10 +53,10 @@ class Held:
     processes: int
 
     @classmethod
-    def by(cls, root: int) -> Held:
-        """Look at *root* and at all its descendants."""
+    def by(cls, stack: RunningStack) -> Self:
+        """Look at the processes of *stack*."""
         resident: dict[str, int] = defaultdict(int)
-        family = processes(root)
+        family = stack.processes()
         shared_once = 0
         for pid, name in family.items():
             try:
@@ -159,7 +159,12 @@ class Grown:
 
 def measure(minutes: float, warm_up_minutes: float) -> Grown:
     """Play the load, and compare the end of the warm-up with the end."""
-    with receivers(Endpoint) as port, running_stack() as (stack, _), ThreadPoolExecutor(PUBLISHERS + 1) as pool:
+    with (
+        receivers(Endpoint) as port,
+        tempfile.TemporaryDirectory() as folder,
+        start_stack(Path(folder) / "data") as stack,
+        ThreadPoolExecutor(PUBLISHERS + 1) as pool,
+    ):
         load = Load(stack.url, f"http://127.0.0.1:{port}")
         try:
             load.begin(pool)
@@ -167,7 +172,7 @@ def measure(minutes: float, warm_up_minutes: float) -> Grown:
             looks: list[tuple[float, int, Held]] = []
             while (at_s := time.monotonic() - began) < 60 * minutes:
                 time.sleep(min(LOOK_S, 60 * minutes - at_s))
-                looks.append((time.monotonic() - began, load.published, Held.by(stack.process.pid)))
+                looks.append((time.monotonic() - began, load.published, Held.by(stack)))
                 print(told(*looks[-1]), flush=True)
         finally:
             load.end()

@@ -32,7 +32,7 @@ from tests.aws.limits import STALE_MS
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import deployed
 from tests.aws.wire import wired
-from tests.benchmarks.harness import print_heading
+from tests.benchmarks.ratios import print_heading
 from tests.fakes.handlers import answered
 from tests.fakes.queue_records import in_one_order
 from tests.fakes.whole_message import whole_message

@@ -27,6 +27,10 @@ class Ratio:
     goal: float = 0.0
 
 
+def print_heading(*columns: str) -> None:
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+
+
 def report(name: str, ratio: float, baseline: str, goal: float = 0.0) -> None:
     """Report a ratio to the run of all benchmarks, if there is one, and print it if it is lost."""
     found = Ratio(name, ratio, baseline, goal)

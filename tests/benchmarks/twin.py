@@ -15,7 +15,7 @@ from tagcast.model import Ordering
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 
 from tests.aws.limits import LARGE_REGION, NEW_ACCOUNT, SMALL_REGION, QuotaPlace
-from tests.benchmarks.harness import print_heading
+from tests.benchmarks.ratios import print_heading
 from tests.benchmarks.twinning.account import Cell
 from tests.benchmarks.twinning.measured import Effort, Measured, measured
 from tests.benchmarks.twinning.sdk import MeasuredSdk

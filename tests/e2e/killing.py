@@ -107,22 +107,6 @@ def call(method: str, url: str, body: object = None, **headers: str) -> dict[str
         return found
 
 
-def workers_of(stack: RunningStack) -> dict[int, str]:
-    """Return the functions of the running workers by their process ids."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        try:
-            if f"\nPPid:\t{stack.process.pid}\n" not in (entry / "status").read_text():
-                continue
-            environment = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        for each in environment:
-            if each.startswith(b"AWS_LAMBDA_FUNCTION_NAME"):
-                found[int(entry.name)] = each.partition(b"=")[2].decode()
-    return found
-
-
 @dataclass
 class Experiment:
     """A stack, its receivers, a producer that never gives up, and somebody who kills."""
@@ -222,7 +206,7 @@ class Experiment:
     def kill_workers(self, until: float) -> None:
         while time.monotonic() < until:
             time.sleep(self.dice.uniform(*KILL_PAUSE_S))
-            alive = workers_of(self.stack)
+            alive = self.stack.workers()
             if alive:
                 pid, name = self.dice.choice(list(alive.items()))
                 os.kill(pid, signal.SIGKILL)
@@ -232,7 +216,7 @@ class Experiment:
         while time.monotonic() + STACK_PAUSE_S[0] < until:
             time.sleep(self.dice.uniform(*STACK_PAUSE_S))
             port = self.stack.url.rpartition(":")[2]
-            pids = list(workers_of(self.stack))
+            pids = list(self.stack.workers())
             secret = str(self.dice.random())
             self.stack.owner("secretsmanager").put_secret_value(SecretId=SECRET, SecretString=secret)
             for pid in (self.stack.process.pid, int(self.stack.where["engine_pid"]), *pids):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.killing import call, run, workers_of
+from tests.e2e.killing import call, run
 from tests.http_server import Handler, serving
 from tests.running_stack import start_stack, wait_until
 
@@ -64,7 +64,7 @@ def test_what_was_being_attempted_when_all_was_killed_comes_soon_after_the_next_
         ids = [call("POST", f"{stack.url}/topics/t/messages", {"body": "m"})["message_id"] for _ in range(4)]
         lanes = f"{stack.url}/lanes"
         assert wait_until(lambda: len(call("GET", lanes)["lanes"]) == 3), "nothing was left to its lane"
-        for pid in (stack.process.pid, int(stack.where["engine_pid"]), *workers_of(stack)):
+        for pid in (stack.process.pid, int(stack.where["engine_pid"]), *stack.workers()):
             os.kill(pid, signal.SIGKILL)
         stack.process.wait()
         hangs.set()
