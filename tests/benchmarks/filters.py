@@ -9,13 +9,9 @@ import sys
 
 from tests.benchmarks.filtering.event_patterns import patterns
 from tests.benchmarks.filtering.expressions import beside_rule_engine, expressions, single, tags
-from tests.benchmarks.filtering.life import hundred_thousand, life
 from tests.benchmarks.filtering.routing import routing
 
-PARTS = {
-    part.__name__: part
-    for part in (routing, expressions, beside_rule_engine, tags, single, patterns, life, hundred_thousand)
-}
+PARTS = {part.__name__: part for part in (routing, expressions, beside_rule_engine, tags, single, patterns)}
 
 
 def main() -> None:
