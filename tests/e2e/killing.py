@@ -6,8 +6,6 @@ meanwhile, and before each kill a secret is written. With ``--letters`` a subscr
 dead-letter topic, too. ``--audit`` proves the same from the archive, by the Spark job.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -105,6 +103,46 @@ def call(method: str, url: str, body: object = None, **headers: str) -> dict[str
     with urllib.request.urlopen(request, timeout=15) as answer:
         found: dict[str, Any] = json.loads(answer.read() or b"{}")
         return found
+
+
+@dataclass
+class Outcome:
+    """What was acknowledged, and what of it was not as promised."""
+
+    acknowledged: int
+    refused: int
+    kills: dict[str, int]
+    pairs: int = 0
+    latest_s: float = 0.0
+    forgotten: list[str] = field(default_factory=list)
+    unarchived: bool = False
+    lost: list[tuple[str, str]] = field(default_factory=list)
+    unexpected: list[tuple[str, str]] = field(default_factory=list)
+    duplicated: int = 0
+    out_of_order: list[tuple[str, str]] = field(default_factory=list)
+    violations: int | None = None
+
+    def table(self, took_s: float) -> Table:
+        table = Table(title=f"{sum(self.kills.values())} processes killed", title_justify="left", show_header=False)
+        told = " ".join(f"{name} {number}" for name, number in sorted(self.kills.items()))
+        rows = (
+            ("killed", told),
+            ("requests refused meanwhile", self.refused),
+            ("messages acknowledged", self.acknowledged),
+            ("deliveries", self.pairs),
+            ("lost", len(self.lost)),
+            ("acknowledgements and secrets forgotten", len(self.forgotten)),
+            ("the archive lacks something", "yes" if self.unarchived else "no"),
+            ("latest after a restart", f"{self.latest_s:.1f} s"),
+            ("unexpected", len(self.unexpected)),
+            ("duplicated", self.duplicated),
+            ("out of order", len(self.out_of_order)),
+            ("violations found by the audit", "not asked" if self.violations is None else self.violations),
+            ("settled after", f"{took_s:.1f} s"),
+        )
+        for name, value in rows:
+            table.add_row(name, str(value))
+        return table
 
 
 @dataclass
@@ -291,46 +329,6 @@ class Experiment:
         command = [sys.executable, "-m", "tagcast_cli.app", "--json", "audit", "--no-open", "--data", str(self.folder)]
         printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         return int(json.loads(printed.splitlines()[-1])["violations"])
-
-
-@dataclass
-class Outcome:
-    """What was acknowledged, and what of it was not as promised."""
-
-    acknowledged: int
-    refused: int
-    kills: dict[str, int]
-    pairs: int = 0
-    latest_s: float = 0.0
-    forgotten: list[str] = field(default_factory=list)
-    unarchived: bool = False
-    lost: list[tuple[str, str]] = field(default_factory=list)
-    unexpected: list[tuple[str, str]] = field(default_factory=list)
-    duplicated: int = 0
-    out_of_order: list[tuple[str, str]] = field(default_factory=list)
-    violations: int | None = None
-
-    def table(self, took_s: float) -> Table:
-        table = Table(title=f"{sum(self.kills.values())} processes killed", title_justify="left", show_header=False)
-        told = " ".join(f"{name} {number}" for name, number in sorted(self.kills.items()))
-        rows = (
-            ("killed", told),
-            ("requests refused meanwhile", self.refused),
-            ("messages acknowledged", self.acknowledged),
-            ("deliveries", self.pairs),
-            ("lost", len(self.lost)),
-            ("acknowledgements and secrets forgotten", len(self.forgotten)),
-            ("the archive lacks something", "yes" if self.unarchived else "no"),
-            ("latest after a restart", f"{self.latest_s:.1f} s"),
-            ("unexpected", len(self.unexpected)),
-            ("duplicated", self.duplicated),
-            ("out of order", len(self.out_of_order)),
-            ("violations found by the audit", "not asked" if self.violations is None else self.violations),
-            ("settled after", f"{took_s:.1f} s"),
-        )
-        for name, value in rows:
-            table.add_row(name, str(value))
-        return table
 
 
 def run(

@@ -1,7 +1,5 @@
 """A pytest that has collected everything and waits: each task runs in a fork of it and imports nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -59,7 +57,7 @@ class Told:
 class Warm:
     """The plugin: instead of the tests it runs *script*, which asks for forks through :meth:`run`."""
 
-    def __init__(self, script: Callable[[Warm], None]) -> None:
+    def __init__(self, script: Callable[["Warm"], None]) -> None:
         self._script = script
         self.items: dict[str, pytest.Item] = {}
         self.failed = False
@@ -179,7 +177,7 @@ def failure(item: pytest.Item) -> str | None:
     return str(failed[0].longrepr).rstrip().splitlines()[-1] if failed else None
 
 
-def with_warm_pytest(script: Callable[[Warm], None], suite: Sequence[str] = SUITE) -> int:
+def with_warm_pytest(script: Callable[["Warm"], None], suite: Sequence[str] = SUITE) -> int:
     """Collect *suite* and run *script* over it; return pytest's exit code."""
     settings.register_profile("mutation", database=None, derandomize=True, deadline=None)
     settings.load_profile("mutation")

@@ -1,7 +1,5 @@
 """Many histories on several cores, with progress, totals, and failing seeds shrunk to their essence."""
 
-from __future__ import annotations
-
 import gc
 import json
 import multiprocessing
@@ -13,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 from tests.simulation.history import History, Result
 from tests.simulation.plan import draw_plan
@@ -41,9 +39,9 @@ class Tally:
     def add(self, result: Result) -> None:
         broken = {} if result.broken is None else {result.seed: str(result.broken)}
         numbers = (result.steps, result.messages, result.pushes)
-        self.absorb(Tally(1, 0.0, *numbers, result.entries, result.accidents, broken))
+        self.absorb(type(self)(1, 0.0, *numbers, result.entries, result.accidents, broken))
 
-    def absorb(self, other: Tally) -> None:
+    def absorb(self, other: Self) -> None:
         """Add another tally, except its seconds: the caller measures these."""
         self.runs += other.runs
         self.steps += other.steps

@@ -1,13 +1,11 @@
 """What is known of a history from outside: raw rows, what receivers saw, what was asked; never the code under test."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, Self
 
 from tagcast.model import Draft, Ordering, Strategy
 from tagcast.ports import Key, World
@@ -112,7 +110,7 @@ class Receipt:
         return self.pending - self.waiting - self.handed
 
     @classmethod
-    def of(cls, rows: Mapping[str, Mapping[str, Any]]) -> Receipt:
+    def of(cls, rows: Mapping[str, Mapping[str, Any]]) -> Self:
         """Return the receipt of a message by the sort keys of its rows."""
         parts = sections_of(rows)
         return cls(

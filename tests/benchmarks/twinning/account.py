@@ -1,7 +1,5 @@
 """The account of a cell: the template on the box, warm tables, Lambda's pollers, subscribers at a distance."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -75,7 +73,7 @@ class Cell:
 class Receivers:
     """All subscribers: a listener that answers every push at once; what they saw, by the number in the body."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: "Account") -> None:
         self._account = account
         self.answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
         self.requests = 0

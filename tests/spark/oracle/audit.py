@@ -1,13 +1,11 @@
 """The audit's judgement as the document of the archive has it, one entry after the other."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.kinds import compile_filter
@@ -370,8 +368,8 @@ class Place:
     backlog: int
     """Which of the lane's backlogs: one begins whenever the lane closes."""
 
-    @staticmethod
-    def of(each: Entry, closed: Sequence[tuple[int, int]], as_of: int) -> Place:
+    @classmethod
+    def of(cls, each: Entry, closed: Sequence[tuple[int, int]], as_of: int) -> Self:
         stood_at = min(wait["changed_at"] for wait in each.waits)
         tries = [wait.get("last_attempt_at") for wait in each.waits if wait["attempts"] > 0]
         tries += [each.last_attempt_at] if each.attempts else []
@@ -383,7 +381,7 @@ class Place:
         if until is not None and each.end == "expired":
             until = min(until, each.expires_at or FOREVER)
         until = until if until is not None else each.removed_at
-        return Place(
+        return cls(
             (each.topic, each.message_id, each.ordinal),
             least(place_of(wait) for wait in each.waits),
             stood_at,
@@ -392,7 +390,7 @@ class Place:
             sum(begins <= stood_at for begins, _ in closed),
         )
 
-    def overtook(self, other: Place) -> bool:
+    def overtook(self, other: Self) -> bool:
         """Say whether this one was tried while the other one, before it in the same backlog, was pending."""
         if self.tried_at is None or self.place is None or other.place is None or self.backlog != other.backlog:
             return False
