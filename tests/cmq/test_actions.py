@@ -16,9 +16,9 @@ from tagcast.verification import VerificationResult
 from tagcast_aws.cmq.endpoint import _ACTIONS
 from tagcast_aws.cmq.errors import CmqFault
 
-from tests.benchmarks.wide import topic_with
 from tests.cmq.asking import Asking
 from tests.fakes.raced_store import before_the_next_transaction
+from tests.fakes.wide_topic import topic_with
 from tests.fakes.world import FAIL
 
 SUBSCRIBED = {"subscriptionName": "s", "protocol": "http", "endpoint": "http://example.test/push?a=1"}

@@ -102,7 +102,6 @@ FORMS = {
     **benchmark("push_memory"),
     **benchmark("twin", "--seconds 0.1"),
     **benchmark("twinning.orders", nightly=False),
-    **benchmark("wide", "1000", nightly=False),
 }
 ELSEWHERE = {"make test": "e2e/test_fresh_clone.py::test_the_second_command_passes"}
 """Commands that another test starts."""

@@ -22,7 +22,7 @@ from tagcast.rows import stored
 from tagcast.rows.subscription import KeptSubscriptions
 from tagcast.rows.topic import RECENT_MAX
 
-from tests.benchmarks.wide import topic_with
+from tests.fakes.wide_topic import topic_with
 from tests.fakes.world import FakeWorld
 
 EFFORT_MAX = 20_000

@@ -18,8 +18,8 @@ from tagcast.rows.stored import ROWS_AT_ONCE
 from tagcast.rows.topic import RECENT_MAX
 from tagcast.tables import Row
 
-from tests.benchmarks.wide import topic_with
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.wide_topic import topic_with
 from tests.fakes.world import FakeWorld
 
 COUNT = 2 * READ_AT_ONCE + 100

@@ -20,8 +20,8 @@ from tagcast.tables import Write
 from tagcast_aws.api.limits import CURSOR_LENGTH_MAX
 from tagcast_aws.api.tail import show_events
 
-from tests.benchmarks.wide import topic_with
 from tests.fakes.stream import FakeStream
+from tests.fakes.wide_topic import topic_with
 from tests.fakes.world import FakeWorld
 from tests.item_size import ITEM_BYTES_MAX, row_size
 from tests.unit.worlds import ask

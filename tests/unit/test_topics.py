@@ -13,8 +13,8 @@ from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.stored import ROWS_AT_ONCE
 
-from tests.benchmarks.wide import topic_with
 from tests.fakes.raced_store import RacedStore, RepeatingStore
+from tests.fakes.wide_topic import topic_with
 from tests.fakes.world import FakeWorld
 from tests.unit.worlds import changing
 

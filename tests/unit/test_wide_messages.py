@@ -24,6 +24,7 @@ from tagcast.rows.state_map import StateMap
 from tagcast.rows.values import row_bytes
 
 from tests.fakes.queue_records import batch_of
+from tests.fakes.wide_topic import topic_with
 from tests.fakes.world import OK, FakeWorld
 from tests.unit.worlds import ask, row_of, served
 
@@ -125,6 +126,20 @@ def test_every_subscriber_gets_a_wide_message_once_for_one_write_a_section(fake:
     after = row_of(fake, message_id)
     assert (after.has_body, after.is_pending, after.map.pending_count) == (False, False, 0)
     assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
+
+
+def test_a_section_holds_a_thousand_subscribers_for_one_write() -> None:
+    fake = topic_with(2_500)
+    before = fake.store.writes
+    fake.publish("1", topic="wide", tags=("order",))
+    assert len(fake.queue.entries) == 3
+
+    for entry in fake.queue.entries:
+        assert served(fake, entry) == []
+    fake.relay_ends()
+
+    assert fake.store.writes - before == 1 + 3 + 1
+    assert fake.pusher.received == {f"subscriber-{number:06d}": ["1"] for number in range(2_500)}
 
 
 def test_a_message_that_one_section_holds_has_one_row_and_two_writes_as_ever() -> None:
