@@ -9,7 +9,6 @@ CONSOLE_PORT ?= $(shell expr $(PORT) + 1)
 # A version of pyenv itself comes before its shim, which stands in the path even where it starts nothing.
 PYTHON313 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13) $(shell command -v python3.13))
 RUNS ?= 100000
-AGAIN ?= 10
 SECONDS ?= 600
 CELL_SECONDS ?= 60
 PLACE ?= large
@@ -125,8 +124,8 @@ mutate: $(TOOLS)  ## Change the code by machine, SAMPLE times, and list what not
 fuzz: $(TOOLS)  ## Ask the API, as its document describes it, for SECONDS: what it lets through, and what not.
 	$(BIN)/python -m tests.fuzzing --seconds $(SECONDS)
 
-permissions: $(TOOLS)  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
-	$(BIN)/python -m tests.permissions.report --again $(AGAIN)
+permissions: $(TOOLS)  ## Compare permissions with their uses, and take each away in turn.
+	$(BIN)/python -m tests.permissions.report
 
 format: $(TOOLS)  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .

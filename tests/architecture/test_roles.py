@@ -1,6 +1,5 @@
 """What the roles of the template may do, as IAM would decide it."""
 
-import json
 import re
 from pathlib import Path
 
@@ -13,9 +12,8 @@ from local.rules.needs import Account
 from local.rules.permissions import Need, decide, grants_of
 from local.template.intrinsics import Resolver
 from local.template.parameters import ANY_SUBSCRIBER
-from local.template.translated import FUNCTION, read_template
+from local.template.translated import FUNCTION
 from tests.aws.stack import translated
-from tests.permissions.report import Removal, declared_roles, without
 
 ROOT = Path(__file__).resolve().parents[2]
 PUSHERS = ["FanOutFunction", "RetryFunction"]
@@ -253,15 +251,3 @@ def test_nothing_names_a_partition() -> None:
 def test_the_tables_outlive_the_stack_since_they_are_the_truth(table: str) -> None:
     resource = TEMPLATE.resources[table]
     assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
-
-
-def test_a_permission_that_is_taken_away_is_taken_from_one_role_only(tmp_path: Path) -> None:
-    shared = next(grant for grant in declared_roles()["FanOutFunctionRole"].grants if grant.action == "dynamodb:Query")
-    (tmp_path / "template.json").write_text(json.dumps(without(Removal("FanOutFunctionRole", shared, None, None))))
-    less = Resolver(read_template(tmp_path / "template.json"), ACCOUNT, parameters=ANY_SUBSCRIBER)
-    roles = roles_of(less)
-    assert {
-        name: len(declared_roles()[name].grants) - len(role.grants)
-        for name, role in roles.items()
-        if len(role.grants) != len(declared_roles()[name].grants)
-    } == {"FanOutFunctionRole": 1}

@@ -64,7 +64,7 @@ FORMS = {
         result="2 of 2",
     ),
     "make fuzz": Form("make fuzz SECONDS=2", True),
-    "make permissions": Form("make permissions AGAIN=0", True),
+    "make permissions": Form("make permissions", True),
     "make jobs": Form("make jobs", True, in_clone=True),
     "make format": Form("make format", True, in_clone=True),
     "make docs": Form("make docs", True, in_clone=True),

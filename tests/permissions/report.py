@@ -1,12 +1,8 @@
 """Compares what roles did with what their policies allow: `python -m tests.permissions.report` prints the table.
 
-Every permission is taken away in turn, and the recorded uses decide whether that would be noticed; ten of them are
-taken away for real, from a stack to which the story is told again (`--again 10`).
+Every permission is taken away in turn, and the recorded uses decide whether that would be noticed.
 """
 
-import argparse
-import json
-import random
 import sys
 import tempfile
 from collections import defaultdict
@@ -14,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -27,10 +22,8 @@ from local.template.parameters import LOCAL
 from tests.aws.stack import translated
 from tests.permissions.story import FUNCTIONS, Story
 from tests.permissions.uses import USES, Use, declared, recorded
-from tests.running_stack import ROOT, start_stack
-from tests.template import template_source
+from tests.running_stack import start_stack
 
-TEMPLATE = ROOT / "template.yaml"
 TIME_SCALE = "10"
 BY_AWS = "what AWS itself does in the role's name, outside of any code that runs here"
 BY_SPARK = "used by the jobs over the archive, whose end-to-end test needs Spark"
@@ -145,65 +138,25 @@ def excuse(role: str, grant: Grant) -> str | None:
     return None
 
 
-def tell(folder: Path, uses: Path, template: Path = TEMPLATE) -> dict[str, bool]:
+def tell(folder: Path, uses: Path) -> dict[str, bool]:
     """Tell the story to a stack of its own; answers how its chapters ended."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "functions.py").write_text(FUNCTIONS)
-    flags = ("--functions", str(folder / "functions.py"), "--template", str(template), "--uses", str(uses))
+    flags = ("--functions", str(folder / "functions.py"), "--uses", str(uses))
     with start_stack(folder / "data", "--time-scale", TIME_SCALE, *flags) as stack:
         return Story(stack).play()
 
 
-def without(removal: Removal) -> dict[str, Any]:
-    """The template without one permission, its files named absolutely."""
-    # Statements that several functions share are one object in YAML: each function gets its own.
-    source = json.loads(json.dumps(template_source()))
-    for resource in source["Resources"].values():
-        for name in ("CodeUri", "ContentUri", "DefinitionUri"):
-            if isinstance(resource.get("Properties", {}).get(name), str):
-                resource["Properties"][name] = str(ROOT / resource["Properties"][name])
-    owner = source["Resources"].get(removal.role) or source["Resources"][removal.role.removesuffix("Role")]
-    for policy in owner["Properties"]["Policies"]:
-        document = policy.get("PolicyDocument", policy)
-        for entry in list(document["Statement"]):
-            statement = entry["Fn::If"][1] if "Fn::If" in entry else entry
-            if removal.grant.action in statement["Action"] and _is_about(statement, removal.grant):
-                statement["Action"].remove(removal.grant.action)
-                if not statement["Action"]:
-                    document["Statement"].remove(entry)
-    return dict(source)
-
-
-def _is_about(statement: dict[str, Any], grant: Grant) -> bool:
-    resources = resolved_template().value(statement["Resource"])
-    return grant.resource in [declared(each) for each in ([resources] if isinstance(resources, str) else resources)]
-
-
-def rerun(removal: Removal, folder: Path) -> tuple[bool, list[str]]:
-    """Tell the story to a stack that lacks one permission: whether it was refused, and what no longer ended well."""
-    folder.mkdir(parents=True)
-    template = folder / "template.json"
-    template.write_text(json.dumps(without(removal)))
-    chapters = tell(folder, folder / "uses.jsonl", template)
-    refused = [use for use in missing(recorded(folder / "uses.jsonl")) if use.action == removal.grant.action]
-    return bool(refused), [name for name, well in chapters.items() if not well]
-
-
 def main() -> int:
-    """Record what is not recorded yet, print the table, take permissions away for real."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--again", type=int, default=0, metavar="N", help="take N permissions away for real")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    """Record what is not recorded yet, and print the table."""
     console = Console(width=170)
     with tempfile.TemporaryDirectory() as folder:
         if not recorded(USES):
             console.print(f"the story, told to a stack: {tell(Path(folder) / 'story', USES)}")
-        uses = recorded(USES)
-        found = removals(declared_roles(), uses)
-        _print(console, found, missing(uses))
-        unnoticed = _play_again(console, found, given.again, random.Random(given.seed), Path(folder))
-    return 1 if missing(uses) or unnoticed or any(each.survives for each in found) else 0
+    uses = recorded(USES)
+    found = removals(declared_roles(), uses)
+    _print(console, found, missing(uses))
+    return 1 if missing(uses) or any(each.survives for each in found) else 0
 
 
 def _print(console: Console, found: Sequence[Removal], refused: Sequence[Use]) -> None:
@@ -229,22 +182,6 @@ def _print(console: Console, found: Sequence[Removal], refused: Sequence[Use]) -
 def _short(resource: str) -> str:
     """An ARN without its beginning."""
     return ":".join(resource.split(":")[5:]) or resource
-
-
-def _play_again(console: Console, found: Sequence[Removal], count: int, dice: random.Random, folder: Path) -> int:
-    """Take permissions of the template's own policies away for real; answers of how many nobody noticed."""
-    own = [
-        each
-        for each in found
-        if each.noticed_by and each.grant.resource != "*" and each.role not in ("JobRole", "EraseRole")
-    ]
-    unnoticed = 0
-    for place, each in enumerate(dice.sample(own, min(count, len(own)))):
-        refused, broken = rerun(each, folder / str(place))
-        unnoticed += not refused
-        outcome = "refused" if refused else "NOT NOTICED"
-        console.print(f"for real: {each.role} without {each.grant.action}: {outcome}; broken: {broken or 'nothing'}")
-    return unnoticed
 
 
 if __name__ == "__main__":
