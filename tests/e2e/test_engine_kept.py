@@ -71,36 +71,6 @@ def make_table(killed: Killed) -> str:
     return str(table["TableDescription"]["TableId"])
 
 
-def test_a_row_and_what_the_stream_tells_of_it_are_there(killed: Killed) -> None:
-    make_table(killed)
-    before: list[Any] = []
-    for number in range(3):
-        tables = killed.client("dynamodb")
-        tables.put_item(TableName="Things", Item={"pk": {"S": f"{number}"}, "b": {"B": b"\x00\xff"}})
-        tables.update_item(
-            TableName="Things", Key={"pk": {"S": "0"}}, UpdateExpression="ADD n :one",
-            ExpressionAttributeValues={":one": {"N": "1"}},
-        )  # fmt: skip
-        before = records(killed)
-        killed.come_back()
-        assert records(killed) == before
-        assert killed.client("dynamodb").scan(TableName="Things")["Count"] == number + 1
-    assert len(before) == 6
-    row = killed.client("dynamodb").get_item(TableName="Things", Key={"pk": {"S": "0"}})["Item"]
-    assert row == {"pk": {"S": "0"}, "b": {"B": b"\x00\xff"}, "n": {"N": "3"}}
-
-
-def records(killed: Killed) -> list[Any]:
-    streams = killed.client("dynamodbstreams")
-    [stream] = streams.list_streams(TableName="Things")["Streams"]
-    shard = streams.describe_stream(StreamArn=stream["StreamArn"])["StreamDescription"]["Shards"][0]["ShardId"]
-    iterator = streams.get_shard_iterator(
-        StreamArn=stream["StreamArn"], ShardId=shard, ShardIteratorType="TRIM_HORIZON"
-    )["ShardIterator"]
-    found: list[Any] = streams.get_records(ShardIterator=iterator)["Records"]
-    return found
-
-
 def test_secrets_keys_and_objects_are_there(killed: Killed) -> None:
     key = killed.client("kms").create_key()["KeyMetadata"]["KeyId"]
     killed.come_back()

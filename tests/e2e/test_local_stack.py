@@ -12,7 +12,6 @@ import pytest
 from botocore.exceptions import ClientError
 from prometheus_client.parser import text_string_to_metric_families
 
-from local.stack.data_folder import DataFolder
 from tests.e2e.test_disk_faults import started
 from tests.running_stack import ROOT, RunningStack, start_stack, wait_until
 
@@ -74,12 +73,6 @@ def test_nobody_else_on_this_machine_reads_what_the_stack_keeps(stack: RunningSt
     assert {path.name for path, mode in modes.items() if mode & 0o077} == set()
     assert modes[stack.folder] == 0o700
     assert modes[stack.folder / "stack.json"] == modes[stack.folder / "sam.json"] == 0o600
-
-
-def test_a_folder_that_was_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir(mode=0o755)
-    DataFolder(tmp_path / "data").take(fresh=False)
-    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(

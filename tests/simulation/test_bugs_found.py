@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Thread
 
 import pytest
 from tagcast.delivery.publishing import publish
@@ -17,7 +16,7 @@ from tagcast.rows.message import MessageRow
 from tagcast.rows.message_transitions import end_writes
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.raced_store import RepeatingStore
+from tests.fakes.raced_store import RepeatingStore, elsewhere
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -157,9 +156,7 @@ class TwoOrders:
 
     def fail_the_first_and_wait(self, push: Push) -> None:
         self.fake.pusher.before_push = self.note
-        other = Thread(target=self.fake.fan_out, args=("test1", [self.first]))
-        other.start()
-        other.join()
+        elsewhere(lambda: self.fake.fan_out("test1", [self.first]))
         self.fake.clock.sleep(8)
         self.note(push)
 
@@ -229,9 +226,7 @@ def test_a_worker_asks_a_filter_function_that_came_after_its_claim() -> None:
         fake.pusher.behaviours["A"] = lambda push: OK
         fake.subscribe("A", filter={"kind": "function", "function": "judge"})
         second.extend(fake.publish("2"))
-        other = Thread(target=fake.deliver)
-        other.start()
-        other.join()
+        elsewhere(fake.deliver)
 
     fake.pusher.before_push = refilter_and_publish
     lanes.retry_now(fake.world, "test1", "A")
@@ -275,9 +270,7 @@ def test_a_head_that_another_worker_attempts_before_a_slow_worker_reads_it_keeps
     def retry_now() -> None:
         fake.clock.sleep(2)
         lanes.retry_now(fake.world, "test1", "A")
-        other = Thread(target=fake.redeliver, args=(fake.workflow.tasks[-1],))
-        other.start()
-        other.join()
+        elsewhere(lambda: fake.redeliver(fake.workflow.tasks[-1]))
 
     store.before_query[f"DUE#{subscription.subscription_id}"] = retry_now
     fake.redeliver(task)
