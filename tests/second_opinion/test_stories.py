@@ -6,16 +6,19 @@ What differs between them is decided by a document of AWS: docs/RELIABILITY.md, 
 import gzip
 import hmac
 import json
+import threading
 from base64 import b64decode, b64encode
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from tests.aws.stack import ACCOUNT, REGION
+from tests.http_server import Handler, serving
 from tests.second_opinion.conftest import OTHERS
 from tests.second_opinion.deployed import Deployment
-from tests.second_opinion.receivers import Receiver, receiver
 
 ALWAYS = pytest.mark.parametrize("aws", ["moto", OTHERS], indirect=True)
 AT_NIGHT = pytest.mark.parametrize("aws", [pytest.param("moto", marks=pytest.mark.nightly), OTHERS], indirect=True)
@@ -26,9 +29,40 @@ pytestmark = [
 ]
 
 
+@dataclass
+class Receiver:
+    """Remembers what it took. Paths in *failing* answer 500 that many times more."""
+
+    url: str = ""
+    failing: dict[str, int] = field(default_factory=dict)
+    tried: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The bodies of all attempts, by path."""
+    took: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The bodies of those that were answered 200."""
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, path: str, headers: Mapping[str, str], body: str) -> int:
+        with self._lock:
+            self.headers.append(headers)
+            self.tried[path].append(body)
+            if self.failing.get(path, 0):
+                self.failing[path] -= 1
+                return 500
+            self.took[path].append(body)
+            return 200
+
+
 @pytest.fixture
 def hook() -> Iterator[Receiver]:
-    with receiver() as made:
+    made = Receiver()
+
+    class Serving(Handler):
+        def serve(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self.answer(made.answer(self.path, headers, self.body().decode()))
+
+    with serving(Serving) as made.url:
         yield made
 
 
