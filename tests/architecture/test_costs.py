@@ -12,8 +12,7 @@ from tagcast_aws.store.signing_key import SIGNING_KEY_KEPT_S
 from local.rules.costs import MONTH_S, OF_A_MESSAGE, usd_of_a_million_messages, usd_of_search
 from local.rules.limits import PRICES_USD
 from tests.aws.stack import translated
-from tests.benchmarks.idle_bill import bill, nightly_jobs
-from tests.benchmarks.member_bill import bill as member_bill
+from tests.benchmarks.idle_bill import bill, member_bill, nightly_jobs
 from tests.benchmarks.twinning.bill import search_pass
 from tests.benchmarks.twinning.lockstep import BUDGETS
 

@@ -1,4 +1,4 @@
-"""What the deployed service costs in a month in which nothing happens: ``python -m tests.benchmarks.idle_bill``.
+"""What the service and a member of a group cost in a month without a message: `python -m tests.benchmarks.idle_bill`.
 
 Computed from template.yaml and the one table of prices (`local.rules.limits`), without any free tier. Storage of what
 was kept earlier, and the few megabytes of logs, are left out.
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tagcast.membership import HEARTBEAT_S
 from tagcast.rows.lane import WAKE_SHARDS
 
 from local.rules.limits import PRICES_USD
@@ -23,6 +24,15 @@ SWEEP_S = 1.0
 JOB_MINUTES = 2
 """A job over an empty day; Glue bills a minute at least."""
 BUDGET_USD = 12.0
+REQUEST_S = 0.05
+"""What an invocation takes that waits for nothing but the tables."""
+HEARTBEAT_READS, HEARTBEAT_WRITES = 3, 1
+PULL_READS = 3
+"""The group, the lane, the member."""
+WAIT_READS, WAIT_WRITES = 1, 2
+"""A place is taken and left; who waits has looked into the queue before."""
+WAYS = {"waits for 20 s": (20.0, 0.0), "asks every 2 s": (0.0, 2.0), "asks every 10 s": (0.0, 10.0)}
+"""How a consumer may pull: `wait_seconds` and `pull_interval_seconds` of its options."""
 
 
 def bill(template: Template) -> dict[str, float]:
@@ -99,13 +109,52 @@ def _nightly_workers(template: Template) -> int:
     return sum(int(value(job["NumberOfWorkers"])) for job in jobs)
 
 
+def usd(price: str, count: float) -> float:
+    """Return what *count* of something cost whose price is for a million."""
+    return PRICES_USD[price] * count / 1e6
+
+
+def requests(template: Template, function: str, count: float, seconds: float, reads: int, writes: int) -> float:
+    """Return what *count* requests to a function cost that take so long each."""
+    gigabytes = int(template.resources[function]["Properties"]["MemorySize"]) / 1024
+    return (
+        usd("api gateway: a million requests of an HTTP API", count)
+        + usd("lambda: a million requests", count)
+        + count * seconds * gigabytes * PRICES_USD["lambda: a GB-second on arm64"]
+        + usd("dynamodb: a million read request units", count * reads)
+        + usd("dynamodb: a million write request units", count * writes)
+    )
+
+
+def heartbeats(template: Template) -> float:
+    """Return what the heartbeats of a month cost."""
+    beats = MONTH_S / HEARTBEAT_S
+    return requests(template, "ManageFunction", beats, REQUEST_S, HEARTBEAT_READS, HEARTBEAT_WRITES)
+
+
+def pulls(template: Template, wait_s: float, interval_s: float) -> float:
+    """Return what the pulls of a month cost that find nothing."""
+    count = MONTH_S / (wait_s + interval_s + REQUEST_S)
+    looks, reads, writes = (2, PULL_READS + WAIT_READS, WAIT_WRITES) if wait_s else (1, PULL_READS, 0)
+    polling = usd("sqs: a million standard requests of 64 KiB", count * looks)
+    return polling + requests(template, "PullFunction", count, wait_s + REQUEST_S, reads, writes)
+
+
+def member_bill(template: Template) -> dict[str, float]:
+    """Return what a member of a pull group costs without a message, each item in USD a month."""
+    return {"heartbeats": heartbeats(template), **{way: pulls(template, *how) for way, how in WAYS.items()}}
+
+
 def main() -> int:
-    """Print the bill; more than the budget is a failure."""
-    items = bill(read_template(ROOT / "template.yaml"))
+    """Print the bills; a service above its budget is a failure."""
+    template = read_template(ROOT / "template.yaml")
+    items = bill(template)
     for name, usd in items.items():
         print(f"{name:<24}{usd:8.2f} USD a month")
     total = sum(items.values())
     print(f"{'in all':<24}{total:8.2f} USD a month (budget {BUDGET_USD})")
+    for name, price in member_bill(template).items():
+        print(f"a member of a group, {name:<20}{price:8.2f} USD a month")
     return int(total > BUDGET_USD)
 
 

@@ -95,7 +95,6 @@ FORMS = {
     **benchmark("console", "20", result="first page"),
     **benchmark("filters", "single"),
     **benchmark("idle_bill", nightly=False),
-    **benchmark("member_bill", nightly=False),
     **benchmark("memory", "--minutes 0.6 --warm-up 0.3", result="messages after the warm-up"),
     **benchmark("pull_calls"),
     **benchmark("push", result="the slowest alone takes"),

@@ -16,7 +16,7 @@ from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.repairing.removals import remove_silent
 from tagcast.rows import stored
 
-from tests.benchmarks.member_bill import HEARTBEAT_WRITES
+from tests.benchmarks.idle_bill import HEARTBEAT_WRITES
 from tests.fakes.raced_store import before_the_next_transaction
 from tests.fakes.world import FakeClock, FakeWorld
 from tests.unit.worlds import ask, row_of
