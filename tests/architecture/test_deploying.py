@@ -228,9 +228,10 @@ def test_a_parameter_that_changes_replaces_no_resource_and_takes_none_with_data_
 
 def test_nothing_is_left_behind_by_a_creation_that_was_rolled_back() -> None:
     """Retain keeps tables, buckets and keys under made-up names also when their creation fails."""
-    policies = {name: each.get("DeletionPolicy", "Delete") for name, each in RESOURCES.items()}
-    assert set(policies.values()) == {"Delete", "RetainExceptOnCreate"}
-    kept = {name for name, policy in policies.items() if policy == "RetainExceptOnCreate"}
+    whens = ("DeletionPolicy", "UpdateReplacePolicy")
+    policies = {name: tuple(each.get(when, "Delete") for when in whens) for name, each in RESOURCES.items()}
+    assert set(policies.values()) == {("Delete", "Delete"), ("RetainExceptOnCreate", "Retain")}
+    kept = {name for name, policy in policies.items() if policy != ("Delete", "Delete")}
     assert kept == {"ArchiveBucket", "MessagesTable", "RegistryTable", "SecretsKey"}
 
 

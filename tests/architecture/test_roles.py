@@ -245,9 +245,3 @@ def test_nothing_names_a_partition() -> None:
     assert TEMPLATE.resources["Redelivery"]["Properties"]["DefinitionSubstitutions"]["Partition"] == {
         "Ref": "AWS::Partition"
     }
-
-
-@pytest.mark.parametrize("table", ["RegistryTable", "MessagesTable"])
-def test_the_tables_outlive_the_stack_since_they_are_the_truth(table: str) -> None:
-    resource = TEMPLATE.resources[table]
-    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")

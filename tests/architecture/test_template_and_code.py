@@ -231,12 +231,6 @@ def test_what_a_stream_gives_up_is_told_where_its_function_may_write(source: Sou
         assert role.allows(Need(action, resource)), action
 
 
-@pytest.mark.parametrize("source", STREAMS, ids=lambda source: source.logical_id)
-def test_a_stream_gives_up_by_age_alone(source: SourceSpec) -> None:
-    """AWS documents no pauses between tries, so that their number would be no time."""
-    assert source.properties["MaximumRetryAttempts"] == -1
-
-
 def test_objects_of_kept_changes_live_as_long_as_the_messages_that_name_them() -> None:
     bucket, queue = (TEMPLATE.resources[name]["Properties"] for name in ("KeptChanges", "ArchiveFailures"))
     [rule] = bucket["LifecycleConfiguration"]["Rules"]

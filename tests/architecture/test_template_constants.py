@@ -63,6 +63,7 @@ def test_a_stream_is_read_from_its_beginning_and_given_up_while_it_still_holds_w
     assert given["StartingPosition"] == "TRIM_HORIZON"
     assert given["MaximumRecordAgeInSeconds"] <= 3 * STREAM_RETENTION_S // 4
     assert given["BisectBatchOnFunctionError"] is True
+    assert given["MaximumRetryAttempts"] == -1, "AWS documents no pauses, so their number is no time"
 
 
 @pytest.mark.parametrize(("alarm", "function"), [("RelayIteratorAge", "Relay"), ("ArchiveIteratorAge", "Archive")])
