@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import gzip
 import io
 import json
 from dataclasses import replace
@@ -59,13 +60,15 @@ def batch_to(
     return PushBatch(owner, tuple(Push(owner, message, 1) for message in messages), "batch_1")
 
 
-def posted(pushed: Push | PushBatch, answer: bytes = b"ok", status: int = 200) -> tuple[bytes, bytes, Outcome]:
-    """Return the head and the body that a server gets, and the outcome when it answers *status* with *answer*."""
+def posted(
+    pushed: Push | PushBatch, answer: bytes = b"ok", status: int = 200, more: str = ""
+) -> tuple[bytes, bytes, Outcome]:
+    """Return the head and the body that a server gets, and the outcome of its *answer* with the header lines *more*."""
     requests: list[tuple[bytes, bytes]] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         requests.append(await read_request(reader))
-        writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer)
+        writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(answer)}\r\n{more}\r\n".encode() + answer)
 
     pusher = pusher_with()
     with serving_elsewhere(talk) as port:
@@ -165,6 +168,18 @@ def test_an_answer_that_names_failures_and_cannot_be_read_fails_the_batch(answer
     outcome = read_response(batch_to(Protocol.HTTP, ""), TAKEN, answer)
 
     assert (outcome.delivered, outcome.detail, outcome.status) == (False, MALFORMED, 200)
+
+
+@pytest.mark.parametrize(("coding", "is_read"), [("gzip", False), ("br", False), ("Identity", True)])
+def test_a_compressed_answer_hides_no_failure_though_nobody_asked_for_it(coding: str, is_read: bool) -> None:
+    answer = failures(IDS[0]) if is_read else gzip.compress(failures(IDS[0]))
+    head, _, outcome = posted(batch_to(Protocol.HTTP, ""), answer, more=f"Content-Encoding: {coding}\r\n")
+
+    assert b"accept-encoding: identity" in head.lower().split(b"\r\n")
+    if is_read:
+        assert outcome == replace(TAKEN, failed={IDS[0]: NAMED})
+    else:
+        assert (outcome.delivered, outcome.detail, outcome.answer) == (False, MALFORMED, b"{compressed}")
 
 
 def test_what_failed_as_a_whole_is_told_by_its_status_whatever_it_names() -> None:

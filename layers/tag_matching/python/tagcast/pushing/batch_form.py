@@ -45,6 +45,7 @@ def batch_request(
     parts = array_parts(batch, shared)
     headers = signed_headers(batch.subscription, batch.batch_id, sent_at, version, parts, sign)
     headers["content-type"] = format_of(batch.subscription.settings.content_format).batch_type
+    headers["accept-encoding"] = "identity"
     headers["x-tagcast-batch"] = str(len(batch.pushes))
     headers["x-tagcast-attempt"] = str(batch.pushes[0].attempt)  # Equal for all: retries are pushed alone.
     return HttpRequest(parts, headers)

@@ -34,6 +34,8 @@ RETRY_AFTER_S_MAX = 86_400.0
 UNAVAILABLE = frozenset((408, 429, 502, 503, 504))
 """Statuses about the receiver, or a proxy before it, and not about the message (RFC 9110, RFC 6585)."""
 KEPT_S = 60.0
+COMPRESSED = b"{compressed}"
+"""Stands for a compressed response, which is not read. It is malformed JSON, so it fails a whole batch."""
 RESOLVED_S = 30.0
 
 
@@ -119,6 +121,8 @@ class HttpPusher:
         finally:
             # A connection whose response was read completely is back in the pool; this closes the others.
             response.close()
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            answer = COMPRESSED
         retry_after = response.headers.get("Retry-After") if response.status in (429, 503) else None
         return outcome(response.status, retry_after, self._clock.now(), answer[:READ_BYTES_MAX]), answer
 
