@@ -164,7 +164,7 @@ def test_an_answer_that_comes_in_pieces_is_kept_up_to_its_bound() -> None:
         async def read(self, most: int) -> bytes:
             return pieces.pop(0) if pieces else b""
 
-    response: Any = SimpleNamespace(content=Content())
+    response: Any = SimpleNamespace(content=Content(), headers={})
 
     assert asyncio.run(read_answer(response, 5)) == b"abcde"
     assert pieces == []

@@ -121,8 +121,6 @@ class HttpPusher:
         finally:
             # A connection whose response was read completely is back in the pool; this closes the others.
             response.close()
-        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            answer = COMPRESSED
         retry_after = response.headers.get("Retry-After") if response.status in (429, 503) else None
         return outcome(response.status, retry_after, self._clock.now(), answer[:READ_BYTES_MAX]), answer
 
@@ -203,9 +201,12 @@ def _died_silently(error: Exception) -> bool:
 
 
 async def read_answer(response: aiohttp.ClientResponse, kept_max: int) -> bytes:
-    """Read the body of *response*, at most ``ANSWER_BYTES_MAX`` bytes; return its first *kept_max* bytes."""
+    """Read the body of *response*, at most ``ANSWER_BYTES_MAX`` bytes; return its first *kept_max* bytes.
+
+    Of a compressed body return ``COMPRESSED``.
+    """
     left, kept = ANSWER_BYTES_MAX, b""
     while left > 0 and (chunk := await response.content.read(left)):
         left -= len(chunk)
         kept += chunk[: kept_max - len(kept)]
-    return kept
+    return kept if response.headers.get("Content-Encoding", "identity").lower() == "identity" else COMPRESSED
