@@ -39,6 +39,8 @@ class Together(asyncio.TaskGroup):
     async def __aexit__(
         self, kind: type[BaseException] | None, stopped: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is GeneratorExit:  # Closed without a loop: nothing can be awaited any more.
+            return
         try:
             await super().__aexit__(kind, stopped, trace)
         except BaseExceptionGroup as several:
