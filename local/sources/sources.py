@@ -270,20 +270,14 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
 
 
 def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
-    """Return the write that makes *lane* due now, because the engine's end stopped its workflow.
+    """Return the write that makes *lane* retry now under the new *generation*, because its worker ended with the stack.
 
-    None if none is needed.
-
-    A claimed lane gets *now* as the time of its next attempt. An unclaimed lane under INDEPENDENT_RETRY retries all its
-    deliveries now, by a workflow with the new *generation*.
+    None if no worker had claimed it, and its next attempt is that of a failed delivery, or due.
     """
-    if lane.state.is_asleep:
+    is_waiting = lane.planned_for is None and now < (lane.next_attempt_at or 0)
+    if lane.state.is_asleep or not (lane.is_claimed or is_waiting):
         return None
-    if lane.is_claimed:
-        return lane_transitions.plan(lane, now, lane.planned_for, lane.state)
-    if lane.planned_for is None and now < (lane.next_attempt_at or 0):
-        return lane_transitions.retry_now(lane, generation, now)[1]
-    return None
+    return lane_transitions.retry_now(lane, generation, now)[1]
 
 
 def scheduled_event() -> Mapping[str, Any]:
