@@ -10,14 +10,17 @@ import pytest
 from tagcast.delivery.lease import Task
 from tagcast.model import LaneState, Strategy
 from tagcast.rows import lane_transitions
-from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import LANES, Lane, starts_workflow
 
 from local.sources.sources import SAY_AGAIN_S, WAITING_MAX, Overload, Sources, release_lane
 from local.template.translated import SourceSpec
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 TOLD = f"overloaded: {WAITING_MAX + 1} events wait for a worker; the sweep is delayed"
-LANE = Lane("t", "1.0", LaneState.BLOCKED, "7", 1, 3, next_attempt_at=50_000, wake_at=50_000, is_claimed=True)
+NAMES = ("t", "1.0")
+LANE = Lane(*NAMES, LaneState.BLOCKED, "7", 1, 3, next_attempt_at=50_000, wake_at=50_000, is_claimed=True)
 """Nobody works under the claims of lanes after a kill: the next start releases them, and keeps to every schedule."""
 
 
@@ -56,13 +59,21 @@ def test_each_overload_is_told_at_once_and_again_after_a_minute_however_soon_it_
     assert said == [TOLD, TOLD, "no longer overloaded", TOLD]
 
 
-def test_a_claimed_lane_is_looked_at_at_once() -> None:
-    release = release_lane(LANE, now=10_000, generation="8")
-
+@pytest.mark.parametrize("state", [LaneState.BLOCKED, LaneState.RETRYING])
+def test_a_claimed_lane_retries_all_at_once_by_a_workflow_of_its_own(state: LaneState) -> None:
+    """The first round that claimed it would start its workflow, so the relay starts none for its old generation."""
+    claimed, store = replace(LANE, state=state), MemoryStore()
+    store.write(LANES.put(claimed, *NAMES))
+    before = dict(store.rows[lane_key(*NAMES)])
+    release = release_lane(claimed, now=10_000, generation="8")
     assert release is not None
-    assert (release.changes["next_attempt_at"], release.changes["wake_at"]) == (10_000, 10_000)
-    assert "is_claimed" in release.remove
-    assert release.expect == {"state": "blocked", "generation": "7", "claim": 3}
+    store.write(release)
+
+    after = store.rows[lane_key(*NAMES)]
+    assert starts_workflow(before, after)
+    lane = LANES.value_of(after)
+    assert (lane.is_claimed, lane.next_attempt_at, lane.wake_at, lane.retry_all_at) == (False, *3 * (10_000,))
+    assert release.expect == {"state": state, "generation": "7", "claim": 3, "next_attempt_at": LANE.next_attempt_at}
 
 
 @pytest.mark.parametrize(
@@ -95,6 +106,6 @@ def test_a_worker_of_a_released_lane_attempts_what_was_claimed(fake: FakeWorld) 
     fake.pusher.behaviours["A"] = lambda push: OK
     before = len(fake.pusher.pushes)
 
-    fake.redeliver(Task("test1", subscription.subscription_id, claimed.generation))
+    fake.redeliver(Task("test1", subscription.subscription_id, "8"))
 
     assert len(fake.pusher.pushes) - before == 1

@@ -4,16 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast.model import LaneState
-from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane, starts_workflow
 
 from local.engine.checksums import read_position, store_position
 from local.engine.engine_calls import EngineCallError
 from local.functions.lambda_api import Invocation
-from local.sources.sources import release_lane
 from local.sources.stream_source import StreamRules, StreamSource
-from tests.fakes.memory_store import MemoryStore
 
 DONE = Invocation(b'{"batchItemFailures": []}')
 CRASH = Invocation(b'{"errorType": "Boom"}', failed=True)
@@ -221,24 +216,3 @@ def test_a_batch_is_too_old_when_its_first_record_is() -> None:
     batches, given_up = run(stream, StreamRules(age_max_s=10), lambda _: CRASH)
     assert (len(batches), given_up[0]["requestContext"]["condition"]) == (1, "RecordAgeExceeded")
     assert given_up[0]["DDBStreamBatchInfo"]["batchSize"] == 2
-
-
-@pytest.mark.parametrize("planned_for", [None, "07457000000000000001"])
-def test_a_lane_that_was_claimed_when_its_stack_ended_retries_all_now_by_a_workflow_of_its_own(
-    planned_for: str | None,
-) -> None:
-    """Its deliveries would wait until the claim ends, and the first round that claimed it is gone."""
-    store = MemoryStore()
-    claimed = Lane("t", "1.0", LaneState.RETRYING, "7", 1, 1, 45_000, 45_000, planned_for=planned_for, is_claimed=True)
-    store.write(LANES.put(claimed, "t", "1.0"))
-    before = store.get(lane_key("t", "1.0"))
-    release = release_lane(claimed, 5_000, "8")
-    assert before is not None
-    assert release is not None
-    store.write(release)
-
-    released = store.get(lane_key("t", "1.0"))
-    assert released is not None
-    assert starts_workflow(before, released)
-    lane = LANES.value_of(released)
-    assert (lane.is_claimed, lane.next_attempt_at, lane.retry_all_at) == (False, 5_000, 5_000)
