@@ -65,9 +65,10 @@ def is_token(text: str) -> bool:
 
 
 class _HeaderAuth(httpx.Auth):
-    """Adds headers to each request. An asynchronous client makes them in a thread, because this may take seconds."""
+    """Adds headers to each request. An asynchronous client makes them in a thread if this *may_wait* for others."""
 
     requires_request_body = True
+    may_wait = True
 
     @abstractmethod
     def _headers(self, request: httpx.Request) -> dict[str, str]:
@@ -81,7 +82,8 @@ class _HeaderAuth(httpx.Auth):
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Add the headers. Raises SigningError if the request must not be sent."""
         await request.aread()
-        request.headers.update(await asyncio.to_thread(self._headers, request))
+        added = await asyncio.to_thread(self._headers, request) if self.may_wait else self._headers(request)
+        request.headers.update(added)
         yield request
 
 
@@ -94,6 +96,7 @@ class BearerToken(_HeaderAuth):
 
     def __init__(self, token: str | Callable[[], str]) -> None:
         self._token = token
+        self.may_wait = not isinstance(token, str)
 
     def _headers(self, request: httpx.Request) -> dict[str, str]:
         if request.url.scheme == "http" and request.url.host not in THIS_MACHINE:
