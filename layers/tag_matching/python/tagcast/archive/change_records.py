@@ -176,8 +176,13 @@ def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **co
     return record(
         RecordKind.DELIVERIES,
         f"{origin.topic}.{origin.message_id}.{ordinal}.{source}",
-        **asdict(origin),
+        # Without asdict, which triples the time of each record.
+        topic=origin.topic,
+        message_id=origin.message_id,
         ordinal=ordinal,
+        subscriptions_version=origin.subscriptions_version,
+        accepted_at=origin.accepted_at,
+        expires_at=origin.expires_at,
         changed_at=change.changed_at,
         **columns,
     )

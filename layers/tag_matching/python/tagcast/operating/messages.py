@@ -19,12 +19,12 @@ from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
 from tagcast.rows import stored
+from tagcast.rows.codec import dense
 from tagcast.rows.due import FailedPulls, PendingDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow, section_with
 from tagcast.rows.subscription import FilterVersion
-from tagcast.rows.values import dense
 
 FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED))
 """States that need attention: pending after a failure, or given up."""

@@ -131,8 +131,12 @@ class _Simplified(Format):
 
 def _named(message: Message) -> dict[str, str]:
     """Return what receivers need to drop repetitions and to recognize a replay, and the trace."""
-    replayed = {} if message.replay_of is None else {"replay_of": message.replay_of}
-    return {"topic": message.topic, "message_id": message.message_id, **message.trace.fields, **replayed}
+    named = {"topic": message.topic, "message_id": message.message_id}
+    return named | message.trace.fields | _replay_mark(message)
+
+
+def _replay_mark(message: Message) -> dict[str, str]:
+    return {} if message.replay_of is None else {"replay_of": message.replay_of}
 
 
 class _CmqSimplified(_Simplified):
@@ -228,8 +232,7 @@ def _shared_fields(message: Message) -> dict[str, object]:
 
 
 def _fields_after(push: Push) -> dict[str, object]:
-    replay_of = push.message.replay_of
-    return {"attempt": push.attempt, **({} if replay_of is None else {"replay_of": replay_of})}
+    return {"attempt": push.attempt, **_replay_mark(push.message)}
 
 
 def structured_cloudevent(message: Message) -> str:

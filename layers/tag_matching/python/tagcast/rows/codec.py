@@ -157,9 +157,9 @@ def row_format(
     key: Callable[..., Key], codec: Codec[_T], also: Callable[[_T], Mapping[str, Value]] = lambda value: {}
 ) -> RowFormat[_T]:
     """Return the format of rows with the attributes of *codec*. The callback *also* adds others, such as ``ttl``."""
+    return RowFormat(key, lambda value: dense({**codec.attributes(value), **also(value)}), codec.value)
 
-    def row_of(value: _T) -> dict[str, Value]:
-        attributes = {**codec.attributes(value), **also(value)}
-        return {name: stored for name, stored in attributes.items() if stored is not None}
 
-    return RowFormat(key, row_of, codec.value)
+def dense(row: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the attributes whose value is not None."""
+    return {name: value for name, value in row.items() if value is not None}

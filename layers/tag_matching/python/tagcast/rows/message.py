@@ -17,11 +17,11 @@ from typing import Any, cast
 from tagcast.model import BODY_BYTES_MAX, Draft, Message, Topic
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.codec import Attributes, Codec, RowFormat, list_part, optional_part
+from tagcast.rows.codec import Attributes, Codec, RowFormat, dense, list_part, optional_part
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
 from tagcast.rows.state_map import Round, RoundPart, StateMap
-from tagcast.rows.values import dense, row_bytes
+from tagcast.rows.values import row_bytes
 from tagcast.tables import Value
 from tagcast.trace_context import parse_trace
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tagcast.model import Topic, TopicSettings
-from tagcast.rows.codec import Codec, list_part, named_part, row_format
+from tagcast.rows.codec import Codec, dense, list_part, named_part, row_format
 from tagcast.rows.keys import counters_key, directory_key, topic_key
-from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10

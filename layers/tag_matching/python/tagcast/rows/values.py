@@ -27,11 +27,6 @@ def optional_text(row: Row, name: str) -> str | None:
     return cast("str | None", row.get(name))
 
 
-def dense(row: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the attributes whose value is not None."""
-    return {name: value for name, value in row.items() if value is not None}
-
-
 def deflate_json(value: object) -> bytes:
     """Return *value* as deflated JSON.
 

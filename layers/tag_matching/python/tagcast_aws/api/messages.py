@@ -24,7 +24,7 @@ from tagcast.operating.messages import (
 )
 from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.rows.values import dense
+from tagcast.rows.codec import dense
 from tagcast.setting import declared_json
 from typing_extensions import TypedDict
 

@@ -9,8 +9,8 @@ from tagcast.errors import Fault, InvalidRequestError
 from tagcast.instant import rfc3339
 from tagcast.operating.tailing import TailPage, TailRequest, tail
 from tagcast.ports import World
+from tagcast.rows.codec import dense
 from tagcast.rows.tail import EVENTS_MAX, EventKind, TailEvent
-from tagcast.rows.values import dense
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import EVENT_STATES, AnyEventState, Instant

@@ -10,7 +10,7 @@ from tagcast.model import LaneState
 from tagcast.operating.lanes import DueDelivery, LaneView
 from tagcast.operating.urgent_lanes import UrgentLane
 from tagcast.ports import QueueCounts
-from tagcast.rows.values import dense
+from tagcast.rows.codec import dense
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import UNVERIFIED, AnyEntryState, AnyLaneState, Instant
