@@ -159,3 +159,10 @@ def test_every_bug_that_was_planted_by_hand_has_a_name_of_its_own_and_its_place_
             pass
 
     assert len({bug.name for bug in PLANTED}) == len(PLANTED) >= 370
+
+
+def test_every_bug_that_was_planted_by_hand_names_a_test_that_there_is() -> None:
+    named = {(bug.section, bug.caught_by.partition("[")[0]) for bug in PLANTED}
+    texts = {section: (ROOT / "tests" / section).read_text() for section, _ in named}
+
+    assert [(section, test) for section, test in sorted(named) if f"def {test}" not in texts[section]] == []
