@@ -68,7 +68,7 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
             if both.blind(content, gone):
                 counts[hour, "unjudged"] += number
                 continue
-            seen = both.seen(tags, key, texts, content)
+            seen = both.message_of(tags, key, texts, content)
             new, old = evaluate(candidate, seen), evaluate(current, seen)
             name = "both" if new and old else WAYS[0] if new else WAYS[1] if old else "neither"
             counts[hour, name] += number
@@ -155,13 +155,13 @@ def _candidates(parser: argparse.ArgumentParser, given: argparse.Namespace) -> l
     if (given.filter is None) == (given.filters is None):
         parser.error("give --filter or --filters")
     if given.filter is not None:
-        return _checked(parser, "--filter", lambda: [("candidate", json.loads(given.filter))])
+        return _read_or_exit(parser, "--filter", lambda: [("candidate", json.loads(given.filter))])
     if "://" in given.filters:
         return []
-    return _checked(parser, "--filters", lambda: filter_sets.read_filters(Path(given.filters).read_text("utf-8")))
+    return _read_or_exit(parser, "--filters", lambda: filter_sets.read_filters(Path(given.filters).read_text("utf-8")))
 
 
-def _checked(
+def _read_or_exit(
     parser: argparse.ArgumentParser, option: str, read: Callable[[], list[tuple[str, Filter]]]
 ) -> list[tuple[str, Filter]]:
     """Return the candidates that *read* returns, or exit with an error."""
@@ -222,7 +222,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not candidates:
         rows = archive.spark.read.text(given.filters).collect()
         text = "\n".join(row.value for row in rows)
-        candidates = _checked(_parser(), "--filters", lambda: filter_sets.read_filters(text))
+        candidates = _read_or_exit(_parser(), "--filters", lambda: filter_sets.read_filters(text))
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS,))
     # A replay was for one subscription, and no other filter saw it.
     is_seen = (sql.col("topic") == given.topic) & sql.col("replay_of").isNull()

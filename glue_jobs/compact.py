@@ -117,7 +117,7 @@ def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, re
     of arrival earlier (:func:`first_arrival`).
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
-    return until_won(run.made, ATTEMPTS, lambda fault: print_progress(f"{kind}: {fault}"))
+    return until_won(run.run, ATTEMPTS, lambda fault: print_progress(f"{kind}: {fault}"))
 
 
 @dataclass
@@ -130,7 +130,7 @@ class _Run:
     arrival: arguments.Window
     rebuild: bool
 
-    def made(self) -> Compacted:
+    def run(self) -> Compacted:
         """Read new files, write their days, swap the manifests, record the files as compacted. Return the result."""
         window = self.arrival.days()
         begin, end = first_arrival(window[0]), None if self.rebuild else window[-1]
@@ -140,7 +140,7 @@ class _Run:
         files = {key: size for each in days for key, size in (each.files if self.rebuild else each.unread).items()}
         result = Compacted(self.kind, read_files=len(files))
         if files or self.rebuild:
-            self._days_made(files, result)
+            self._write_days(files, result)
             if result.corrupt:
                 _quarantine(self.archive, self.kind, days)
             elif self.rebuild:
@@ -152,21 +152,21 @@ class _Run:
                 self.objects.write(ledger_key(self.kind, each.day), json.dumps(ledger).encode(), each.ledger)
         return result
 
-    def _days_made(self, files: Mapping[str, int], result: Compacted) -> None:
+    def _write_days(self, files: Mapping[str, int], result: Compacted) -> None:
         """Write the curated days that have records in *files*, and complete *result*."""
         suit(self.archive.spark, sum(files.values()) * RAW_WEIGHT)
         reading = _Reading(self.archive, self.objects, self.kind)
-        reading.raw(files)
+        reading.read_raw(files)
         rebuilt = self.arrival.days()[0] if self.rebuild else "9999"
         days = {day for day in self.archive.curated_days(self.kind) if day >= rebuilt} | set(reading.packed)
         before = manifests.read(self.objects, self.kind, sorted(days))
         kept = [each for each in before if each.files and each.day < rebuilt]
         with manifests.watch(self.objects, before):
             sizes = self.objects.sizes(manifests.data_prefix(self.kind))
-            reading.curated({key: sizes.get(key, 0) for each in kept for key in each.files})
+            reading.read_curated({key: sizes.get(key, 0) for each in kept for key in each.files})
             result.corrupt, result.unknown_columns = reading.corrupt, sorted(reading.unknown)
             result.days_of_files = reading.days_of_files
-            written = reading.written(manifests.generation_at(arguments.now_ms()))
+            written = reading.write(manifests.generation_at(arguments.now_ms()))
         reading.close()
         result.duplicates, result.conflicts = (
             sum(row[name] for row in written) for name in ("duplicates", "conflicts")
@@ -174,14 +174,14 @@ class _Run:
         if result.conflicts:
             print_progress(f"{self.kind}: {result.conflicts} records differ from others of the same id")
         try:
-            self._swapped(before, written, result)
+            self._swap(before, written, result)
         except RacedError:
             # Another run may have erased contents that these files still have.
             named = {key for each in manifests.read(self.objects, self.kind, days) for key in each.files}
             self.objects.remove({row.key for row in written if row.key is not None} - named)
             raise
 
-    def _swapped(self, before: Sequence[Manifest], written: Sequence[Row], result: Compacted) -> None:
+    def _swap(self, before: Sequence[Manifest], written: Sequence[Row], result: Compacted) -> None:
         """Swap the manifest of each day to its new files; a day without changes keeps its files."""
         result.days = [each.day for each in before]
         for each in before:
@@ -222,7 +222,7 @@ class _Reading:
     def __post_init__(self) -> None:
         self.key = contents.key_of(self.objects) if self.kind is RecordKind.MESSAGES else ""
 
-    def raw(self, files: Mapping[str, int]) -> None:
+    def read_raw(self, files: Mapping[str, int]) -> None:
         """Read raw files. If a file has an unusual line, Spark reads the whole file again."""
         refused = self._read(files, is_curated=False)
         if refused:
@@ -233,7 +233,7 @@ class _Reading:
             # It is unknown which file has which days, so each file gets all days.
             self.days_of_files |= {file: sorted(self.packed) for file in refused}
 
-    def curated(self, files: Mapping[str, int]) -> None:
+    def read_curated(self, files: Mapping[str, int]) -> None:
         """Read files of curated records."""
         self._read(files, is_curated=True)
 
@@ -266,7 +266,7 @@ class _Reading:
                 self.number += row.number
         return refused
 
-    def written(self, generation: str) -> list[Row]:
+    def write(self, generation: str) -> list[Row]:
         """Write each record of all days once, as one generation. Return a row for each file of the generation."""
         if not self.packed:
             return []

@@ -193,29 +193,29 @@ def _write_day(archive: Archive, before: Manifest, change: Callable[[DataFrame],
     return archive.write_generation(placed.select(*columns), MESSAGES, generation).get(before.day, {})
 
 
-def erase_selected(rows: DataFrame, forgetting: RequestedErasure) -> DataFrame:
+def erase_selected(rows: DataFrame, eraser: RequestedErasure) -> DataFrame:
     """Return *rows* in which the contents of the selected messages are erased."""
-    ids = rows.sparkSession.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
+    ids = rows.sparkSession.createDataFrame([(each,) for each in eraser.matching], "record_id string")
     named = rows.join(sql.broadcast(ids), "record_id", "left_semi").select(*rows.columns)
     rest = rows.join(sql.broadcast(ids), "record_id", "left_anti").select(*rows.columns)
-    return rest.unionByName(erase_rows(named, forgetting))
+    return rest.unionByName(erase_rows(named, eraser))
 
 
-def erase_rows(rows: DataFrame, taking: Eraser) -> DataFrame:
-    """Return *rows* with the contents that *taking* selects erased: these columns are null, and hashes are added."""
+def erase_rows(rows: DataFrame, eraser: Eraser) -> DataFrame:
+    """Return *rows* with the contents that *eraser* selects erased: these columns are null, and hashes are added."""
     schema = to_arrow_schema(rows.schema)
-    shared = rows.sparkSession.sparkContext.broadcast(taking)
+    shared = rows.sparkSession.sparkContext.broadcast(eraser)
 
     def take(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield pa.RecordBatch.from_pylist([_taken(row, shared.value) for row in batch.to_pylist()], schema)
+            yield pa.RecordBatch.from_pylist([_erase_row(row, shared.value) for row in batch.to_pylist()], schema)
 
     return rows.mapInArrow(take, rows.schema)
 
 
-def _taken(row: dict[str, Any], taking: Eraser) -> dict[str, Any]:
+def _erase_row(row: dict[str, Any], eraser: Eraser) -> dict[str, Any]:
     maps = {name: dict(row[name]) for name in ("properties", "salts", "hashes") if row[name] is not None}
-    return taking.record({**row, **maps}) or row
+    return eraser.erase_record({**row, **maps}) or row
 
 
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
@@ -227,13 +227,13 @@ def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str])
     if not days:
         return []
     wanted, keys, begin = {*days}, set[str](), compact.first_arrival(min(days))
-    for each in _arrived(archive, lambda day: begin <= day):
+    for each in _list_arrivals(archive, lambda day: begin <= day):
         compacted = each.compacted
         keys |= {key for key in each.files if not wanted.isdisjoint(compacted.get(key, wanted))}
     return sorted(keys | _find_damaged(archive.objects, message_ids))
 
 
-def _arrived(archive: Archive, chosen: Callable[[str], bool]) -> list[compact.ArrivalDay]:
+def _list_arrivals(archive: Archive, chosen: Callable[[str], bool]) -> list[compact.ArrivalDay]:
     """Return the raw files of the days of arrival for which *chosen* returns true. The days are read in parallel."""
     objects, days = archive.objects, filter(chosen, archive.days("raw", MESSAGES.value))
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -246,7 +246,7 @@ def _find_damaged(objects: Objects, message_ids: frozenset[str]) -> set[str]:
     Every line must be readable: otherwise the erasure could miss a raw file.
     """
     named = set()
-    for key in _quarantined(objects):
+    for key in _quarantined_files(objects):
         stored = objects.read(key)
         with naming(key):
             for line in () if stored is None else filter(None, stored.content.decode().split("\n")):
@@ -256,11 +256,11 @@ def _find_damaged(objects: Objects, message_ids: frozenset[str]) -> set[str]:
     return named
 
 
-def _quarantined(objects: Objects) -> list[str]:
+def _quarantined_files(objects: Objects) -> list[str]:
     return [key for key in objects.sizes(QUARANTINE) if key.endswith(".json")]
 
 
-def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Counter[str]:
+def rewrite_files(archive: Archive, keys: Sequence[str], eraser: Eraser) -> Counter[str]:
     """Rewrite the files *keys*, which have one record per line, on all workers.
 
     Return the number of changed files for each top folder.
@@ -268,11 +268,11 @@ def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Coun
     if not keys:
         return Counter()
     context = archive.spark.sparkContext
-    shared, opened = context.broadcast(taking), archive.opened
+    shared, opened = context.broadcast(eraser), archive.opened
 
     def one(key: str) -> tuple[str, bool]:
         objects = opened()
-        return key, until_won(partial(rewrite_object, objects, key, shared.value.changed), ATTEMPTS)
+        return key, until_won(partial(rewrite_object, objects, key, shared.value.erase_text), ATTEMPTS)
 
     found = context.parallelize(keys, max(1, min(len(keys), 1000))).map(one).collect()
     return Counter(key.partition("/")[0] for key, held in found if held)
@@ -299,46 +299,46 @@ def failed_records(archive: Archive) -> DataFrame:
 
 def uncompacted_files(archive: Archive) -> dict[str, int]:
     """Return the raw files that no compaction has read, usually those of the last day, with their bytes."""
-    return {key: size for each in _arrived(archive, lambda day: True) for key, size in each.unread.items()}
+    return {key: size for each in _list_arrivals(archive, lambda day: True) for key, size in each.unread.items()}
 
 
 def _messages_in(lines: DataFrame) -> DataFrame:
     return raw.parse_lines(lines, MESSAGES).where("not is_corrupt").select(*SCHEMAS[MESSAGES].fieldNames())
 
 
-def erase(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
+def erase(archive: Archive, eraser: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
     """Erase the selected contents everywhere in the archive (idempotent). Return the numbers of changed objects."""
     objects = archive.objects
-    keys = raw_keys(archive, days, forgetting.message_ids)
-    held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], forgetting)
+    keys = raw_keys(archive, days, eraser.message_ids)
+    held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], eraser)
     objects.purge(FAILED)
     told = {"raw_files": held["raw"], "failed_files": held["failed"]}
     print_progress(f"{held.total()} files of lines rewritten")
-    told["curated_files"] = rewrite_days(archive, days, lambda rows: erase_selected(rows, forgetting))
+    told["curated_files"] = rewrite_days(archive, days, lambda rows: erase_selected(rows, eraser))
     print_progress(f"{told['curated_files']} curated files replaced")
     # The quarantine is rewritten after the raw files, because it tells which of them have damaged lines.
-    told["quarantined_files"] = rewrite_files(archive, _quarantined(objects), forgetting).total()
+    told["quarantined_files"] = rewrite_files(archive, _quarantined_files(objects), eraser).total()
     objects.purge(QUARANTINE)
-    told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/")
-    told["query_results"] = _removed(objects, list(objects.sizes("athena/")), "athena/")
+    told["reports"] = _remove(objects, reports_naming(objects, eraser.message_ids), "reports/")
+    told["query_results"] = _remove(objects, list(objects.sizes("athena/")), "athena/")
     return told
 
 
-def _removed(objects: Objects, keys: Sequence[str], prefix: str) -> int:
+def _remove(objects: Objects, keys: Sequence[str], prefix: str) -> int:
     objects.remove(keys)
     objects.purge(prefix)
     return len(keys)
 
 
-def preview_erasure(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
+def preview_erasure(archive: Archive, eraser: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
     """Return the numbers of objects that an erasure would rewrite or delete."""
     objects = archive.objects
-    ids = archive.spark.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
-    keys = raw_keys(archive, days, forgetting.message_ids)
+    ids = archive.spark.createDataFrame([(each,) for each in eraser.matching], "record_id string")
+    keys = raw_keys(archive, days, eraser.message_ids)
     lines = archive.lines(keys).withColumn("record_id", sql.get_json_object("line", "$.record_id"))
     held = lines.join(sql.broadcast(ids), "record_id", "left_semi").select("file").distinct().count()
     curated = sum(len(each.files) for each in manifests.read(objects, MESSAGES, days))
-    reports = len(reports_naming(objects, forgetting.message_ids))
+    reports = len(reports_naming(objects, eraser.message_ids))
     results = len(objects.sizes("athena/"))
     return {"raw_files": held, "curated_files": curated, "reports": reports, "query_results": results}
 
@@ -418,9 +418,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     matching = {**asked.get("matching", {}), **matching_of(rows, filters)}
     instants = [*(row.accepted_at for row in chosen), *map(accepted_at_of, others)]
     days = sorted({*asked.get("days", ()), *(rfc3339(at)[:10] for at in instants)})
-    forgetting = RequestedErasure(key, tuple(Part), matching, name, others)
+    eraser = RequestedErasure(key, tuple(Part), matching, name, others)
     if given.preview:
-        counts = preview_erasure(archive, forgetting, days)
+        counts = preview_erasure(archive, eraser, days)
         print_progress(f"{len(matching)} messages of {len(days)} days; nothing is changed")
         finish({**summary, "ok": True, "days": days, **counts, "html": None})
         return 0
@@ -430,7 +430,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }  # fmt: skip
     objects.replace(_key(name, "asked"), json.dumps({**record, "matching": matching}).encode())
     objects.replace(_key(name, "record"), json.dumps(record).encode())
-    counts = erase(archive, forgetting, days)
+    counts = erase(archive, eraser, days)
     # A later run may erase more, so each run writes its own `done_at`.
     objects.replace(_key(name, "record"), json.dumps({**record, "done_at": rfc3339(arguments.now_ms())}).encode())
     print_progress(f"{len(matching)} messages erased; with MessagesPointInTimeRecovery, backups keep them 35 days")

@@ -317,13 +317,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     from tagcast_client import TagcastError
 
-    def offered(ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
+    def read_offers(ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
         return (
             offers(messages, filters) if ids is None else offers(messages.where(sql.col("message_id").isin(*ids)), ())
         )
 
     try:
-        done = send(archive.objects, poster(given), run_id, offered, given.chunk, count)
+        done = send(archive.objects, poster(given), run_id, read_offers, given.chunk, count)
     except (TagcastError, RacedError) as fault:
         finish({**summary, "ok": False, "detail": str(fault), "html": None, "json": as_json})
         return 1

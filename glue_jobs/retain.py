@@ -143,12 +143,12 @@ def quoting(objects: Objects, until: Until) -> list[str]:
     return [key for key in (*keys, *certificates) if key.startswith(tuple(folders))]
 
 
-def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
+def retain(archive: Archive, eraser: AgedErasure) -> dict[str, Any]:
     """Erase due parts everywhere in the archive (idempotent). Return the numbers of changed objects."""
-    objects, until = archive.objects, taking.until
+    objects, until = archive.objects, eraser.until
     lines = 0
     for each in to_do(archive, until):
-        lines += rewrite_files(archive, each.pending, taking).total()
+        lines += rewrite_files(archive, each.pending, eraser).total()
         done = {"until": until, "files": each.files}
         objects.replace(done_key(each.day), json.dumps(done).encode())
         print_progress(f"{len(each.pending)} files that arrived on {each.day} are done")
@@ -157,7 +157,7 @@ def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
     objects.remove(manifests.former(objects, MESSAGES, [each.day for each in found], arguments.now_ms() - KEPT_MS))
     days, files = curated_to_do(objects, found, until), 0
     for day, parts in days.items():
-        files += rewrite_days(archive, [day], lambda rows: erase_rows(rows, taking), parts)
+        files += rewrite_days(archive, [day], lambda rows: erase_rows(rows, eraser), parts)
         print_progress(f"{day} is without {' and '.join(parts)}")
     reports = quoting(objects, until)
     objects.remove(reports)

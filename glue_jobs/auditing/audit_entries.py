@@ -72,15 +72,15 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
         "topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at"
     )
     matched = matched.withColumn("matched", sql.lit(1))
-    return _by_entry(matched.unionByName(_happened(deliveries), allowMissingColumns=True))
+    return _by_entry(matched.unionByName(_rows_of_deliveries(deliveries), allowMissingColumns=True))
 
 
 def list_entries(deliveries: DataFrame) -> DataFrame:
     """Return one row, with the columns of :func:`entries`, for each entry that *deliveries* name."""
-    return _by_entry(_happened(deliveries))
+    return _by_entry(_rows_of_deliveries(deliveries))
 
 
-def _happened(deliveries: DataFrame) -> DataFrame:
+def _rows_of_deliveries(deliveries: DataFrame) -> DataFrame:
     ended, waited = sql.col("state").isin(*ENDS), (sql.col("state") == EntryState.BLOCKED.value)
     gone = sql.col("removed_by").isNotNull()
     # A large row may have no room for outcomes. Only a filter function that failed ends a delivery without an attempt.

@@ -95,7 +95,7 @@ class FilterSet:
             return sql.col("properties")
         return sql.map_filter("properties", lambda name, _: name.isin(list(self.properties)))
 
-    def seen(
+    def message_of(
         self,
         tags: Iterable[str] | None,
         key: str | None,

@@ -94,10 +94,10 @@ def _read(objects: Objects, sources: Iterable[Source], kind: RecordKind) -> Iter
 
 def of_rows(batches: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
     """Yield the chunks of rows that Spark parsed. Corrupt rows are only counted, without a day."""
-    return _in_runs(_sifted(batches, kind), kind, key)
+    return _in_runs(_drop_corrupt(batches, kind), kind, key)
 
 
-def _sifted(batches: Iterable[Any], kind: RecordKind) -> Iterator[Any]:
+def _drop_corrupt(batches: Iterable[Any], kind: RecordKind) -> Iterator[Any]:
     for batch in batches:
         rows = pa.Table.from_batches([batch])
         whole = rows.filter(compute.invert(rows["is_corrupt"]))

@@ -50,27 +50,27 @@ class Eraser(ABC):
 
     key: str
 
-    def concerns(self, line: str) -> bool:
+    def may_change(self, line: str) -> bool:
         """Return whether a line may change. Other lines, which are most of a large file, need not be parsed."""
         return True
 
     @abstractmethod
-    def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
+    def erase_record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Return *record* with erased contents, or None if nothing must be erased."""
 
     @abstractmethod
-    def takes_damaged(self, line: str, arrived: str) -> bool:
+    def must_erase_damaged(self, line: str, arrived: str) -> bool:
         """Return whether a line without a valid record must be erased; *arrived* is its day of arrival."""
 
-    def line(self, line: str, arrived: str) -> str:
+    def erase_line(self, line: str, arrived: str) -> str:
         """Return a raw line with erased contents, or unchanged if nothing must be erased."""
-        if not line or not self.concerns(line):
+        if not line or not self.may_change(line):
             return line
         record = record_of(line, RecordKind.MESSAGES)
         if record is None:
             return self.erase_damaged(line, arrived)
         salted = {**record, "salt": None if record.get("hashes") else salt_of(self.key, record["record_id"])}
-        made = self.record(salted)
+        made = self.erase_record(salted)
         if made is None:
             return line
         present = {name: value for name, value in made.items() if value is not None and name != "salt"}
@@ -78,38 +78,38 @@ class Eraser(ABC):
 
     def erase_damaged(self, line: str, arrived: str) -> str:
         """Return a line without a valid record unchanged, or its salted hash if it must be erased."""
-        if line.startswith('{"erased_line":') or not self.takes_damaged(line, arrived):
+        if line.startswith('{"erased_line":') or not self.must_erase_damaged(line, arrived):
             return line
         salt = salt_of(self.key, line)
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
-    def changed(self, key: str, text: str) -> str:
+    def erase_text(self, key: str, text: str) -> str:
         """Return *text*, the lines of the object *key*, after the erasure. Lines without content to erase stay.
 
         The prefix of *key* decides the format of the lines. Only a line feed ends a line.
         """
         arrived = arrival_day(key)
         if key.startswith(RAW):
-            change = partial(self.line, arrived=arrived)
+            change = partial(self.erase_line, arrived=arrived)
         else:
-            change = partial(self._failed if key.startswith(FAILED) else self._quarantined, arrived=arrived)
+            change = partial(self._erase_failed if key.startswith(FAILED) else self._erase_quarantined, arrived=arrived)
         return "\n".join(map(change, text.split("\n")))
 
-    def _quarantined(self, line: str, arrived: str) -> str:
+    def _erase_quarantined(self, line: str, arrived: str) -> str:
         if not line:
             return line
         record = json.loads(line)
         after = self.erase_damaged(record["line"], arrived)
         return line if after == record["line"] else json.dumps({**record, "line": after})
 
-    def _failed(self, line: str, arrived: str) -> str:
+    def _erase_failed(self, line: str, arrived: str) -> str:
         told, text = decode_failed(line)
         if text is None:
             return self.erase_damaged(line, arrived) if line else line
-        after = "\n".join(self.line(each, arrived) for each in text.split("\n"))
+        after = "\n".join(self.erase_line(each, arrived) for each in text.split("\n"))
         if after == text:
             return line
-        content = _packed([after], base64.b64decode(told["rawData"]))
+        content = _pack([after], base64.b64decode(told["rawData"]))
         return json.dumps({**told, "rawData": base64.b64encode(content).decode()})
 
 
@@ -155,18 +155,18 @@ class RequestedErasure(Eraser):
         """The ids of the messages, for damaged lines and reports."""
         return self.others.union(record_id.rpartition(".")[2] for record_id in self.matching)
 
-    def concerns(self, line: str) -> bool:
+    def may_change(self, line: str) -> bool:
         """Return whether the line contains the id of one of the messages."""
         return names_one_of(self.message_ids, line)
 
-    def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
+    def erase_record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Return the record of a requested message without the erased *parts*; None for any other record."""
         matching = self.matching.get(str(record["record_id"]))
         return None if matching is None else forget_parts(record, self.parts, matching=matching, erasure=self.erasure)
 
-    def takes_damaged(self, line: str, arrived: str) -> bool:
+    def must_erase_damaged(self, line: str, arrived: str) -> bool:
         """Return whether the line contains the id of one of the messages."""
-        return self.concerns(line)
+        return self.may_change(line)
 
 
 def names_one_of(message_ids: frozenset[str], text: str) -> bool:
@@ -192,7 +192,7 @@ def _blocks(content: bytes) -> Iterator[str]:
         yield b"".join(block).decode(errors="replace")
 
 
-def _packed(texts: Iterable[str], before: bytes) -> bytes:
+def _pack(texts: Iterable[str], before: bytes) -> bytes:
     """Return *texts* as bytes, compressed if the content *before* was."""
     if not before.startswith(GZIP):
         return "".join(texts).encode()
@@ -212,7 +212,7 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
     with naming(key):
         is_changed = any(change(key, text) != text for text in _blocks(stored.content))
     if is_changed:
-        objects.write(key, _packed((change(key, text) for text in _blocks(stored.content)), stored.content), stored)
+        objects.write(key, _pack((change(key, text) for text in _blocks(stored.content)), stored.content), stored)
     objects.purge(key)
     return is_changed
 

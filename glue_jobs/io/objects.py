@@ -131,7 +131,7 @@ class FolderObjects:
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
         """Write the file under the lock if it is unchanged since *seen*. Raises RacedError."""
-        with self._locked():
+        with self._lock():
             present = self.read(key)
             if (present and present.tag) != (seen and seen.tag):
                 raise RacedError(key)
@@ -180,7 +180,7 @@ class FolderObjects:
         return number
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / LOCK).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -66,7 +66,7 @@ def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iter
         unjudged: Counter[tuple[int, int]] = Counter()
         columns = (batch.column(name).to_pylist() for name in ("hour", *READ, "number"))
         for hour, tags, key, texts, content, gone, number in zip(*columns, strict=True):
-            found = index.match(filters.seen(tags, key, texts, content))
+            found = index.match(filters.message_of(tags, key, texts, content))
             blind = filters.blind(content, gone)
             for candidate in frozenset(found.ordinals) - blind if blind else found.ordinals:
                 matched[hour, candidate] += number

@@ -61,7 +61,7 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
         f"audit of {certificate['window'].replace('_', ' to ')}, {where}",
         page.headline(title, below, tone),
         page.cards(cards),
-        _listed(certificate) if found else "",
+        _violations(certificate) if found else "",
         "" if subject is None else _subject(subject),
         page.section("Promises", _promises(certificate["by_kind"], kinds)),
         page.section("Deliveries by end", _ends(counts)),
@@ -97,7 +97,7 @@ def _promises(by_kind: Mapping[str, int], kinds: Mapping[str, str]) -> str:
     return page.scrolling_table(head, "".join(rows))
 
 
-def _listed(certificate: Mapping[str, Any]) -> str:
+def _violations(certificate: Mapping[str, Any]) -> str:
     listed = certificate["listed"]
     heads = ("Kind", "Topic", "Message", "Subscription", "At", "What")
     rows = [

@@ -168,7 +168,7 @@ def _plots(told: Mapping[str, Any]) -> str:
         parts.append(page.figure(caption, lambda axes: _speeds(axes, told["latency_by_hour"])))
     if any(row["blocked_ms"] for row in hours):
         parts.append(
-            page.figure("Hours in which lanes were closed, sum of all lanes.", lambda axes: _closed(axes, hours))
+            page.figure("Hours in which lanes were closed, sum of all lanes.", lambda axes: _closed_hours(axes, hours))
         )
     return page.section("Hour by hour", *parts)
 
@@ -236,7 +236,7 @@ def _speeds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     _legend(axes)
 
 
-def _closed(axes: Axes, hours: Sequence[Mapping[str, Any]]) -> None:
+def _closed_hours(axes: Axes, hours: Sequence[Mapping[str, Any]]) -> None:
     at: Any = [_when(row["hour"]) for row in hours]
     heights = [row["blocked_ms"] / 3_600_000 for row in hours]
     axes.bar(at, heights, 0.036, color=page.COLOURS["third"], align="edge")

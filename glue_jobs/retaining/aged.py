@@ -33,7 +33,7 @@ class AgedErasure(Eraser):
     def _topics(self) -> FiltersByTopic:
         return FiltersByTopic(self.filters)
 
-    def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
+    def erase_record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Return *record* without its due parts, or None if it has none."""
         day, gone = rfc3339(record["accepted_at"])[:10], record.get("hashes") or {}
         going = [part for part in due(self.until, day) if part not in gone and _has(record, part)]
@@ -47,7 +47,7 @@ class AgedErasure(Eraser):
         names = filters.names_of(known, tuple(gone), going, asked)
         return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
-    def takes_damaged(self, line: str, arrived: str) -> bool:
+    def must_erase_damaged(self, line: str, arrived: str) -> bool:
         """Return whether the line's day of arrival is due. The day of the record in the line is unknown."""
         return bool(due(self.until, arrived))
 

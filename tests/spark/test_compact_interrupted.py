@@ -87,7 +87,7 @@ def expected(numbers: Iterable[int]) -> dict[str, list[str]]:
 
 
 def run(archive: Archive, objects: Objects) -> compact.Compacted:
-    return compact._Run(archive, objects, KIND, WINDOW, rebuild=False).made()
+    return compact._Run(archive, objects, KIND, WINDOW, rebuild=False).run()
 
 
 def steps(seed: int) -> list[tuple[int, bool]]:

@@ -99,10 +99,10 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_line_that_firehose_could_not_deliver_goes_too_where_it_cannot_be_read() -> None:
     mine = message_id(1)
-    taking = RequestedErasure("key", (Part.BODY,), {f"fruit.{mine}": []}, None)
+    eraser = RequestedErasure("key", (Part.BODY,), {f"fruit.{mine}": []}, None)
     lines = [f'{{"rawData": "no base64", "why": "{name}"}}' for name in (mine, message_id(2))]
 
-    gone, kept, nothing = taking.changed(f"failed/messages/x/dt={DAY}/1", "\n".join([*lines, ""])).split("\n")
+    gone, kept, nothing = eraser.erase_text(f"failed/messages/x/dt={DAY}/1", "\n".join([*lines, ""])).split("\n")
 
     assert (mine in gone, list(json.loads(gone))) == (False, ["erased_line"])
     assert (kept, nothing) == (lines[1], "")
@@ -111,11 +111,11 @@ def test_a_line_that_firehose_could_not_deliver_goes_too_where_it_cannot_be_read
 def test_a_compressed_record_that_firehose_could_not_deliver_loses_its_parts_and_stays_compressed() -> None:
     # Firehose gets its records compressed, and returns them as they came.
     one, other = ({**written(number, SECRET), "salt": None} for number in (1, 2))
-    taking = RequestedErasure("key", tuple(Part), {one["record_id"]: []}, None)
+    eraser = RequestedErasure("key", tuple(Part), {one["record_id"]: []}, None)
     record = gzip.compress(b"".join(f"{json.dumps(each)}\n".encode() for each in (one, other)))
     line = json.dumps({"errorCode": "x", "rawData": base64.b64encode(record).decode()})
 
-    told = json.loads(taking.changed(f"failed/messages/x/dt={DAY}/1", line))
+    told = json.loads(eraser.erase_text(f"failed/messages/x/dt={DAY}/1", line))
 
     first, second = map(json.loads, gzip.decompress(base64.b64decode(told["rawData"])).splitlines())
     assert (SECRET in str(first), sorted(first["hashes"])) == (False, ["body", "keys", "properties"])
@@ -148,9 +148,9 @@ def test_a_file_with_a_byte_that_is_no_text_is_erased_too(tmp_path: Path) -> Non
     objects, one = FolderObjects(tmp_path), written(1, SECRET)
     key = f"raw/messages/dt={DAY}/hour=12/1.gz"
     objects.replace(key, b'{"record_id": "\xff\n' + json.dumps(one).encode())
-    taking = RequestedErasure("key", tuple(Part), {one["record_id"]: []}, None)
+    eraser = RequestedErasure("key", tuple(Part), {one["record_id"]: []}, None)
 
-    assert rewrite_object(objects, key, taking.changed)
+    assert rewrite_object(objects, key, eraser.erase_text)
     assert SECRET.encode() not in (tmp_path / key).read_bytes()
 
 

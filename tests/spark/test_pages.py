@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from glue_jobs.pages.certificate import _listed, _promises
+from glue_jobs.pages.certificate import _promises, _violations
 from glue_jobs.pages.delivery_page import SUBSCRIPTIONS_SHOWN, _subscriptions, _title
 
 ENDS = ("matched", "delivered", "cancelled", "filtered", "pending")
@@ -32,7 +32,7 @@ def test_a_report_says_that_every_delivery_was_made_only_if_each_was(ends: tuple
     ],
 )
 def test_only_a_certificate_of_all_topics_refers_to_the_table_of_violations(about: dict[str, Any], told: str) -> None:
-    assert told in _listed({"listed": [], "violations": 1, **about})
+    assert told in _violations({"listed": [], "violations": 1, **about})
 
 
 def test_only_a_report_on_all_topics_refers_to_the_table_of_hours() -> None:

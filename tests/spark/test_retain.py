@@ -225,9 +225,9 @@ def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -
     filters = [FilterInForce(n, each, 1, FOREVER, None, False, 1) for n, each in enumerate((pattern, sql))]
     one: Any = {**message(1, body='{"n": 1}', properties={"p": "1"}), "salt": "5a" * 16}
 
-    without_body = AgedErasure("key", {Part.BODY: DAY}, {"fruit": filters}).record(one)
+    without_body = AgedErasure("key", {Part.BODY: DAY}, {"fruit": filters}).erase_record(one)
     assert without_body is not None
-    bare = AgedErasure("key", {Part.BODY: DAY, Part.PROPERTIES: DAY}, {"fruit": filters}).record(without_body)
+    bare = AgedErasure("key", {Part.BODY: DAY, Part.PROPERTIES: DAY}, {"fruit": filters}).erase_record(without_body)
     assert bare is not None
 
     assert (without_body["matching"], bare["matching"]) == (["0.1"], ["0.1", "1.1"])
