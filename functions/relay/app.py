@@ -25,7 +25,7 @@ def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
         try:
             arrival = arrival_of(record)
         except UNREADABLE as fault:
-            world.telemetry.failed("a change of the stream", fault)
+            world.telemetry.record_failure("a change of the stream", fault)
             continue
         if arrival is not None:
             arrivals.append(arrival)

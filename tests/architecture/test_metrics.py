@@ -17,7 +17,7 @@ ALARMS = dict(TEMPLATE.of_type("AWS::CloudWatch::Alarm"))
 FUNCTIONS = {path.name for path in (ROOT / "functions").iterdir() if (path / "app.py").exists()}
 COUNTED = (
     (r'\.count\(\s*"(\w+)"', "Count"),
-    (r'\.waited\(\s*"(\w+)"', "Milliseconds"),
+    (r'\.record_wait\(\s*"(\w+)"', "Milliseconds"),
     (r'add_metric\(name="(\w+)", unit="Count"', "Count"),
     (r'add_metric\(name="(\w+)", unit="Seconds"', "Seconds"),
     (r'EntryState\.[A-Z]+: "(\w+)"', "Count"),

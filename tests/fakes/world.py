@@ -234,24 +234,24 @@ class QuietTelemetry:
         self.watched: set[str] = set()
         self.backlogs: dict[tuple[str, str], dict[str, float]] = {}
 
-    def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
+    def record_attempt(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
 
-    def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
+    def record_end(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         self.counts[state] += 1
         self.ends.append((message.draft.body.decode(errors="replace"), subscription.name, state))
 
-    def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
+    def record_filter_failures(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
         self.counts["filter_failed"] += count
 
-    def failed(self, what: str, error: Exception) -> None:
+    def record_failure(self, what: str, error: Exception) -> None:
         self.counts["failed"] += 1
         self.faults.append((what, error))
 
     def count(self, name: str, value: int = 1) -> None:
         self.counts[name] += value
 
-    def waited(self, name: str, milliseconds: float) -> None:
+    def record_wait(self, name: str, milliseconds: float) -> None:
         self.waits[name].append(milliseconds)
 
     def watches(self, topic: str) -> bool:

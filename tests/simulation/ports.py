@@ -237,7 +237,7 @@ class SimTelemetry(QuietTelemetry):
         super().__init__()
         self._history = history
 
-    def failed(self, what: str, error: Exception) -> None:
+    def record_failure(self, what: str, error: Exception) -> None:
         if not isinstance(error, UnavailableError | ConditionLostError):
             self._history.checks.ledger.fail("no surprise", f"{what} failed: {error!r}")
 

@@ -325,7 +325,7 @@ def test_what_failed_in_another_batch_meanwhile_keeps_to_its_own_schedule(timed:
         [key] = [key for key in timed.store.rows if key.pk.startswith("DUE#")]
         due = DUES.value_of(timed.store.rows[key])
         another = replace(due, message_id=f"{int(due.message_id) + 1:020d}", position=position(2, 0))
-        write = due_put(another.failed(failed, None))
+        write = due_put(another.after_failure(failed, None))
         timed.store.rows[write.key] = {**write.row, "pk": write.key.pk, "sk": write.key.sk}
 
     timed.loop.call_later(2.0, join)

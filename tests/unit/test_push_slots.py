@@ -34,7 +34,7 @@ async def take(slots: PushSlots, host: str, *, answered: bool, until: float) -> 
 
 def give_back(slots: PushSlots, host: str, *, well: bool) -> None:
     if well:
-        slots.answered(host)
+        slots.count_answer(host)
     slots.give_back(Slot(host, Priority.UNKNOWN))
 
 

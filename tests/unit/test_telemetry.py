@@ -46,7 +46,7 @@ def counted(metrics: Metrics) -> dict[str, list[float]]:
 def test_failing_filters_are_told_by_name_and_counted(
     capsys: Any, log: Log, telemetry: PowertoolsTelemetry, metrics: Metrics
 ) -> None:
-    telemetry.filter_failed("test1", iter(["A", "B"]), 2)
+    telemetry.record_filter_failures("test1", iter(["A", "B"]), 2)
 
     [warning] = log.lines()
     assert (warning["level"], warning["topic"], warning["subscriptions"]) == ("WARNING", "test1", ["A", "B"])
@@ -57,7 +57,7 @@ def test_failing_filters_are_told_by_name_and_counted(
 def test_an_attempt_is_one_line_that_says_who_what_and_how_long(
     log: Log, telemetry: PowertoolsTelemetry, push: Push
 ) -> None:
-    telemetry.attempted(push, Outcome(False, "http 500"), EntryState.BLOCKED, 123)
+    telemetry.record_attempt(push, Outcome(False, "http 500"), EntryState.BLOCKED, 123)
 
     [line] = log.lines()
     about = {"topic": "test1", "subscription": "A", "message_id": push.message.message_id, "attempt": 1}
@@ -70,7 +70,7 @@ def test_an_attempt_is_one_line_that_says_who_what_and_how_long(
 def test_what_was_delivered_at_once_is_no_line_at_the_level_of_a_deployment(
     log: Log, telemetry: PowertoolsTelemetry, push: Push, attempt: int, lines: int
 ) -> None:
-    telemetry.attempted(replace(push, attempt=attempt), Outcome(True, "http 200"), EntryState.DELIVERED, 1)
+    telemetry.record_attempt(replace(push, attempt=attempt), Outcome(True, "http 200"), EntryState.DELIVERED, 1)
 
     assert len(log.lines()) == lines
 
@@ -79,7 +79,7 @@ def test_what_was_delivered_at_once_is_no_line_at_the_level_of_a_deployment(
 def test_what_was_acknowledged_is_counted_without_a_line(
     log: Log, telemetry: PowertoolsTelemetry, metrics: Metrics, push: Push, state: EntryState, lines: int
 ) -> None:
-    telemetry.ended(push.message, push.subscription, state)
+    telemetry.record_end(push.message, push.subscription, state)
 
     assert len(log.lines()) == lines
     assert counted(metrics) == {state.value.capitalize(): [1.0]}
@@ -97,14 +97,14 @@ def test_what_was_acknowledged_is_counted_without_a_line(
 def test_each_attempt_is_counted_by_what_it_led_to(
     telemetry: PowertoolsTelemetry, metrics: Metrics, push: Push, state: EntryState, metric: str
 ) -> None:
-    telemetry.attempted(push, Outcome(False, "x"), state, 1)
+    telemetry.record_attempt(push, Outcome(False, "x"), state, 1)
 
     assert counted(metrics) == {metric: [1.0]}
     assert {values["Unit"] for values in metrics.provider.metric_set.values()} == {"Count"}
 
 
 def test_an_end_without_a_push_is_one_line(log: Log, telemetry: PowertoolsTelemetry, push: Push) -> None:
-    telemetry.ended(push.message, push.subscription, EntryState.EXPIRED)
+    telemetry.record_end(push.message, push.subscription, EntryState.EXPIRED)
 
     [line] = log.lines()
     about = {"topic": "test1", "subscription": "A", "message_id": push.message.message_id}
@@ -123,7 +123,7 @@ def test_a_metric_counts_one_unless_told_otherwise_and_an_invocation_tells_the_s
 def test_a_piece_of_work_that_failed_is_counted_and_told_with_its_reason(
     telemetry: PowertoolsTelemetry, metrics: Metrics, log: Log
 ) -> None:
-    telemetry.failed("a due row", ValueError("no such state"))
+    telemetry.record_failure("a due row", ValueError("no such state"))
 
     [told] = log.lines()
     assert (told["level"], told["message"]) == ("ERROR", "a due row failed")
@@ -144,10 +144,10 @@ def test_no_line_of_the_log_has_a_key_an_address_or_a_body(
 
     planted = replace(push, subscription=subscription, message=message)
     for state in (EntryState.DELIVERED, EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED):
-        telemetry.attempted(planted, Outcome(False, "x"), state, 1)
+        telemetry.record_attempt(planted, Outcome(False, "x"), state, 1)
     for state in EntryState:
-        telemetry.ended(message, subscription, state)
-    telemetry.filter_failed(message.topic, [subscription.name])
+        telemetry.record_end(message, subscription, state)
+    telemetry.record_filter_failures(message.topic, [subscription.name])
 
     assert len(log.lines()) > len(EntryState)
     assert "planted" not in json.dumps(log.lines()) + capsys.readouterr().out

@@ -201,25 +201,25 @@ class Dice(Protocol):
 class Telemetry(Protocol):
     """Log lines and metrics for operators, without bodies or secrets."""
 
-    def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
+    def record_attempt(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         """Record one attempt, its outcome, the *state* of the delivery after it, and its duration in milliseconds."""
 
-    def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
+    def record_end(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         """Record a delivery that ended without a push, e.g. an expired or an acknowledged delivery."""
 
-    def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
+    def record_filter_failures(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
         """Record that *count* filters failed on a message of *topic*.
 
         *subscriptions* has the names of the subscriptions with these filters, or only of some of them.
         """
 
-    def failed(self, what: str, error: Exception) -> None:
+    def record_failure(self, what: str, error: Exception) -> None:
         """Record the failure of one piece of work, named *what*; other work continues."""
 
     def count(self, name: str, value: int = 1) -> None:
         """Add *value* to the metric *name*."""
 
-    def waited(self, name: str, milliseconds: float) -> None:
+    def record_wait(self, name: str, milliseconds: float) -> None:
         """Add the duration of one wait to the metric *name*, which has percentiles."""
 
     def watches(self, topic: str) -> bool:

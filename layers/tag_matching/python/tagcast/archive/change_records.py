@@ -63,10 +63,10 @@ def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
     after = None if change.after is None else MESSAGES.value_of(change.after)
     if before is None:
         assert after is not None
-        yield _accepted(after, keeps_body(after.message.topic))
+        yield _message_record(after, keeps_body(after.message.topic))
     elif after is None:
         for ordinal in sorted(before.map.pending if before.is_pending else ()):
-            yield _vanished(change, before, ordinal)
+            yield _removal_record(change, before, ordinal)
     else:
         for audience, done in after.rounds.items():
             known = before.rounds.get(audience)
@@ -86,22 +86,22 @@ def of_round(change: RowChange) -> Iterator[Record]:
 def _of_round(change: RowChange, origin: Origin, done: Round, *, is_again: bool) -> Iterator[Record]:
     for ordinal, entry in sorted(done.entries().items()):
         at = done.at if ordinal in done.finishes else None
-        yield _ended(change, End(origin, ordinal, entry), AGAIN if is_again else "r", at)
+        yield _end_record(change, End(origin, ordinal, entry), AGAIN if is_again else "r", at)
 
 
 def of_end(change: RowChange) -> Iterator[Record]:
     """Yield the record of a delivery that ended after its first round."""
     if change.after is not None:
-        yield _ended(change, ENDS.value_of(change.after), "e" if change.before is None else AGAIN, None)
+        yield _end_record(change, ENDS.value_of(change.after), "e" if change.before is None else AGAIN, None)
 
 
 def of_late(change: RowChange) -> Iterator[Record]:
     """Yield the record of a late entry."""
     if change.after is not None and change.before is None:
-        yield _added(change, LATE.value_of(change.after))
+        yield _late_record(change, LATE.value_of(change.after))
 
 
-def _accepted(row: MessageRow, keep_body: bool) -> Record:
+def _message_record(row: MessageRow, keep_body: bool) -> Record:
     message, draft = row.message, row.message.draft
     return record(
         RecordKind.MESSAGES,
@@ -144,7 +144,7 @@ def archived_body(draft: Draft) -> dict[str, Field]:
     return {"body_base64": encoded, "body_is_text": True}
 
 
-def _ended(change: RowChange, end: End, source: str, round_at: int | None) -> Record:
+def _end_record(change: RowChange, end: End, source: str, round_at: int | None) -> Record:
     """Return the record of an ended delivery. Ends in different kinds of rows (*source*) have different ids."""
     entry = end.entry
     return _delivery(
@@ -160,13 +160,13 @@ def _ended(change: RowChange, end: End, source: str, round_at: int | None) -> Re
     )
 
 
-def _added(change: RowChange, late: Late) -> Record:
+def _late_record(change: RowChange, late: Late) -> Record:
     return _delivery(
         change, late.origin, late.ordinal, "l", state=EntryState.PENDING.value, attempts=0, **asdict(late.added)
     )
 
 
-def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
+def _removal_record(change: RowChange, row: MessageRow, ordinal: int) -> Record:
     """Return the record of a pending delivery whose message row was removed before the delivery ended."""
     state = row.map.entry(ordinal).state.value
     return _delivery(change, Origin.of(row), ordinal, "x", state=state, attempts=0, removed_by=change.remover)

@@ -59,10 +59,10 @@ class TailWriter:
         try:
             self._tell(records)
         except Exception as fault:  # noqa: BLE001 - reported; a fault of the tail must not repeat archived records
-            self.telemetry.failed("the tail", fault)
+            self.telemetry.record_failure("the tail", fault)
 
     def _tell(self, records: Sequence[Record]) -> None:
-        watched = self._watched()
+        watched = self._current_watches()
         if not watched:
             return
         found = [(watch.topic_id, record) for record in records if (watch := _watch_of(record, watched)) is not None]
@@ -78,7 +78,7 @@ class TailWriter:
         place = self.dice.unique_id(self.clock.now())
         self.store.write(batch_put(topic_id, TailBatch(place, shown, len(events) - told, count_records(records))))
 
-    def _watched(self) -> dict[str, TopicWatch]:
+    def _current_watches(self) -> dict[str, TopicWatch]:
         """Return the current watches, by topic name and by id."""
         if self._known_at is None or self.clock.monotonic() >= self._known_at + KNOWN_S:
             self._known_at = self.clock.monotonic()

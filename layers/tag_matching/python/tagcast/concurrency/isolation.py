@@ -15,10 +15,10 @@ R = TypeVar("R")
 def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
     """Wrap a synchronous function as a coroutine function, for :func:`each`."""
 
-    async def done(item: T) -> R:
+    async def run(item: T) -> R:
         return work(item)
 
-    return done
+    return run
 
 
 async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]]) -> list[R]:
@@ -29,9 +29,9 @@ async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], 
     """
     done: dict[int, R] = {}
 
-    async def kept(place: int, item: T) -> None:
+    async def keep(place: int, item: T) -> None:
         done[place] = await work(item)
 
-    for fault in await side_by_side(kept(place, item) for place, item in enumerate(items)):
-        world.telemetry.failed(what, fault)
+    for fault in await side_by_side(keep(place, item) for place, item in enumerate(items)):
+        world.telemetry.record_failure(what, fault)
     return [done[place] for place in sorted(done)]

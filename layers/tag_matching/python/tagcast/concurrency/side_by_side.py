@@ -16,7 +16,7 @@ async def side_by_side(tasks: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
     """
     faults: list[Exception] = []
 
-    async def watched(task: Coroutine[Any, Any, None]) -> None:
+    async def run(task: Coroutine[Any, Any, None]) -> None:
         try:
             await task
         except Exception as fault:  # noqa: BLE001  The caller gets it after all tasks have ended.
@@ -25,11 +25,11 @@ async def side_by_side(tasks: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
     begun = tuple(tasks)
     if len(begun) <= 1:  # This is the usual case. It needs no task group.
         for task in begun:
-            await watched(task)
+            await run(task)
         return faults
     async with Together() as group:
         for task in begun:
-            group.create_task(watched(task))
+            group.create_task(run(task))
     return faults
 
 

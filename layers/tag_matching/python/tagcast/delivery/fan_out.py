@@ -146,7 +146,7 @@ class _SlicedBatch:
         current = await self._read(audiences, section, round_at)
         for row in current.rows.values():
             if row.map.waiting:
-                world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
+                world.telemetry.record_wait("FirstRoundMs", round_at - row.message.accepted_at)
         works = [current.deliver_all(self.group)] if current.rounds else []
         self.ahead = None
         works += [self._read_ahead(following)] if following else []
@@ -256,19 +256,19 @@ class Slice:
         in_flight = InFlight.of(self.world.clock, len(self.rounds))
         self._open.update(self.rounds)
         for each in order_pushes(self.world, self.topic_id, self.rounds):
-            group.create_task(self._served(each, in_flight))
+            group.create_task(self._serve(each, in_flight))
         leaving = group.create_task(self._leave_the_late(in_flight))
         await self._all_served.wait()
         leaving.cancel()
 
-    async def _served(self, ordinal: int, in_flight: InFlight) -> None:
+    async def _serve(self, ordinal: int, in_flight: InFlight) -> None:
         try:
             await self.deliver(ordinal, in_flight)
         except Exception as fault:  # noqa: BLE001  The batch is redelivered, or the lane retries.
             if ordinal in self._open:
                 self.failures.append(fault)
             else:
-                self.world.telemetry.failed("pushes that a batch left", fault)
+                self.world.telemetry.record_failure("pushes that a batch left", fault)
         finally:
             self._close(ordinal)
 
@@ -301,7 +301,7 @@ class Slice:
         world, watch = self.world, self.watches[ordinal]
         before, in_flight = watch.result(), frozenset(watch.messages)
         now = world.clock.now()
-        first_round = self.rounds[ordinal].pushed(before, math.inf, now)
+        first_round = self.rounds[ordinal].add_result(before, math.inf, now)
         assert self.directory is not None
         subscription = self.directory.by_ordinal[ordinal]
         await self._publish_dead_letters(subscription, before)
@@ -327,7 +327,7 @@ class Slice:
         subscription = None if self.directory is None else self.directory.by_ordinal.get(ordinal)
         for tries in range(TRIES_MAX):
             if subscription is None or first_round.is_removed:
-                rounds[ordinal] = first_round.cancelled()
+                rounds[ordinal] = first_round.cancel()
                 return
             if first_round.may_be_pushed(world.clock.monotonic()):
                 circuit = CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
@@ -338,7 +338,7 @@ class Slice:
                     await late.write(result)
                 else:
                     await self._publish_dead_letters(subscription, result)
-                    rounds[ordinal] = first_round = first_round.pushed(result, until, world.clock.now())
+                    rounds[ordinal] = first_round = first_round.add_result(result, until, world.clock.now())
                 if circuit.has_news:
                     await circuit.record()
                 if rounds[ordinal].is_served:
@@ -544,12 +544,12 @@ class SubscriptionRound:
         """
         return [row.message for row in self.open() if self.waits(row)]
 
-    def cancelled(self) -> SubscriptionRound:
+    def cancel(self) -> SubscriptionRound:
         """Return the round of a deleted subscription: every pending delivery ends without a push."""
         ended = {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
-    def pushed(self, result: RunResult, until: float, now: int) -> SubscriptionRound:
+    def add_result(self, result: RunResult, until: float, now: int) -> SubscriptionRound:
         """Return the round with *result* added, the result of its pushes.
 
         The pushes had to start before *until* (monotonic seconds). If the endpoint is unverified, the lane's worker
@@ -666,14 +666,14 @@ class SubscriptionRound:
                 last_outcome=reason,
                 unjudged=is_unjudged(subscription, message.accepted_at) and message.message_id not in self.judged,
             )
-            due = due if failure is None else due.failed(failure.past, failure.not_before)
+            due = due if failure is None else due.after_failure(failure.past, failure.not_before)
             if self.is_independent:
                 if message.message_id in self.in_flight:
-                    due = replace(due, not_before=self.held_until).planned(self.held_until)
+                    due = replace(due, not_before=self.held_until).reschedule(self.held_until)
                 elif failure is None:
-                    due = due.planned(max(now, self.free_at or 0))
+                    due = due.reschedule(max(now, self.free_at or 0))
                 else:
-                    due = due.planned(failure.next_attempt_at)
+                    due = due.reschedule(failure.next_attempt_at)
             dues.append(due)
         return dues
 

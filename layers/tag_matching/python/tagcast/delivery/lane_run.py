@@ -241,7 +241,7 @@ class _Outcomes:
             await self._write_failure(due, failures[due.message_id], self.lease.check())
         for head in failed[:1]:
             failure = failures[head.message_id]
-            await self._write_failure(head, failure, self._rescheduled(failure, head))
+            await self._write_failure(head, failure, self._plan_retry(failure, head))
             self.lease.is_held = False
         return not failures
 
@@ -252,15 +252,15 @@ class _Outcomes:
         stops = state in (LaneState.SUSPENDED, LaneState.LOST_CONTACT)
         for due in failed:
             failure = failures[due.message_id]
-            moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
+            moved = due.after_failure(failure.past, failure.not_before).reschedule(failure.next_attempt_at)
             is_last = stops and due is failed[-1]
-            await lease.write(*due_reschedule(due, moved), self._stopped(state, due) if is_last else lease.check())
+            await lease.write(*due_reschedule(due, moved), self._plan_stop(state, due) if is_last else lease.check())
             self.unwritten.discard(due.message_id)
         if stops:
             lease.is_held = False
         return not stops
 
-    def _stopped(self, state: LaneState, due: PendingDelivery) -> Write:
+    def _plan_stop(self, state: LaneState, due: PendingDelivery) -> Write:
         """Return the write of a lane that stops: it is suspended after a 410, or waits for the next probe.
 
         If the service could attempt no delivery, the lane waits as long as the deliveries do.
@@ -280,10 +280,10 @@ class _Outcomes:
         return lane_transitions.wait_for_contact(lane, max(now + round(wait_s * 1000), *asked), now)
 
     async def _write_failure(self, due: PendingDelivery, failure: Failure, lane: Write) -> None:
-        await self.lease.write(due_change(due, due.failed(failure.past, failure.not_before)), lane)
+        await self.lease.write(due_change(due, due.after_failure(failure.past, failure.not_before)), lane)
         self.unwritten.discard(due.message_id)
 
-    def _rescheduled(self, failure: Failure, head: PendingDelivery) -> Write:
+    def _plan_retry(self, failure: Failure, head: PendingDelivery) -> Write:
         """Return the write of the lane after its head failed: it plans the next attempt, or suspends after a 410."""
         lease, state = self.lease, lane_state_after(self.subscription, self.result.failures.values())
         plan = partial(lane_transitions.plan, lease.lane, failure.next_attempt_at, head.message_id)

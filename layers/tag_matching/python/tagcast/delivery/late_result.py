@@ -68,7 +68,7 @@ class LateWriter:
 
     async def _move(self, due: PendingDelivery, failure: Failure) -> bool:
         """Give a failed delivery its own next attempt. Return whether this plans the lane's next attempt, too."""
-        moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
+        moved = due.after_failure(failure.past, failure.not_before).reschedule(failure.next_attempt_at)
         state = independent_state_after((failure,), got_through=self.got_through, has_more=False)
         plan = partial(self._plan_lane, due, state, failure.next_attempt_at)
         return await self._until_written(partial(self._write_beside, due_reschedule(due, moved), plan))
@@ -76,7 +76,7 @@ class LateWriter:
     async def _free(self, due: PendingDelivery, *, is_judged: bool) -> None:
         """Let other workers attempt a delivery that was in flight and got no result of its own."""
         now = self.world.clock.now()
-        free = replace(due, not_before=None, unjudged=due.unjudged and not is_judged).planned(now)
+        free = replace(due, not_before=None, unjudged=due.unjudged and not is_judged).reschedule(now)
         writes = due_reschedule(due, free)
         await self._until_written(partial(self._write_beside, writes, partial(_keep_plan, due)))
 

@@ -291,7 +291,7 @@ def _accept(
             if claim is not None or not _is_stored(world, message):
                 raise
         if row.filter_error_count:
-            world.telemetry.filter_failed(message.topic, row.filter_errors, row.filter_error_count)
+            world.telemetry.record_filter_failures(message.topic, row.filter_errors, row.filter_error_count)
         return _AcceptedDraft(accepted, row, is_new=True)
 
     return until_won(world, f"topic {directory.topic.name}", attempt)

@@ -144,7 +144,7 @@ async def _independent_step(
     pending = [due for due, instant in zip(dues, at, strict=True) if instant <= now]
     if pending:
         return await attempt_dues(lease, subscription, pending, streak)
-    moves = [(due, due.planned(instant)) for due, instant in zip(dues, at, strict=True)]
+    moves = [(due, due.reschedule(instant)) for due, instant in zip(dues, at, strict=True)]
     if late := [(due, moved) for due, moved in moves if due.position < moved.position]:
         for due, moved in late:
             await lease.write(*due_reschedule(due, moved), lease.check())

@@ -210,7 +210,7 @@ class _Search:
             here = _Place(None, place.archived_id, file.arrived_at, file.name, before)
             if self._is_over():
                 return here
-            rest = self._take([each for each in self._archived(file) if each < before])
+            rest = self._take([each for each in self._matching_ids(file) if each < before])
             if rest is not None:
                 return replace(here, before=rest)
         return None
@@ -248,7 +248,7 @@ class _Search:
                 self.files[day] = self.world.message_archive.files(day * DAY_MS)
             yield from (file for file in self.files[day] if file.arrived_at >= first)
 
-    def _archived(self, file: ArchivedFile) -> list[str]:
+    def _matching_ids(self, file: ArchivedFile) -> list[str]:
         """Return the ids of a file's messages that may match, newest first."""
         (rare, *others), ids = _needles(self.topic, self.wanted), set[str]()
         for line in self.world.message_archive.lines(file.name):

@@ -122,7 +122,7 @@ def change_named(
             done.append(LaneResult(named, None, refusal))
             continue
         if takes(lane):
-            done.append(_attempted(world, order, named, lane, until_s))
+            done.append(_try_change(world, order, named, lane, until_s))
     return tuple(done)
 
 
@@ -155,14 +155,14 @@ def change_listed(
             if is_open(lane.topic) and takes(lane) and not is_new and (lane.topic, lane.subscription) not in names:
                 names.add((lane.topic, lane.subscription))
                 named = NamedLane(lane.topic, lane.subscription, lane.head.message_id if lane.head else None)
-                done.append(_attempted(world, order, named, lane, until_s))
+                done.append(_try_change(world, order, named, lane, until_s))
         after = page.cursor
         if after is None or len(done) >= limit or world.clock.monotonic() >= until_s:
             following = None if after is None else f"{started_at} {without_names(after, is_open)}"
             return LaneChangePage(tuple(done), following)
 
 
-def _attempted(world: World, order: LaneOrder, named: NamedLane, lane: UrgentLane, until_s: float) -> LaneResult:
+def _try_change(world: World, order: LaneOrder, named: NamedLane, lane: UrgentLane, until_s: float) -> LaneResult:
     try:
         check_time(world, until_s)
         if (reason := lane_error(order.change, lane)) is not None:

@@ -79,7 +79,7 @@ def message_view(
     row = read_message(world, topic, message_id)
     backlogs = BacklogFront(world, owner.topic_id, FRONT_ROWS if row.is_wide else FRONT_ROWS_MAX)
     if not row.is_wide:
-        return _chosen(_of_part(backlogs, owner, row), only)
+        return _select(_of_part(backlogs, owner, row), only)
     if only or section == 0:
         return _of_sections(backlogs, owner, stored.sections(world.store, row), section, only)
     return _of_part(backlogs, owner, stored.with_ends(world.store, row, min(section, len(row.bounds) - 1)))
@@ -103,7 +103,7 @@ def find_message(world: World, message_id: str, is_open: Callable[[str], bool] =
     return found[0]
 
 
-def _chosen(view: MessageView, only: Collection[EntryState]) -> MessageView:
+def _select(view: MessageView, only: Collection[EntryState]) -> MessageView:
     """Return the view of a whole message with its counts and the selected entries."""
     counts = Counter(entry.state for entry in view.subscribers.values())
     chosen = {name: entry for name, entry in view.subscribers.items() if not only or entry.state in only}
@@ -254,7 +254,7 @@ class ViewsOfTopic:
                 counts = _counts(_states_of_parts(self._backlogs, parts))
                 yield replace(self.as_read(parts[shown]), counts=counts)
             else:
-                yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
+                yield _select(self.as_read(stored.with_ends(self._world.store, row, None)), ())
 
 
 class BacklogFront:

@@ -67,7 +67,7 @@ def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLan
     named = _with_names(world, [lane for _, lane in found[:limit] if lane.state is not LaneState.REMOVED])
     known = _subscriptions(world, named)
     shown = (_urgent(world, lane, name, known.get(lane.subscription_id)) for lane, name in named)
-    return Page(tuple(shown), _written(last) if len(found) > limit else None)
+    return Page(tuple(shown), _cursor_of(last) if len(found) > limit else None)
 
 
 def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tuple[int, Lane]]:
@@ -104,7 +104,7 @@ def find_lane(world: World, topic: str, name: str) -> UrgentLane:
     return _urgent(world, lane, name, subscription)
 
 
-def _written(last: list[Lane | None]) -> str:
+def _cursor_of(last: list[Lane | None]) -> str:
     return json.dumps([lane and (lane.wake_at, lane.topic, lane.subscription_id) for lane in last])
 
 

@@ -176,12 +176,12 @@ def verify(world: World, topic: str, name: str) -> Subscription:
         return known
     consent = _ask(world, open_secrets(world, known).settings, known.subscription_id)
 
-    def answered(present: SubscriptionSettings) -> SubscriptionSettings:
+    def record_answer(present: SubscriptionSettings) -> SubscriptionSettings:
         if present.endpoint != known.settings.endpoint or present.unverified is None:
             return present  # Another request replaced or verified the endpoint meanwhile.
         return _as_answered(present, consent)
 
-    changed = change_subscription(world, topic, name, answered)
+    changed = change_subscription(world, topic, name, record_answer)
     if consent.refusal is None:
         wake(world, changed)
     return changed

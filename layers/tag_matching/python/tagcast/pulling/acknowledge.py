@@ -44,7 +44,7 @@ class _ValidHandle:
     handle: Handle
     row: MessageRow
 
-    def answered(self, status: Status, new: str | None = None) -> HandleResult:
+    def result(self, status: Status, new: str | None = None) -> HandleResult:
         return HandleResult(self.text, status, new)
 
 
@@ -60,8 +60,8 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
             handle = looked.handle
             entry = Entry(EntryState.DELIVERED, handle.number, handle.pulled_at, Status.ACKNOWLEDGED.value)
             if end_pulled(world, group, looked.row, entry):
-                world.telemetry.ended(looked.row.message, group, EntryState.DELIVERED)
-                answers.append(looked.answered(Status.ACKNOWLEDGED))
+                world.telemetry.record_end(looked.row.message, group, EntryState.DELIVERED)
+                answers.append(looked.result(Status.ACKNOWLEDGED))
                 continue
             [looked] = _check_handles(world, group, (looked.text,))
         assert isinstance(looked, HandleResult), "an ended delivery is not pending"
@@ -85,7 +85,7 @@ def release(world: World, topic: str, name: str, handles: Sequence[str], delay_s
         seconds[each.handle.receipt] = max(0, min(queue_s(world, delay_s), left_s))
     if seconds:
         world.group_queues.hide(GroupQueue.of(group), seconds)
-    return tuple(each.answered(Status.RETURNED) if isinstance(each, _ValidHandle) else each for each in looked_at)
+    return tuple(each.result(Status.RETURNED) if isinstance(each, _ValidHandle) else each for each in looked_at)
 
 
 def extend(
@@ -114,15 +114,13 @@ def extend(
     refused: set[str] = set()
     if good:
         refused.update(world.group_queues.hide(GroupQueue.of(group), {each.handle.receipt: seconds for each in good}))
-    return tuple(
-        _extended(group, each, until, refused) if isinstance(each, _ValidHandle) else each for each in looked_at
-    )
+    return tuple(_extend(group, each, until, refused) if isinstance(each, _ValidHandle) else each for each in looked_at)
 
 
-def _extended(group: Subscription, good: _ValidHandle, until: int, refused: set[str]) -> HandleResult:
+def _extend(group: Subscription, good: _ValidHandle, until: int, refused: set[str]) -> HandleResult:
     if good.handle.receipt in refused:
-        return good.answered(Status.EXPIRED)
-    return good.answered(Status.EXTENDED, replace(good.handle, until=until).text(group))
+        return good.result(Status.EXPIRED)
+    return good.result(Status.EXTENDED, replace(good.handle, until=until).text(group))
 
 
 def _check_handles(world: World, group: Subscription, texts: Sequence[str]) -> list[_ValidHandle | HandleResult]:

@@ -65,7 +65,7 @@ def end_after_pull(world: World, group: Subscription, row: MessageRow, state: En
         entry = last_pull(known, pulls, world.clock.now()).entry(state)
     publish_dead_letter(world, group, row.message, entry)
     if end_pulled(world, group, row, entry):
-        world.telemetry.ended(row.message, group, state)
+        world.telemetry.record_end(row.message, group, state)
 
 
 def keep_failure(world: World, group: Subscription, message: Message, pulls: int, outcome: str) -> None:

@@ -72,14 +72,14 @@ def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[Pulled
     visit = _Visit(world, group, wish, world.clock.monotonic() + wish.wait_s)
     while (limit := visit.limit()) and visit.may_go_on():
         try:
-            received = visit.received(limit)
+            received = visit.receive_or_wait(limit)
             if not received:
                 break
             visit.take(received)
         except Exception as fault:  # Messages that were handed out must reach their member.
             if not visit.handed:
                 raise
-            world.telemetry.failed("the rest of a pull", fault)
+            world.telemetry.record_failure("the rest of a pull", fault)
             break
     return tuple(visit.handed.values())
 
@@ -117,7 +117,7 @@ class _Visit:
     def wait_s(self) -> int:
         return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
 
-    def received(self, limit: int) -> Sequence[ReceivedEntry]:
+    def receive_or_wait(self, limit: int) -> Sequence[ReceivedEntry]:
         """Receive from the queue. If it is empty, take one of the topic's waiting places and wait for entries."""
         found = self.receive(limit, 0)
         wait_s = self.wait_s()

@@ -123,7 +123,7 @@ class CircuitCheck:
         """Record the results. A response closes the circuit. After a failed probe, another probe may begin."""
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):
-            if await self._change(probe or await self.read_host(), self._closed):
+            if await self._change(probe or await self.read_host(), self._as_closed):
                 self.world.telemetry.count("CircuitsClosed")
         elif probe is not None:
             await self._change(probe, self._without_probe)
@@ -143,7 +143,7 @@ class CircuitCheck:
                 return True
         return False
 
-    def _closed(self, host: Host) -> Host:
+    def _as_closed(self, host: Host) -> Host:
         now = self.world.clock.now()
         return _next(self.world, host, probe_at=None, first_probe_at=None, failures={}, closed_at=now)
 

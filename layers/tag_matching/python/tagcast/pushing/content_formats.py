@@ -68,7 +68,7 @@ class Format(ABC):
     def function_event(self, push: Push) -> bytes:
         """Return the JSON event for a Lambda function."""
 
-    def shared(self, message: Message) -> bytes:
+    def shared_part(self, message: Message) -> bytes:
         """Return the part of the body that all HTTP pushes of *message* share."""
         return message.draft.body
 
@@ -85,7 +85,7 @@ class Format(ABC):
 
     def shared_item(self, message: Message) -> bytes:
         """Return the part of *message* in a batch that is equal in all batches with this message."""
-        return self.shared(message)
+        return self.shared_part(message)
 
 
 class _Json(Format):
@@ -102,7 +102,7 @@ class _Json(Format):
     def function_event(self, push: Push) -> bytes:
         return compact_json(envelope(push))
 
-    def shared(self, message: Message) -> bytes:
+    def shared_part(self, message: Message) -> bytes:
         return compact_json(_shared_fields(message))[1:-1]
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
@@ -118,7 +118,7 @@ class _Simplified(Format):
 
     def queue_message(self, push: Push) -> QueueMessage:
         draft = push.message.draft
-        attributes = _named(push.message) | {"tags": json.dumps(draft.tags)}
+        attributes = _identifying_fields(push.message) | {"tags": json.dumps(draft.tags)}
         if not draft.body:
             return QueueMessage(" ", attributes | {"body_encoding": "empty"})
         if draft.is_text and _SQS_TEXT.fullmatch(text := draft.body.decode()):
@@ -126,10 +126,12 @@ class _Simplified(Format):
         return QueueMessage(base64_text(draft.body), attributes | {"body_encoding": "base64"})
 
     def function_event(self, push: Push) -> bytes:
-        return compact_json({**_named(push.message), "tags": list(push.message.tags), **body_fields(push.message)})
+        return compact_json(
+            {**_identifying_fields(push.message), "tags": list(push.message.tags), **body_fields(push.message)}
+        )
 
 
-def _named(message: Message) -> dict[str, str]:
+def _identifying_fields(message: Message) -> dict[str, str]:
     """Return what receivers need to drop repetitions and to recognize a replay, and the trace."""
     named = {"topic": message.topic, "message_id": message.message_id}
     return named | message.trace.fields | _replay_mark(message)
@@ -155,7 +157,7 @@ class _CmqSimplified(_Simplified):
 class _CmqJson(_CmqSimplified):
     """CMQ's JSON body over HTTP. Binary bodies are base64."""
 
-    def shared(self, message: Message) -> bytes:
+    def shared_part(self, message: Message) -> bytes:
         draft = message.draft
         fields = {
             "msgId": message.message_id,

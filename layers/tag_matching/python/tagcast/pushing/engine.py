@@ -133,7 +133,7 @@ def drop_expired(
 def add_end(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
     """Record in *result* that a delivery ended without a push."""
     result.ended[message.message_id] = entry
-    world.telemetry.ended(message, subscription, entry.state)
+    world.telemetry.record_end(message, subscription, entry.state)
 
 
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
@@ -186,7 +186,7 @@ def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: 
         disposition = Disposition(EntryState.BLOCKED, ended_at)
     else:
         disposition = _after_failure(world, push, outcome, ended_at)
-    world.telemetry.attempted(push, outcome, disposition.state, took_ms)
+    world.telemetry.record_attempt(push, outcome, disposition.state, took_ms)
     return _consequence(push, outcome, disposition, ended_at, took_ms)
 
 
@@ -574,7 +574,7 @@ class _Sender:
         if got_through:
             self.answered = True
             self.result.got_through += got_through
-            self.run.slots.answered(self.run.circuit.host)
+            self.run.slots.count_answer(self.run.circuit.host)
         self.known.remember(self.receiver, LastPush(Priority.TRUSTED if got_through else Priority.FAILING, took_s))
 
 
@@ -676,7 +676,7 @@ def is_matched(world: World, subscription: Subscription, filter: CompiledFilter,
     try:
         return filter.evaluate(message) is True
     except FilterEvaluationError:
-        world.telemetry.filter_failed(subscription.topic, (subscription.name,))
+        world.telemetry.record_filter_failures(subscription.topic, (subscription.name,))
         return False
 
 
@@ -701,7 +701,7 @@ async def _ask_function(
         verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
     if verdicts is not None and len(verdicts) == len(asked):
         return _apply_verdicts(world, run, verdicts, asked, result)
-    world.telemetry.filter_failed(subscription.topic, (subscription.name,))
+    world.telemetry.record_filter_failures(subscription.topic, (subscription.name,))
     if function.on_error == "drop":
         for message, made in asked:
             dropped = Entry(EntryState.DISCARDED, made, last_outcome=FILTER_ERROR)
@@ -735,7 +735,7 @@ async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:
             ready = await world.executor.run(_with_keys, world, run.subscription)
     except UnavailableError as fault:
         if not isinstance(fault, ReplacedError):
-            world.telemetry.failed("secrets of a subscription", fault)
+            world.telemetry.record_failure("secrets of a subscription", fault)
         for message, made in drop_expired(world, run.subscription, run.deliveries, result, world.clock.now())[:1]:
             result.failures[message.message_id] = put_off(world, message, made, NOT_OPENED)
         return replace(run, deliveries=())

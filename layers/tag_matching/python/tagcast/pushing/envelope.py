@@ -59,7 +59,7 @@ def content(message: Message, content_format: ContentFormat) -> Content:
     form = format_of(content_format)
     headers = form.headers(message) | {"x-tagcast-tags": json.dumps(message.tags), **message.trace.fields}
     replayed = {} if message.replay_of is None else {"x-tagcast-replay-of": message.replay_of}
-    return Content(form.shared(message), headers | replayed)
+    return Content(form.shared_part(message), headers | replayed)
 
 
 def http_request(

@@ -226,7 +226,7 @@ class PushSlots:
         self._release(slot)
         self._call(self._hosts[slot.host])
 
-    def answered(self, host: str) -> None:
+    def count_answer(self, host: str) -> None:
         """Record a successful push to *host*: its limit of concurrent pushes grows by one, but no slot is freed."""
         self._hosts[host].answers += 1
         self._call(self._hosts[host])

@@ -78,7 +78,7 @@ class LazyIndex:
             self._index = self._make()
         return self._index
 
-    def changed(
+    def apply_changes(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], rebuild: Callable[[], Index]
     ) -> LazyIndex:
         """Return the index after changes of subscriptions.
@@ -251,7 +251,7 @@ def _refresh(world: World, known: Directory, topic: Topic) -> Directory | None:
     in_order = known.in_order - {*removed, *(each.ordinal for each in present)} | _in_order(present)
     index = known.index
     if filters or removed:
-        index = index.changed(filters, removed, lambda: index_of(world, topic, by_ordinal))
+        index = index.apply_changes(filters, removed, lambda: index_of(world, topic, by_ordinal))
     return Directory(topic, by_ordinal, by_name, index, compile_shadows(shadows, by_ordinal, known.shadows), in_order)
 
 

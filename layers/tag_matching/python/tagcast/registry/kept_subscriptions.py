@@ -47,10 +47,10 @@ class StoredSubscriptions:
 def load(world: World, topic: Topic) -> StoredSubscriptions | None:
     """Return the last stored copy of *topic*; None if there is no usable copy."""
     content = world.index_archive.load(_name(topic))
-    return None if content is None else _opened(content)
+    return None if content is None else _open(content)
 
 
-def _opened(content: bytes) -> StoredSubscriptions | None:
+def _open(content: bytes) -> StoredSubscriptions | None:
     first, _, rest = content.partition(b"\n")
     try:
         form, version, digest, ordinals, names, in_order = json.loads(unpack_line(first))
@@ -77,7 +77,7 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
     about = [FORMAT, topic.subscriptions_version, hashlib.sha256(rest).hexdigest(), ordinals, names, in_order]
     content = pack_line(json.dumps(about)) + b"\n" + rest
     world.index_archive.save(_name(topic), content)
-    kept = _opened(content)
+    kept = _open(content)
     assert kept is not None
     return kept
 
@@ -97,7 +97,7 @@ def apply_changes(
     Stored subscriptions stay encoded until they are read.
     """
     if isinstance(known, _LazySubscriptions):
-        return known.changed(now, gone)
+        return known.with_changes(now, gone)
     return {**{key: each for key, each in known.items() if key not in gone}, **now}
 
 
@@ -141,7 +141,7 @@ class _LazySubscriptions(Mapping[K, Subscription]):
     def __len__(self) -> int:
         return len(self._ordinals)
 
-    def changed(self, now: Mapping[K, Subscription], gone: Collection[K]) -> _LazySubscriptions[K]:
+    def with_changes(self, now: Mapping[K, Subscription], gone: Collection[K]) -> _LazySubscriptions[K]:
         ordinals = {**self._ordinals, **{key: each.ordinal for key, each in now.items()}}
         for key in set(gone) - now.keys():
             ordinals.pop(key, None)

@@ -142,10 +142,10 @@ def announce_lost(world: World, topic: str, group: str, known: Sequence[Member])
     alive = sum(1 for each in known if each.is_alive(now))
     for member in known:
         if not member.is_gone and not member.is_alive(now):
-            _tell_gone(world, topic, group, member, MemberChange.LOST, alive)
+            _mark_gone(world, topic, group, member, MemberChange.LOST, alive)
 
 
-def _tell_gone(world: World, topic: str, group: str, member: Member, change: MemberChange, alive: int) -> bool:
+def _mark_gone(world: World, topic: str, group: str, member: Member, change: MemberChange, alive: int) -> bool:
     try:
         world.store.write(member_gone(topic, group, member))
     except ConditionLostError:
@@ -166,7 +166,7 @@ def leave(world: World, topic: str, group: str, member_id: str) -> None:
         if member is None:
             raise NotFoundError("member", member_id)
         alive = sum(1 for each in known if each is not member and each.is_alive(world.clock.now()))
-        if not member.is_gone and not _tell_gone(world, topic, group, member, MemberChange.LEFT, alive):
+        if not member.is_gone and not _mark_gone(world, topic, group, member, MemberChange.LEFT, alive):
             raise ConditionLostError
 
     until_won(world, f"group {group}", attempt)
@@ -284,11 +284,11 @@ def _put(
     now = world.clock.now()
     is_own = known is None or (registration is not None and registration.version == known.version)
 
-    def registered(made: Subscription) -> Registration:
+    def register(made: Subscription) -> Registration:
         return _registration(heartbeat, made.version if is_own else NO_VERSION, now)
 
     def also(made: Subscription) -> Write:
-        return REGISTRATIONS.put(registered(made), made.topic, heartbeat.group, made.name)
+        return REGISTRATIONS.put(register(made), made.topic, heartbeat.group, made.name)
 
     settings = _settings(heartbeat) if known is None else replace(known.settings, filter=heartbeat.filter)
     if_match = NO_VERSION if known is None else known.version
@@ -296,7 +296,7 @@ def _put(
         made, _ = put_subscription(world, heartbeat.topic, heartbeat.subscription, settings, if_match, also)
     except PreconditionFailedError:
         raise ConditionLostError from None
-    return made, registered(made)
+    return made, register(made)
 
 
 def _join(world: World, heartbeat: Heartbeat, registration: Registration | None) -> Write:

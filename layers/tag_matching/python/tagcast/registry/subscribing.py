@@ -222,7 +222,7 @@ def _prepare(
         after = count_filling(world, after, wanted.settings)
     with_secrets = keep_secrets(world, wanted.settings, known, wanted.keeps - {VERIFICATION})
     settings = keep_verification(with_secrets, known) if VERIFICATION in wanted.keeps else with_secrets
-    changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)
+    changed = _next_version(world, owner, wanted.name, with_secret(world, settings, known), known)
     changed, secrets = seal_secrets(world, changed, known)
     if changed.settings.is_group:
         make_queue(world, changed)
@@ -264,7 +264,7 @@ def replace_filter(
     """
     settings = replace(known.settings, filter=valid_filter(world, filter))
     owner = read_topic(world, known.topic)
-    changed = _changed(world, owner, known.name, settings, known)
+    changed = _next_version(world, owner, known.name, settings, known)
     after = update_counts(owner, settings, known)
     world.store.transact((change_update(owner, known.name, after=after), *_put_writes(owner, changed, known), *also))
     let_expire(world, changed)
@@ -280,7 +280,7 @@ def check_version(known: Subscription | None, if_match: int | None) -> None:
         raise PreconditionFailedError(f"the subscription {reason if present else 'does not exist'}")
 
 
-def _changed(
+def _next_version(
     world: World, owner: Topic, name: str, settings: SubscriptionSettings, known: Subscription | None
 ) -> Subscription:
     now = world.clock.now()

@@ -21,7 +21,7 @@ def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterat
 
     If the place cannot be given back, the result of the wait is not lost: the place becomes free later.
     """
-    place = _taken(world, topic, kind, wait_s)
+    place = _take(world, topic, kind, wait_s)
     try:
         yield
     finally:
@@ -34,10 +34,10 @@ def _leave(world: World, place: WaitingPlace) -> None:
     except ConditionLostError:
         return  # The time of the wait was over, and another request took the place.
     except Exception as fault:  # noqa: BLE001  The messages of a pull must reach its member.
-        world.telemetry.failed("a place for waiting", fault)
+        world.telemetry.record_failure("a place for waiting", fault)
 
 
-def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> WaitingPlace:
+def _take(world: World, topic: str, kind: WaitingFor, wait_s: float) -> WaitingPlace:
     for lost in range(1, TRIES_MAX + 1):
         now = world.clock.now()
         free = [place for place in places(world.store, topic, kind, world.waiting_max) if (place.until or 0) <= now]

@@ -96,7 +96,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     if len(page) == PAGE and backlog.quiet < QUIET_PAGES_MAX:
         backlog.after = stored.place(page[-1])
         return sum(expired), False
-    if not await world.executor.run(lambda: _moved(world, wake_next(lane, backlog.earliest))):
+    if not await world.executor.run(lambda: _write_if_unchanged(world, wake_next(lane, backlog.earliest))):
         await _postpone(world, lane)
     return sum(expired), True
 
@@ -138,10 +138,10 @@ def _expired_entry(known: PendingDelivery | FailedPulls | None) -> Entry:
 
 async def _postpone(world: World, lane: Lane) -> None:
     """Move the lane after all overdue lanes. Batches that joined meanwhile do not expire earlier than now."""
-    await world.executor.run(lambda: _moved(world, postpone(lane, world.clock.now())))
+    await world.executor.run(lambda: _write_if_unchanged(world, postpone(lane, world.clock.now())))
 
 
-def _moved(world: World, move: Write) -> bool:
+def _write_if_unchanged(world: World, move: Write) -> bool:
     """Move a lane's next check; return whether the condition of the write held."""
     try:
         world.store.write(move)

@@ -61,7 +61,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> None:
         try:
             complete(world.store, ended.topic, ended.message_id)
         except UNREADABLE as fault:
-            world.telemetry.failed("the completion of a message", fault)
+            world.telemetry.record_failure("the completion of a message", fault)
 
 
 def orderings(world: World) -> Callable[[str], Ordering]:

@@ -80,7 +80,7 @@ class PendingDelivery:
         """The key of the due row."""
         return due_key(self.subscription_id, self.position, self.message_id)
 
-    def planned(self, due_at: int) -> PendingDelivery:
+    def reschedule(self, due_at: int) -> PendingDelivery:
         """Return this delivery at the position of the time *due_at*, for a backlog under INDEPENDENT_RETRY."""
         return replace(self, position=position_at(due_at))
 
@@ -104,7 +104,7 @@ class PendingDelivery:
         """
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
-    def failed(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
+    def after_failure(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
         """Return this delivery after the failed attempt *past*. The next may begin at *not_before* (None: at any time).
 
         If the delivery was only postponed, *past* has the number of its last attempt, and no attempt is counted.

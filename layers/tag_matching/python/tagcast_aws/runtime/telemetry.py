@@ -39,7 +39,7 @@ class PowertoolsTelemetry:
         self._by_subscription = by_subscription
         self._watched = frozenset(watched)
 
-    def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
+    def record_attempt(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         """Log an attempt, and count its result *state*. A success at the first attempt is logged at DEBUG only.
 
         At INFO, the lines of such successes would be most of the cost of a topic with many subscribers
@@ -63,7 +63,7 @@ class PowertoolsTelemetry:
             )
         self._came_to(push.message, push.subscription, state, push.attempt)
 
-    def ended(self, message: Message, subscription: Subscription, state: EntryState) -> None:
+    def record_end(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         """Log a delivery that ended without a push; an acknowledgement only at DEBUG.
 
         If *state* has a metric, count it.
@@ -81,12 +81,12 @@ class PowertoolsTelemetry:
         if state in _METRIC_NAMES:
             self._came_to(message, subscription, state)
 
-    def filter_failed(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
+    def record_filter_failures(self, topic: str, subscriptions: Iterable[str], count: int = 1) -> None:
         """Log the *subscriptions* whose filters failed; add *count* to the metric ``FilterErrors``."""
         self._logger.warning("filter failed", extra={"topic": topic, "subscriptions": list(subscriptions)})
         self.count("FilterErrors", count)
 
-    def failed(self, what: str, error: Exception) -> None:
+    def record_failure(self, what: str, error: Exception) -> None:
         """Log *error* with its traceback, and count it; *what* names the failed work."""
         self._logger.error(f"{what} failed", exc_info=error)
         self.count("Failed")
@@ -99,7 +99,7 @@ class PowertoolsTelemetry:
         else:
             counted["Value"][0] += value
 
-    def waited(self, name: str, milliseconds: float) -> None:
+    def record_wait(self, name: str, milliseconds: float) -> None:
         """Add one value in milliseconds to the metric *name*."""
         self._metrics.add_metric(name=name, unit="Milliseconds", value=milliseconds)
 

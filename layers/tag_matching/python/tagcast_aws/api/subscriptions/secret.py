@@ -69,7 +69,7 @@ def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[lis
     try:
         return [_texts(world, each) if each.settings.signature is Signature.V1A else [] for each in subscriptions]
     except UnavailableError as fault:
-        world.telemetry.failed("public keys of subscriptions", fault)
+        world.telemetry.record_failure("public keys of subscriptions", fault)
         return [[] for _ in subscriptions]
 
 
