@@ -72,8 +72,8 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
     closed = materialise(history.closed_intervals(records.lanes))
     hours = materialise(audit_order.closed_hours(closed, records.window))
     whole = audit_entries.entries(records.messages, records.deliveries)
-    told_apart = materialise(audit_entries.find_unusual(whole, hours, terms))
-    entries = told_apart.where("usual = 0")
+    classified = materialise(audit_entries.find_unusual(whole, hours, terms))
+    entries = classified.where("usual = 0")
     ordered = materialise(audit_order.ordered_lanes(policies))
     attempts = materialise(audit_attempts.attempts(records.deliveries, entries))
     gaps = materialise(audit_attempts.gaps(attempts, terms))
@@ -100,11 +100,11 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
     # Each row of `late` is one late entry, with its message.
     counted = {"late_entries": late, "late_unjudged": late.where("verdict is null"), "failed_attempts": attempts}
     counted |= {"gaps": gaps, "gaps_judged": judged_gaps, "backlog_of_ordered_lanes": backlog}
-    told = verdicts.where(sql.col("kind").isin(*audit_matching.COUNTED)).select("kind", "number")
-    told = told.union(told_apart.select(sql.lit("usual"), "usual"))
+    numbers = verdicts.where(sql.col("kind").isin(*audit_matching.COUNTED)).select("kind", "number")
+    numbers = numbers.union(classified.select(sql.lit("usual"), "usual"))
     for name, table in counted.items():
-        told = told.union(table.select(sql.lit(name), sql.lit(1)))
-    sums = {row.kind: int(row.n or 0) for row in told.groupBy("kind").agg(sql.sum("number").alias("n")).collect()}
+        numbers = numbers.union(table.select(sql.lit(name), sql.lit(1)))
+    sums = {row.kind: int(row.n or 0) for row in numbers.groupBy("kind").agg(sql.sum("number").alias("n")).collect()}
     counts = audit_entries.counts(entries, sums.get("usual", 0), terms)
     counts |= {name: sums.get(name, 0) for name in (*audit_matching.COUNTED, *counted)}
     counts |= audit_order.disorder(records.deliveries, ordered)
@@ -126,8 +126,8 @@ def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str,
     found = []
     for erasure in sorted(filter(None, numbers)):
         record = json_of(archive.objects.read(f"erasures/{erasure}/record.json"))
-        asked = {name: record.get(name) for name in ("asked_by", "asked_at", "done_at")}
-        found.append({"erasure": erasure, "messages": numbers[erasure], **asked})
+        about = {name: record.get(name) for name in ("asked_by", "asked_at", "done_at")}
+        found.append({"erasure": erasure, "messages": numbers[erasure], **about})
     return sum(numbers.values()), found
 
 
@@ -193,8 +193,8 @@ def certify(
         "partitions": [dict(zip(("kind", "dt", "records", "root"), each, strict=True)) for each in partitions],
     }
     if subject is not None:
-        told = subject.summarise(records.messages, records.deliveries, records.subscriptions, terms)
-        certificate |= {"subject": told, "judged": told["judged"]}
+        summary = subject.summarise(records.messages, records.deliveries, records.subscriptions, terms)
+        certificate |= {"subject": summary, "judged": summary["judged"]}
     return certificate
 
 
@@ -257,8 +257,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = archive.write_text(content, "reports", "audit", label, "certificate.json")
     as_html = archive.write_text(certificate_page(certificate, KINDS), "reports", "audit", label, "index.html")
     count, judged = certificate["violations"], certificate["judged"]
-    told = f"{count} violations" if count else "no violation"
-    print_progress(told if count or judged else "nothing was proved: there was nothing to judge")
+    result = f"{count} violations" if count else "no violation"
+    print_progress(result if count or judged else "nothing was proved: there was nothing to judge")
     for sentence in find_gaps(certificate):
         print_progress(sentence)
     names = ("window", "as_of", "judged", "violations", "by_kind", "erasures", "merkle_root")

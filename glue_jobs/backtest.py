@@ -145,10 +145,10 @@ def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> 
     totals = hours.groupBy("candidate").agg(*(sql.sum(each).alias(each) for each in sums))
     by_number = {row.candidate: {each: int(row[each]) for each in sums} for row in totals.collect()}
     none = dict.fromkeys(sums, 0)
-    told = [
+    counts = [
         {"name": name, "filter": each, **by_number.get(number, none)} for number, (name, each) in enumerate(candidates)
     ]
-    return told, hours
+    return counts, hours
 
 
 def _candidates(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[tuple[str, Filter]]:
@@ -228,12 +228,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     is_seen = (sql.col("topic") == given.topic) & sql.col("replay_of").isNull()
     messages = archive.records(RecordKind.MESSAGES, window.days()).where(is_seen)
     messages = _with_what_is_read(messages.withColumn("hour", hour_of("accepted_at")), candidates)
-    told, hours = count_all(messages, candidates)
+    counts, hours = count_all(messages, candidates)
     result: dict[str, Any] = {
         "topic": given.topic,
         "window": window.label,
         "messages": messages.count(),
-        "candidates": told,
+        "candidates": counts,
         "hours": [row.asDict() for row in hours.where("candidate = 0").orderBy("hour").collect()],
     }
     if given.subscription is not None:
@@ -251,8 +251,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _write(archive: Archive, topic: str, label: str, result: dict[str, Any], hours: DataFrame) -> int:
-    asked = json.dumps([topic, label, result["candidates"], result.get("subscription")], sort_keys=True)
-    folder = ("reports", "backtest", f"{topic}_{label}_{sha256(asked.encode()).hexdigest()[:8]}")
+    identity = json.dumps([topic, label, result["candidates"], result.get("subscription")], sort_keys=True)
+    folder = ("reports", "backtest", f"{topic}_{label}_{sha256(identity.encode()).hexdigest()[:8]}")
     hours.coalesce(1).write.mode("overwrite").parquet(archive.uri(*folder, "hours"))
     shown = {**result, "candidates": result["candidates"][:LISTED_MAX]}
     as_json = archive.write_text(json.dumps(shown, indent=1, ensure_ascii=False), *folder, "backtest.json")

@@ -383,8 +383,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _is_unreadable(fault: Exception) -> bool:
     """Return whether *fault* means that a raw file is truncated or not gzip: the job reports it without a traceback."""
-    told = str(fault)
-    return "java.io.EOFException" in told or "java.util.zip" in told or "not a gzip" in told
+    text = str(fault)
+    return "java.io.EOFException" in text or "java.util.zip" in text or "not a gzip" in text
 
 
 def _unreadable_file(archive: Archive, kind: RecordKind, arrival: arguments.Window) -> str | None:

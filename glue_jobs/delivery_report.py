@@ -149,22 +149,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         archive.write_days(rows.coalesce(1), "reports", "report", "hours")
         days = [row.dt for row in rows.select("dt").distinct().collect()]
         archive.keep_only(days, window.days(), "reports", "report", "hours")
-    told = summarise(tables, window, as_of)
+    figures = summarise(tables, window, as_of)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"
     as_json = archive.write_text(
-        json.dumps(told, indent=1, ensure_ascii=False), "reports", "report", label, "report.json"
+        json.dumps(figures, indent=1, ensure_ascii=False), "reports", "report", label, "report.json"
     )
-    as_html = archive.write_text(delivery_page(told, given.topic), "reports", "report", label, "index.html")
-    print_progress(f"{told['accepted']:,} messages, {told['matched']:,} deliveries, {told['delivered']:,} delivered")
-    figures = {name: told[name] for name in ("window", "until", "accepted", "unmatched", *NUMBERS)}
-    told_rows: dict[str, object] = {}
+    as_html = archive.write_text(delivery_page(figures, given.topic), "reports", "report", label, "index.html")
+    print_progress(
+        f"{figures['accepted']:,} messages, {figures['matched']:,} deliveries, {figures['delivered']:,} delivered"
+    )
+    numbers = {name: figures[name] for name in ("window", "until", "accepted", "unmatched", *NUMBERS)}
+    listed: dict[str, object] = {}
     if given.by is not None:
         periods = materialise(by_period(tables.outcomes, tables.names, given.by, given.subscription))
         folder = ("reports", "report", label, f"by_{given.by}")
         periods.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(archive.uri(*folder))
         first = periods.orderBy("topic", "ordinal", "begins_at").limit(ROWS_MAX).collect()
-        told_rows = {"rows": [row.asDict() for row in first], "parquet": archive.uri(*folder)}
-    finish({"job": "delivery_report", "ok": True, **figures, **told_rows, "html": as_html, "json": as_json})
+        listed = {"rows": [row.asDict() for row in first], "parquet": archive.uri(*folder)}
+    finish({"job": "delivery_report", "ok": True, **numbers, **listed, "html": as_html, "json": as_json})
     return 0
 
 

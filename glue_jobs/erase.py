@@ -100,8 +100,8 @@ class MessageSelection:
 
     def name_of(self, key: str) -> str:
         """Return the name of the erasure: a hash of the selection and the archive's *key*, so it reveals nothing."""
-        asked = json.dumps([sorted(self.message_ids), self.topic, self.name, self.value, self.before])
-        return sha256(f"{key}{asked}".encode()).hexdigest()[:16]
+        identity = json.dumps([sorted(self.message_ids), self.topic, self.name, self.value, self.before])
+        return sha256(f"{key}{identity}".encode()).hexdigest()[:16]
 
 
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
@@ -128,16 +128,18 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
             ids, *columns = (batch.column(name).to_pylist() for name in read)
             found = []
             for known, topic, gone, before, version, matched, *life in zip(filter_keys(batch), *columns, strict=True):
-                asked = topics[topic].asked_of(version, matched or (), *life)
-                found.append(sorted({*(before or ()), *topics[topic].names_of(known, gone or (), tuple(Part), asked)}))
+                audited = topics[topic].filters_to_audit(version, matched or (), *life)
+                found.append(
+                    sorted({*(before or ()), *topics[topic].names_of(known, gone or (), tuple(Part), audited)})
+                )
             yield pa.RecordBatch.from_arrays(
                 [pa.array(ids, pa.string()), pa.array(found, pa.list_(pa.string()))], ["record_id", "matching"]
             )
 
     gone = sql.map_keys("hashes").alias("gone")
     columns = ("record_id", "topic", "tags", "routing_key", "properties", "matching", *ACCEPTANCE, *BODIES)
-    told = rows.select(gone, *columns).mapInArrow(judge, "record_id string, matching array<string>")
-    return {row.record_id: row.matching for row in told.collect()}
+    judged = rows.select(gone, *columns).mapInArrow(judge, "record_id string, matching array<string>")
+    return {row.record_id: row.matching for row in judged.collect()}
 
 
 def rewrite_days(
@@ -312,16 +314,16 @@ def erase(archive: Archive, eraser: RequestedErasure, days: Sequence[str]) -> di
     keys = raw_keys(archive, days, eraser.message_ids)
     held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], eraser)
     objects.purge(FAILED)
-    told = {"raw_files": held["raw"], "failed_files": held["failed"]}
+    counts = {"raw_files": held["raw"], "failed_files": held["failed"]}
     print_progress(f"{held.total()} files of lines rewritten")
-    told["curated_files"] = rewrite_days(archive, days, lambda rows: erase_selected(rows, eraser))
-    print_progress(f"{told['curated_files']} curated files replaced")
+    counts["curated_files"] = rewrite_days(archive, days, lambda rows: erase_selected(rows, eraser))
+    print_progress(f"{counts['curated_files']} curated files replaced")
     # The quarantine is rewritten after the raw files, because it tells which of them have damaged lines.
-    told["quarantined_files"] = rewrite_files(archive, _quarantined_files(objects), eraser).total()
+    counts["quarantined_files"] = rewrite_files(archive, _quarantined_files(objects), eraser).total()
     objects.purge(QUARANTINE)
-    told["reports"] = _remove(objects, reports_naming(objects, eraser.message_ids), "reports/")
-    told["query_results"] = _remove(objects, list(objects.sizes("athena/")), "athena/")
-    return told
+    counts["reports"] = _remove(objects, reports_naming(objects, eraser.message_ids), "reports/")
+    counts["query_results"] = _remove(objects, list(objects.sizes("athena/")), "athena/")
+    return counts
 
 
 def _remove(objects: Objects, keys: Sequence[str], prefix: str) -> int:
@@ -413,11 +415,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if refusal := _refusal(chosen, others, now):
         finish({**summary, **refusal, "html": None})
         return 1
-    asked = json_of(objects.read(_key(name, "asked")))
+    former = json_of(objects.read(_key(name, "asked")))
     filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
-    matching = {**asked.get("matching", {}), **matching_of(rows, filters)}
+    matching = {**former.get("matching", {}), **matching_of(rows, filters)}
     instants = [*(row.accepted_at for row in chosen), *map(accepted_at_of, others)]
-    days = sorted({*asked.get("days", ()), *(rfc3339(at)[:10] for at in instants)})
+    days = sorted({*former.get("days", ()), *(rfc3339(at)[:10] for at in instants)})
     eraser = RequestedErasure(key, tuple(Part), matching, name, others)
     if given.preview:
         counts = preview_erasure(archive, eraser, days)
@@ -425,7 +427,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finish({**summary, "ok": True, "days": days, **counts, "html": None})
         return 0
     record = {
-        "erasure": name, "asked_by": asked.get("asked_by", given.by), "asked_at": asked.get("asked_at", rfc3339(now)),
+        "erasure": name, "asked_by": former.get("asked_by", given.by), "asked_at": former.get("asked_at", rfc3339(now)),
         "messages": len(matching), "days": days, "parts": [part.value for part in Part], "done_at": None,
     }  # fmt: skip
     objects.replace(_key(name, "asked"), json.dumps({**record, "matching": matching}).encode())

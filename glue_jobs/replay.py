@@ -63,17 +63,17 @@ def offer_of(row: Any) -> dict[str, Any]:
 
 def chunks(offers: Iterator[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
     """Yield chunks of offers in their order, each of at most *most* offers and within the API's size limit."""
-    kept: list[dict[str, Any]] = []
+    chunk: list[dict[str, Any]] = []
     size = 0
     for offer in offers:
         length = len(json.dumps(offer).encode())
-        if kept and (len(kept) == most or size + length > CHUNK_BYTES_MAX):
-            yield kept
-            kept, size = [], 0
-        kept.append(offer)
+        if chunk and (len(chunk) == most or size + length > CHUNK_BYTES_MAX):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(offer)
         size += length
-    if kept:
-        yield kept
+    if chunk:
+        yield chunk
 
 
 def _passes(filters: Sequence[CompiledFilter], row: Any) -> bool:
@@ -302,14 +302,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LookupError as fault:
         _parser().error(f"--filter is missing, and {fault.args[0]}")
     filters = (compile_filter(chosen_by), compile_filter(only))
-    asked = json.dumps([given.topic, given.subscription, first_at, end_at, chosen_by, only, given.chunk])
-    run_id = given.run_id or sha256(asked.encode()).hexdigest()[:12]
+    identity = json.dumps([given.topic, given.subscription, first_at, end_at, chosen_by, only, given.chunk])
+    run_id = given.run_id or sha256(identity.encode()).hexdigest()[:12]
     days = [day for day in archive.curated_days(RecordKind.MESSAGES) if _holds(day, first_at, end_at)]
     messages = select_messages(archive.records(RecordKind.MESSAGES, days), given.topic, first_at, end_at)
-    told = preview(messages, filters)
-    count = told["messages"] or 0
-    as_json = archive.write_text(json.dumps(told), "reports", "replay", run_id, "preview.json")
-    summary: dict[str, Any] = {"job": "replay", "ok": True, "run_id": run_id, "preview": given.preview, **told}
+    counts = preview(messages, filters)
+    count = counts["messages"] or 0
+    as_json = archive.write_text(json.dumps(counts), "reports", "replay", run_id, "preview.json")
+    summary: dict[str, Any] = {"job": "replay", "ok": True, "run_id": run_id, "preview": given.preview, **counts}
     if given.preview:
         seconds = count / given.rate
         print_progress(f"{count:,} messages, {seconds:,.0f} s at {given.rate:g} a second; nothing is sent")

@@ -124,20 +124,20 @@ def quoting(objects: Objects, until: Until) -> list[str]:
     folders = set()
     for key in keys:
         if key.endswith("/backtest.json"):
-            told = json_of(objects.read(key))
+            report = json_of(objects.read(key))
             with naming(key):
-                filters = [*(each["filter"] for each in told.get("candidates", ())[:1]), told.get("current")]
-                days = {rfc3339(each["accepted_at"])[:10] for each in told.get("samples", ())}
+                filters = [*(each["filter"] for each in report.get("candidates", ())[:1]), report.get("current")]
+                days = {rfc3339(each["accepted_at"])[:10] for each in report.get("samples", ())}
             shown = {Part.PROPERTIES}.union(*(parts_read(compile_archived(each)) for each in filters))
             if any(not shown.isdisjoint(due(until, day)) for day in days):
                 folders.add(key.rpartition("/")[0] + "/")
     certificates = certificates_of_one(objects)
     for key in certificates:
         if key.endswith("/certificate.json"):
-            told = json_of(objects.read(key))
+            report = json_of(objects.read(key))
             with naming(key):
-                listed = told.get("subject", {}).get("listed", ())
-                days = {told["window"][:10], *(rfc3339(each["accepted_at"])[:10] for each in listed)}
+                listed = report.get("subject", {}).get("listed", ())
+                days = {report["window"][:10], *(rfc3339(each["accepted_at"])[:10] for each in listed)}
             if any(Part.PROPERTIES in due(until, day) for day in days):
                 folders.add(key.rpartition("/")[0] + "/")
     return [key for key in (*keys, *certificates) if key.startswith(tuple(folders))]
@@ -205,12 +205,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         pending = sum(len(each.pending) for each in to_do(archive, until))
         late = sorted(curated_to_do(archive.objects, due_days(archive, until), until))
         print_progress(f"{pending} files and {len(late)} days are due; nothing is changed")
-        told = {"files_of_lines": pending, "days": late, "reports": len(quoting(archive.objects, until))}
-        finish({**summary, **told, "html": None})
+        counts = {"files_of_lines": pending, "days": late, "reports": len(quoting(archive.objects, until))}
+        finish({**summary, **counts, "html": None})
         return 0
     filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
-    told = retain(archive, AgedErasure(contents.key_of(archive.objects), until, filters))
-    finish({**summary, **told, "html": None})
+    counts = retain(archive, AgedErasure(contents.key_of(archive.objects), until, filters))
+    finish({**summary, **counts, "html": None})
     return 0
 
 

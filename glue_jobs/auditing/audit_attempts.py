@@ -202,9 +202,9 @@ def find_unrequested(
     near = sql.abs(sql.col("moved_at") - sql.col("ended_at")) <= terms.blur_ms
     skipped = kept.join(interventions.drop("state"), list(LANE)).where(near).select(*ENTRY).distinct()
     found = kept.join(skipped, list(ENTRY), "left_anti")
-    told = violation("cancelled_unasked", found, sql.col("ended_at"), "nobody skipped it or removed its subscription")
+    wrong = violation("cancelled_unasked", found, sql.col("ended_at"), "nobody skipped it or removed its subscription")
     functions = subscriptions.where("part = 'filter' and get_json_object(filter, '$.kind') = 'function'")
     judged = entries.where(end_is(EntryState.FILTERED) | (sql.col("dropped") == 1))
     alone = judged.join(sql.broadcast(functions.select(*LANE).distinct()), list(LANE), "left_anti")
     reason = "no filter function was asked"
-    return told.unionByName(violation("filtered_unasked", alone, sql.col("ended_at"), reason))
+    return wrong.unionByName(violation("filtered_unasked", alone, sql.col("ended_at"), reason))

@@ -179,10 +179,10 @@ def find_strangers(entries: DataFrame, messages: DataFrame, deliveries: DataFram
     late = deliveries.where("added_at is not null")
     late = late.select(*ENTRY, sql.col("added_at").alias("at"), sql.lit(True).alias("is_late"))
     known = messages.select("topic", "message_id").withColumn("known", sql.lit(1))
-    told = stray.unionByName(late).join(known, ["topic", "message_id"], "left")
-    at, unmatched = sql.col("at"), told.where("known = 1 and not is_late")
+    joined = stray.unionByName(late).join(known, ["topic", "message_id"], "left")
+    at, unmatched = sql.col("at"), joined.where("known = 1 and not is_late")
     found = violation("unmatched", unmatched, at, "the message did not match this subscription")
-    return found.unionByName(violation("orphan", told.where("known is null"), at, "no record of the message"))
+    return found.unionByName(violation("orphan", joined.where("known is null"), at, "no record of the message"))
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:

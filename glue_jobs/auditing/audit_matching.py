@@ -77,7 +77,7 @@ class TopicFilters:
         by_since = sorted(((each.since, each.changed_at, each.ordinal) for each in filters), reverse=True)
         self._oldest_since = list(accumulate(((at, ordinal) for _, at, ordinal in by_since), min))[::-1]
         self._since = [since for since, _, _ in reversed(by_since)]
-        self._asked: dict[tuple[int, int, int], frozenset[int]] = {}
+        self._to_audit: dict[tuple[int, int, int], frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
         """Return the indices of all filter versions that match the message. Verdicts on bodies are not cached."""
@@ -106,7 +106,9 @@ class TopicFilters:
             self._reading[known] = frozenset(p for p, read in self._reads.items() if not read.isdisjoint(known))
         return self._reading[known]
 
-    def asked_of(self, version: int, matched: Collection[int], accepted_at: int, expires_at: int) -> frozenset[int]:
+    def filters_to_audit(
+        self, version: int, matched: Collection[int], accepted_at: int, expires_at: int
+    ) -> frozenset[int]:
         """Return the indices of the filters whose verdict on a message an audit may need.
 
         These filters were in force at the topic's *version*, or are younger: a group gets late entries while the
@@ -114,23 +116,25 @@ class TopicFilters:
         """
         removed = self.removed_before(accepted_at - HOUR_MS)
         key = (version, len(removed), bisect_right(self._changes, expires_at + HOUR_MS))
-        found = self._asked.get(key)
+        found = self._to_audit.get(key)
         if found is None:
             alive = (p for p, each in enumerate(self.filters) if each.changed_at <= expires_at + HOUR_MS)
             found = frozenset(p for p in alive if version < self.filters[p].until and p not in removed)
-            _remember(self._asked, key, found)
+            _remember(self._to_audit, key, found)
         mine = (p for ordinal in matched for p in self._places.get(ordinal, ()) if p in removed)
         of_matched = self.in_force(version).intersection(mine)
         return found | of_matched if of_matched else found
 
-    def names_of(self, known: Known, gone: Collection[str], going: Collection[str], asked: frozenset[int]) -> list[str]:
+    def names_of(
+        self, known: Known, gone: Collection[str], going: Collection[str], audited: frozenset[int]
+    ) -> list[str]:
         """Return the names of the filters to record when the parts *going* of a message are erased.
 
-        A filter in *asked* is recorded if it reads one of these parts and matches the message. The prefix ``?`` marks a
-        filter that cannot be evaluated. The parts *gone* were erased earlier. Filters that read one of them are left
-        out, because they were recorded then.
+        A filter in *audited* is recorded if it reads one of these parts and matches the message. The prefix ``?``
+        marks a filter that cannot be evaluated. The parts *gone* were erased earlier. Filters that read one of them are
+        left out, because they were recorded then.
         """
-        places, unread = (self.reading(going) & asked) - self.reading(gone), self.unread(known)
+        places, unread = (self.reading(going) & audited) - self.reading(gone), self.unread(known)
         matching = places.intersection(self.matching(known)) - unread
         return sorted([*(self._name(p) for p in matching), *(f"?{self._name(p)}" for p in places & unread)])
 
@@ -220,13 +224,13 @@ def judge_batches(
             counts["erased"] += erasure is not None
             for part in gone or () if erasure is None else ():
                 counts["bodies_gone" if part == Part.BODY else "properties_gone"] += 1
-            found, told = known_filters.verdicts(known, gone or (), noted or ()), Counter[str]()
-            wrong = _judge(known_filters, found, version, set(matched), at, replay_of is not None, terms, told)
+            found, counted = known_filters.verdicts(known, gone or (), noted or ()), Counter[str]()
+            wrong = _judge(known_filters, found, version, set(matched), at, replay_of is not None, terms, counted)
             rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
-            counts.update(told)
-            by_time = told["misses_not_provable"] or told["matches_of_unknown_filters"]
+            counts.update(counted)
+            by_time = counted["misses_not_provable"] or counted["matches_of_unknown_filters"]
             if not wrong and not gone and not by_time and known[3] is None:
-                known_filters.clean[key] = told
+                known_filters.clean[key] = counted
         for (topic, key), number in clean.items():
             for kind, each in topics[topic].clean[key].items():
                 counts[kind] += each * number

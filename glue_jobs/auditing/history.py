@@ -187,10 +187,10 @@ def closed_intervals(lanes: DataFrame, removal_ms: int = LIFE_MS) -> DataFrame:
     steps = steps.drop("was_open").union(before).union(over).where("step <> 0")
     seconds = steps.groupBy(*LANE, "changed_at").agg(sql.sum("step").alias("step"))
     order = Window.partitionBy(*LANE).orderBy("changed_at")
-    told = seconds.select(
+    intervals = seconds.select(
         *LANE,
         sql.col("changed_at").alias("begins_at"),
         sql.lead("changed_at", 1, FOREVER).over(order).alias("ends_at"),
         sql.sum("step").over(order.rowsBetween(Window.unboundedPreceding, 0)).alias("closed"),
     )
-    return told.where("closed > 0").drop("closed")
+    return intervals.where("closed > 0").drop("closed")

@@ -103,14 +103,14 @@ class Eraser(ABC):
         return line if after == record["line"] else json.dumps({**record, "line": after})
 
     def _erase_failed(self, line: str, arrived: str) -> str:
-        told, text = decode_failed(line)
+        error, text = decode_failed(line)
         if text is None:
             return self.erase_damaged(line, arrived) if line else line
         after = "\n".join(self.erase_line(each, arrived) for each in text.split("\n"))
         if after == text:
             return line
-        content = _pack([after], base64.b64decode(told["rawData"]))
-        return json.dumps({**told, "rawData": base64.b64encode(content).decode()})
+        content = _pack([after], base64.b64decode(error["rawData"]))
+        return json.dumps({**error, "rawData": base64.b64encode(content).decode()})
 
 
 def _line_of(record: Mapping[str, Any]) -> str:
@@ -131,8 +131,8 @@ def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
     '{}\\n'
     """
     try:
-        told = json.loads(line)
-        return told, text_of(base64.b64decode(told["rawData"], validate=True))
+        error = json.loads(line)
+        return error, text_of(base64.b64decode(error["rawData"], validate=True))
     except (ValueError, KeyError, TypeError, binascii.Error, OSError, EOFError, zlib.error):
         return {}, None
 
@@ -217,13 +217,13 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
     return is_changed
 
 
-def name_of_subject(key: str, asked: str) -> str:
-    """Return the suffix of a certificate's folder. The certificate is about the property *asked* (NAME=VALUE).
+def name_of_subject(key: str, customer: str) -> str:
+    """Return the suffix of a certificate's folder. The certificate is about the property *customer* (NAME=VALUE).
 
     The suffix is a hash with the archive's *key*, so guessed names of customers cannot be tested against it. It begins
     with a dot, because a topic's name, which may stand before it, has no dot.
     """
-    return f".of_{sha256(f'{key}{asked}'.encode()).hexdigest()[:12]}"
+    return f".of_{sha256(f'{key}{customer}'.encode()).hexdigest()[:12]}"
 
 
 def certificates_of_one(objects: Objects) -> list[str]:

@@ -151,8 +151,10 @@ def _archive(text: str) -> str:
     """Return the URI of an archive, which is a whole bucket or a folder. Raises ArgumentTypeError."""
     parts = urlsplit(text)
     if parts.scheme in ("s3", "s3a") and parts.path.strip("/"):
-        told = f"{text!r} names a part of a bucket, but an archive is a whole bucket: {parts.scheme}://{parts.netloc}"
-        raise argparse.ArgumentTypeError(told)
+        problem = (
+            f"{text!r} names a part of a bucket, but an archive is a whole bucket: {parts.scheme}://{parts.netloc}"
+        )
+        raise argparse.ArgumentTypeError(problem)
     return text
 
 

@@ -36,10 +36,10 @@ class NoJavaError(RuntimeError):
 def java_major(home: Path) -> int | None:
     """Return the major version of the Java at *home*, or None if it does not start."""
     try:
-        told = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
+        output = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
     except (OSError, subprocess.CalledProcessError):
         return None
-    quoted = told.partition('"')[2].partition('"')[0]
+    quoted = output.partition('"')[2].partition('"')[0]
     number = quoted.partition(".")[0]
     return int(number) if number.isdigit() else None
 

@@ -71,27 +71,27 @@ def _comparison(result: Mapping[str, Any], below: str) -> str:
 
 
 def _counts(result: Mapping[str, Any], below: str) -> str:
-    told = result["candidates"]
-    matched = [each for each in told if each["matched"]]
-    title = f"{len(told):,} candidates, {len(matched):,} with matches"
-    if len(told) == 1:
-        share = page.share(told[0]["matched"], result["messages"])
-        title = f"The candidate matches {told[0]['matched']:,} messages ({share})"
+    candidates = result["candidates"]
+    matched = [each for each in candidates if each["matched"]]
+    title = f"{len(candidates):,} candidates, {len(matched):,} with matches"
+    if len(candidates) == 1:
+        share = page.share(candidates[0]["matched"], result["messages"])
+        title = f"The candidate matches {candidates[0]['matched']:,} messages ({share})"
     if not result["messages"]:
         title = "No messages in this window"
-    ranked = sorted(told, key=lambda each: (-each["matched"], each["name"]))[:LISTED_MAX]
+    ranked = sorted(candidates, key=lambda each: (-each["matched"], each["name"]))[:LISTED_MAX]
     rows = [
         (each["name"], each["matched"], page.share(each["matched"], result["messages"]), each["failed"],
          each["unjudged"], json.dumps(each["filter"], ensure_ascii=False)[:120])
         for each in ranked
     ]  # fmt: skip
     parts = [page.headline(title, below)]
-    if len(told) == 1 and result["hours"]:
+    if len(candidates) == 1 and result["hours"]:
         caption = "Messages that the candidate matches, by hour of acceptance."
         hours = result["hours"]
         parts.append(page.figure(caption, lambda axes: _bars(axes, hours, {"matched": "line"})))
     heads = ("Candidate", "Matched", "Share", "Failed", "Not evaluated", "Filter")
-    rest = len(told) - len(rows)
+    rest = len(candidates) - len(rows)
     more = page.paragraph(f"{rest:,} more are in backtest.json and the table hours.", "soft") if rest else ""
     return page.document(title, _what(result), *parts, page.section("Candidates", page.table(heads, rows), more))
 

@@ -18,31 +18,31 @@ ENDS = ("delivered", "filtered", "cancelled", "pending", "expired", "discarded")
 TROUBLED_SHOWN, SUBSCRIPTIONS_SHOWN = 10, 200
 
 
-def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
+def delivery_page(report: Mapping[str, Any], topic: str | None) -> str:
     """Return the delivery report in HTML."""
-    given_up = told["discarded"] + told["expired"]
-    title, tone = _title(told, given_up)
+    given_up = report["discarded"] + report["expired"]
+    title, tone = _title(report, given_up)
     where = "all topics" if topic is None else f"topic {topic}"
-    until = "" if told["is_over"] else f", until {page.instant(instant.parse(told['until']))} UTC"
-    below = f"Deliveries of {told['window'].replace('_', ' to ')}{until}, {where}. Hours are hours of acceptance."
-    latency = told["latency"]
+    until = "" if report["is_over"] else f", until {page.instant(instant.parse(report['until']))} UTC"
+    below = f"Deliveries of {report['window'].replace('_', ' to ')}{until}, {where}. Hours are hours of acceptance."
+    latency = report["latency"]
     cards = [
-        ("messages accepted", told["accepted"], ""),
-        ("deliveries", told["matched"], ""),
-        ("delivered", page.share(told["delivered"], told["matched"]), "good" if not given_up else ""),
+        ("messages accepted", report["accepted"], ""),
+        ("deliveries", report["matched"], ""),
+        ("delivered", page.share(report["delivered"], report["matched"]), "good" if not given_up else ""),
         ("given up (discarded or expired)", given_up, "bad" if given_up else "good"),
-        ("still pending", told["pending"], "warn" if told["pending"] else ""),
-        ("retries", told["retries"], ""),
+        ("still pending", report["pending"], "warn" if report["pending"] else ""),
+        ("retries", report["retries"], ""),
         ("p95 latency", page.duration(latency.get("end_to_end_ms_p95")), ""),
     ]
     return page.document(
         title,
-        f"deliveries of {told['window'].replace('_', ' to ')}, {where}",
+        f"deliveries of {report['window'].replace('_', ' to ')}, {where}",
         page.headline(title, below, tone),
         page.cards(cards),
-        page.section("Failures", _trouble(told)),
-        _plots(told),
-        page.section("Subscriptions", _subscriptions(told["subscriptions"], topic)),
+        page.section("Failures", _trouble(report)),
+        _plots(report),
+        page.section("Subscriptions", _subscriptions(report["subscriptions"], topic)),
         page.section("Words", *(page.paragraph(text) for text in _WORDS)),
     )
 
@@ -58,15 +58,15 @@ _WORDS = (
 )
 
 
-def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
-    if not told["accepted"]:
+def _title(report: Mapping[str, Any], given_up: int) -> tuple[str, str]:
+    if not report["accepted"]:
         return "No message was accepted", ""
-    if not told["matched"]:
+    if not report["matched"]:
         return "No message matched a subscription", "warn"
-    share = page.share(told["delivered"], told["matched"])
-    pending = told["pending"]
+    share = page.share(report["delivered"], report["matched"])
+    pending = report["pending"]
     if given_up:
-        subscriptions = page.count_noun(sum(1 for row in told["subscriptions"] if row["given_up"]), "subscription")
+        subscriptions = page.count_noun(sum(1 for row in report["subscriptions"] if row["given_up"]), "subscription")
         was = "was" if given_up == 1 else "were"
         what = page.count_noun(given_up, "delivery", "deliveries")
         return f"{what} of {subscriptions} {was} given up; {share} were delivered", "bad"
@@ -74,7 +74,7 @@ def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
         are = "is" if pending == 1 else "are"
         what = page.count_noun(pending, "delivery", "deliveries")
         return f"{what} {are} still pending, {share} were delivered; none was given up", "warn"
-    if told["delivered"] == told["matched"]:
+    if report["delivered"] == report["matched"]:
         return "Every delivery was made", "good"
     return f"{share} of the deliveries were made; none was given up", ""
 
@@ -88,10 +88,10 @@ def _first_failure(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{each['outcome']} ({each['count']:,})" for each in found[:2]) or "—"
 
 
-def _trouble(told: Mapping[str, Any]) -> str:
-    if not told["matched"]:
+def _trouble(report: Mapping[str, Any]) -> str:
+    if not report["matched"]:
         return page.paragraph("No message matched a subscription.")
-    troubled = [row for row in told["subscriptions"] if row["given_up"] or row["blocked_ms"] or row["retries"]]
+    troubled = [row for row in report["subscriptions"] if row["given_up"] or row["blocked_ms"] or row["retries"]]
     if not troubled:
         return page.paragraph("Nothing: no delivery was retried or given up, and no lane was closed.", "good")
     rows = [
@@ -112,7 +112,7 @@ def _trouble(told: Mapping[str, Any]) -> str:
     more = page.paragraph(
         f"{page.count_noun(rest, 'more subscription')} had retries or closed lanes; see the table below.", "soft"
     )
-    return made + (more if rest else "") + _failures(told["failures"])
+    return made + (more if rest else "") + _failures(report["failures"])
 
 
 def _failures(failures: Sequence[Mapping[str, Any]]) -> str:
@@ -156,16 +156,16 @@ def _when(hour: int) -> datetime:
     return datetime.fromtimestamp(hour / 1000, UTC).replace(tzinfo=None)
 
 
-def _plots(told: Mapping[str, Any]) -> str:
-    hours = told["hours"]
-    if not hours or not told["matched"]:
+def _plots(report: Mapping[str, Any]) -> str:
+    hours = report["hours"]
+    if not hours or not report["matched"]:
         return ""
     parts = [page.figure("Deliveries by hour of acceptance and by end.", lambda axes: _bars(axes, hours))]
     if any(row["expired"] + row["discarded"] + row["pending"] for row in hours):
         parts.append(page.figure("Deliveries without success.", lambda axes: _bars(axes, hours, ENDS[3:])))
-    if told["latency_by_hour"]:
+    if report["latency_by_hour"]:
         caption = "Latency from acceptance to delivery (logarithmic)."
-        parts.append(page.figure(caption, lambda axes: _speeds(axes, told["latency_by_hour"])))
+        parts.append(page.figure(caption, lambda axes: _speeds(axes, report["latency_by_hour"])))
     if any(row["blocked_ms"] for row in hours):
         parts.append(
             page.figure("Hours in which lanes were closed, sum of all lanes.", lambda axes: _closed_hours(axes, hours))

@@ -43,8 +43,8 @@ class AgedErasure(Eraser):
         body = body_of(record.get("body"), record.get("body_base64"))
         known = (tuple(record.get("tags") or ()), record.get("routing_key"), properties, body)
         filters, life = self._topics[str(record.get("topic"))], (record["accepted_at"], record["expires_at"])
-        asked = filters.asked_of(record["subscriptions_version"], record.get("matched") or (), *life)
-        names = filters.names_of(known, tuple(gone), going, asked)
+        audited = filters.filters_to_audit(record["subscriptions_version"], record.get("matched") or (), *life)
+        names = filters.names_of(known, tuple(gone), going, audited)
         return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def must_erase_damaged(self, line: str, arrived: str) -> bool:

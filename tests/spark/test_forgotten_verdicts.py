@@ -96,7 +96,7 @@ def test_only_filters_that_an_audit_may_ask_for_are_written_down() -> None:
     }
     topic = TopicFilters([*others.values(), *asked.values()])
 
-    found = topic.asked_of(5, [0, 3], accepted_at, expires_at)
+    found = topic.filters_to_audit(5, [0, 3], accepted_at, expires_at)
 
     assert {topic.filters[place] for place in found} == {*asked.values()}
 
