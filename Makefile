@@ -33,6 +33,12 @@ TOLD = awk '/^(Collecting|Downloading|  Downloading)/ {n++; if (tty) printf "\r\
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# The service and the command line, for the Python in the folder $(1).
+define install-tagcast
+	@$(1)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@$(1)/python -m pip install --quiet --no-deps --no-build-isolation -e clients/cli
+endef
+
 install: $(TOOLS)  ## Make the environment (every other command does it by itself).
 
 .venv/.installed: requirements.lock pyproject.toml clients/cli/pyproject.toml $(if $(IS_USABLE),,again)
@@ -42,8 +48,7 @@ install: $(TOOLS)  ## Make the environment (every other command does it by itsel
 	@echo "2 of 3  Installing $$(grep -c '==' requirements.lock) packages, each by its version and hash; a minute or so the first time"
 	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements.lock | $(TOLD)
 	@echo "3 of 3  Installing tagcast itself"
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e clients/cli
+	$(call install-tagcast,$(BIN))
 	@touch $@
 
 $(BUILT): .venv/.installed docs/openapi.json $(wildcard clients/python/*.py clients/python/tagcast_client/_async/*.py)
@@ -163,6 +168,7 @@ python313:  ## Run unit and integration tests, and the build, on the Python that
 	@test -n "$(PYTHON313)" || { echo "no Python 3.13 was found. Name one with: make PYTHON313=/path/to/python3.13 python313" >&2; exit 1; }
 	test -x .venv-3.13/bin/python || $(PYTHON313) -m venv .venv-3.13
 	.venv-3.13/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements-test.lock
+	$(call install-tagcast,.venv-3.13/bin)
 	.venv-3.13/bin/python clients/python/hatch_build.py
 	# The jobs run on the Python of Glue, and Spark is not installed here.
 	.venv-3.13/bin/python -m pytest -q $(or $(TESTS),tests/unit tests/integration) \
