@@ -1,9 +1,10 @@
 """What a process logs, as Lambda reads it where it is told to write JSON (``SystemLogLevel`` WARN)."""
 
 import json
+import logging
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
 
 import pytest
@@ -15,11 +16,11 @@ Lines = Callable[[str], list[dict[str, str]]]
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
-    """Return what says which lines a process writes at a level, where Lambda's own is INFO."""
+    """Return what says which lines a process writes at a level, where Lambda's own is the template's."""
 
     def written(level: str) -> list[dict[str, str]]:
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", f"log-at-{level}")
-        monkeypatch.setenv("AWS_LAMBDA_LOG_LEVEL", "INFO")
+        monkeypatch.setenv("AWS_LAMBDA_LOG_LEVEL", "DEBUG" if level == "DEBUG" else "INFO")
         monkeypatch.setenv("LOG_LEVEL", level)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -41,3 +42,23 @@ def test_a_line_says_its_level_and_an_instant_that_lambda_reads(lines: Lines) ->
     line = lines("ERROR") + lines("WARNING")
     assert [each["level"] for each in line] == ["WARNING"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", line[0]["timestamp"])
+
+
+@pytest.fixture
+def root_at_debug() -> Iterator[None]:
+    """Start as Lambda's runtime does where ``ApplicationLogLevel`` is DEBUG: the root logger lets all through."""
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(logging.DEBUG)
+    yield
+    root.setLevel(before)
+
+
+@pytest.mark.usefixtures("root_at_debug")
+def test_at_debug_no_library_logs_what_it_sends_and_gets(lines: Lines) -> None:
+    """At DEBUG, botocore logs requests and answers whole, with bodies of messages and decrypted secrets."""
+    assert logging.getLogger("botocore.parsers").isEnabledFor(logging.DEBUG)
+    assert [line["message"] for line in lines("DEBUG")] == ["at INFO", "at WARNING"]
+    for library in ("botocore.parsers", "urllib3.connectionpool", "asyncio"):
+        assert not logging.getLogger(library).isEnabledFor(logging.DEBUG)
+        assert logging.getLogger(library).isEnabledFor(logging.WARNING)

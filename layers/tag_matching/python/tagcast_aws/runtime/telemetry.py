@@ -131,8 +131,10 @@ def logger() -> Logger:
     """Return the process's logger. The event of an invocation is never logged.
 
     The logger's level is the template's ``LogLevel``. Powertools would use Lambda's own level, but that level must let
-    metric lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such lines.
+    metric lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such lines. Lambda gives
+    its level to the root logger: at DEBUG, botocore would log all requests and answers, with bodies and secrets.
     """
+    logging.getLogger().setLevel(logging.WARNING)
     made = Logger(log_uncaught_exceptions=False, use_rfc3339=True)
     logging.getLogger(made.name).setLevel(os.environ.get("LOG_LEVEL", "INFO"))
     return made
