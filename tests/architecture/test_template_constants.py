@@ -103,6 +103,13 @@ def test_firehose_writes_each_kind_of_record_where_jobs_read_it() -> None:
     assert all(rule["ExpirationInDays"] for rule in rules if rule.get("Prefix") in expiring)
 
 
+def test_reports_that_quote_messages_are_deleted_with_the_messages() -> None:
+    """Backtests quote values, and certificates about one customer quote tags."""
+    rules = {rule.get("Prefix"): rule for rule in of("ArchiveBucket")["LifecycleConfiguration"]["Rules"]}
+    for prefix in ("reports/backtest/", "reports/audit/"):
+        assert rules[prefix]["ExpirationInDays"] == rules["curated/messages/"]["ExpirationInDays"]
+
+
 def test_no_delete_marker_of_the_archive_stays_for_ever() -> None:
     """A rule with days removes them under its prefix alone (AmazonS3/latest/userguide/ManagingDelMarkers.html)."""
     bucket = of("ArchiveBucket")
