@@ -345,6 +345,18 @@ def preview_erasure(archive: Archive, eraser: RequestedErasure, days: Sequence[s
     return {"raw_files": held, "curated_files": curated, "reports": reports, "query_results": results}
 
 
+def find_unfinished(objects: Objects, name: str) -> list[str]:
+    """Return the names of other erasures than *name* whose last run did not end. Only their own arguments finish them.
+
+    Such a run may have erased the properties that select its messages, so another selection may find nothing.
+    """
+    keys = [key for key in objects.sizes("erasures/") if key.endswith("/record.json")]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        records = [*map(json_of, pool.map(objects.read, keys))]
+    begun = (record["erasure"] for record in records if record and record["done_at"] is None)
+    return sorted({*begun} - {name})
+
+
 def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> MessageSelection:
     rest = (given.topic, given.property, given.before)
     if given.message and rest == (None, None, None):
@@ -411,7 +423,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     others = frozenset(selection.message_ids).difference(row.message_id for row in chosen)
     summary: dict[str, Any] = {"job": "erase", "ok": False, "erasure": name, "preview": given.preview}
-    summary |= {"messages": len(chosen), "unknown": len(others)}
+    summary |= {"messages": len(chosen), "unknown": len(others), "unfinished": find_unfinished(objects, name)}
     if refusal := _refusal(chosen, others, now):
         finish({**summary, **refusal, "html": None})
         return 1

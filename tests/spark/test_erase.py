@@ -275,7 +275,7 @@ def test_a_preview_changes_nothing_and_a_repetition_nothing_more(
 
 
 def test_a_message_that_no_compaction_has_read_is_erased_too(
-    spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = iter(range(100))
     monkeypatch.setattr(arguments, "now_ms", lambda: NOON + 20 * LIFE_MS + next(hours) * 3_600_000)
@@ -292,7 +292,11 @@ def test_a_message_that_no_compaction_has_read_is_erased_too(
         with pytest.raises(KeyboardInterrupt):
             erase.main(["--archive", bucket.uri, *ASKED, *BY])
     assert (_record(bucket)["messages"], _record(bucket)["done_at"]) == (2, None)
+    # Another selection does not finish it, and may find nothing of it.
+    assert erase.main(["--archive", bucket.uri, *ASKED[:-1], "2026-11-26"]) == 0
+    assert told()["unfinished"] == [first["erasure"]]
     assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 0
+    assert told()["unfinished"] == []
     last = _record(bucket)
     assert last["asked_at"] == first["asked_at"] < first["done_at"] < last["done_at"]
     assert [key for key, text in texts(bucket).items() if SECRET in text] == []
