@@ -86,9 +86,7 @@ class MessageSelection:
             is_named, is_replay = (sql.col(name).isin(*self.message_ids) for name in ("message_id", "replay_of"))
             named = messages.where(is_named | is_replay)
         else:
-            is_older = sql.col("accepted_at") < sql.lit(self.before)
-            has = has_property(self.name or "", self.value or "")
-            named = messages.where((sql.col("topic") == sql.lit(self.topic)) & is_older & has)
+            named = self._with_property(messages).where(sql.col("topic") == sql.lit(self.topic))
         found = found_last = materialise(named.dropDuplicates(["record_id"]))
         while not found_last.isEmpty():  # Replays of replays, too.
             ids = found_last.select(sql.col("topic"), sql.col("message_id").alias("replay_of")).distinct()
@@ -97,6 +95,18 @@ class MessageSelection:
             found_last = materialise(others.select(*named.columns))
             found = found.unionByName(found_last)
         return found
+
+    def other_topics(self, messages: DataFrame) -> dict[str, int]:
+        """Return how many messages of each other topic have the property, such as dead letters. They are not erased."""
+        if self.message_ids:
+            return {}
+        others = self._with_property(messages).where(sql.col("topic") != sql.lit(self.topic))
+        counts = others.groupBy("topic").agg(sql.countDistinct("record_id").alias("number"))
+        return {row.topic: row.number for row in counts.orderBy("topic").collect()}
+
+    def _with_property(self, messages: DataFrame) -> DataFrame:
+        is_older = sql.col("accepted_at") < sql.lit(self.before)
+        return messages.where(is_older & has_property(self.name or "", self.value or ""))
 
     def name_of(self, key: str) -> str:
         """Return the name of the erasure: a hash of the selection and the archive's *key*, so it reveals nothing."""
@@ -427,6 +437,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if refusal := _refusal(chosen, others, now):
         finish({**summary, **refusal, "html": None})
         return 1
+    summary["other_topics"] = selection.other_topics(every)
     former = json_of(objects.read(_key(name, "asked")))
     filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
     matching = {**former.get("matching", {}), **matching_of(rows, filters)}

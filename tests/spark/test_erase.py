@@ -304,6 +304,17 @@ def test_a_message_that_no_compaction_has_read_is_erased_too(
     assert [key for key, text in texts(bucket).items() if SECRET in text] == []
 
 
+def test_a_run_counts_what_it_leaves_in_other_topics(spark: SparkSession, bucket: Bucket, told: Told) -> None:
+    """A dead letter keeps the properties of its message, and may be in a topic that nobody thinks of."""
+    letters = [written(4, SECRET, topic="dead"), written(5, OTHER, topic="dead")]
+    bucket.put("messages", DAY, [*story()[:2], *letters, written(6, SECRET, topic="dead", at=NOON + 6 * LIFE_MS)])
+    assert erase.main(["--archive", bucket.uri, *ASKED]) == 0
+    preview = told()
+    assert (preview["messages"], preview["other_topics"]) == (1, {"dead": 1})
+    assert erase.main(["--archive", bucket.uri, "--message", letters[0]["message_id"]]) == 0
+    assert told()["other_topics"] == {}
+
+
 @pytest.mark.parametrize("is_compacted", [True, False])
 def test_a_message_in_a_file_named_by_the_day_before_is_erased_too(
     spark: SparkSession, bucket: Bucket, is_compacted: bool
