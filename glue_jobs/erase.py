@@ -96,13 +96,13 @@ class MessageSelection:
             found = found.unionByName(found_last)
         return found
 
-    def other_topics(self, messages: DataFrame) -> dict[str, int]:
+    def other_topics(self, messages: DataFrame) -> list[dict[str, Any]]:
         """Return how many messages of each other topic have the property, such as dead letters. They are not erased."""
         if self.message_ids:
-            return {}
+            return []
         others = self._with_property(messages).where(sql.col("topic") != sql.lit(self.topic))
-        counts = others.groupBy("topic").agg(sql.countDistinct("record_id").alias("number"))
-        return {row.topic: row.number for row in counts.orderBy("topic").collect()}
+        counts = others.groupBy("topic").agg(sql.countDistinct("record_id").alias("messages"))
+        return [row.asDict() for row in counts.orderBy("topic").collect()]
 
     def _with_property(self, messages: DataFrame) -> DataFrame:
         is_older = sql.col("accepted_at") < sql.lit(self.before)
