@@ -175,6 +175,7 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
         rewrite_object(objects, key, lambda key, text: text)
 
 
+@pytest.mark.usefixtures("spark")
 def test_nobody_is_called_erased_if_a_file_cannot_be_read(bucket: Bucket) -> None:
     bucket.put("messages", DAY, story()[:2])
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
