@@ -5,35 +5,27 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
-
-
-class HasBody(Protocol):
-    """A message with a body."""
-
-    @property
-    def body(self) -> bytes | None:
-        """The published bytes; None after their deletion, and in lists without bodies."""
+from typing import Any
 
 
 class WithBody:
-    """Reads the body of a message."""
+    """Reads the *body* of a message, which is None after its deletion, and in lists without bodies."""
 
     __slots__ = ()
+    body: bytes | None
 
-    def text(self: HasBody) -> str:
+    def text(self) -> str:
         """Return the body as text. Raises UnicodeDecodeError unless it is UTF-8, ValueError if the body is deleted."""
-        return _octets(self).decode()
+        return self._octets().decode()
 
-    def json(self: HasBody) -> Any:
+    def json(self) -> Any:
         """Return the value of a JSON body. Raises ValueError if the body is not JSON, or is deleted."""
-        return json.loads(_octets(self))
+        return json.loads(self._octets())
 
-
-def _octets(message: HasBody) -> bytes:
-    if message.body is None:
-        raise ValueError("the message has no body: it is deleted, or the list was requested without bodies")
-    return message.body
+    def _octets(self) -> bytes:
+        if self.body is None:
+            raise ValueError("the message has no body: it is deleted, or the list was requested without bodies")
+        return self.body
 
 
 def body_of(found: Mapping[str, Any], text: str = "body", octets: str = "body_base64") -> bytes | None:

@@ -149,9 +149,6 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
 }
 
 
-_BY_CODE: dict[str, type[ProblemError]] = {"disagreement": DisagreementError}
-
-
 def problem_of(status: int, text: str) -> dict[str, Any]:
     """Return the problem in an error answer. API Gateway's own answers, ``{"message": …}``, become a problem, too.
 
@@ -182,7 +179,9 @@ def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ProblemError)
     if creates and kind is PreconditionFailedError:
         kind = AlreadyExistsError
-    return _BY_CODE.get(str(problem.get("code")), kind)(status, problem, text)
+    if problem.get("code") == "disagreement":
+        kind = DisagreementError
+    return kind(status, problem, text)
 
 
 class BatchInterruptedError(TagcastError):

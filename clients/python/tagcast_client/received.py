@@ -76,7 +76,10 @@ def read(headers: Mapping[str, str], body: bytes) -> Received:
         envelope = _envelope(base, body)  # The signed envelope comes first: anyone can add headers of an event.
         if envelope is not None:
             return _enveloped(base, envelope)
-        return _binary_event(base, lowered) if lowered.get("ce-specversion") else base
+        if lowered.get("ce-specversion"):
+            event = {name[3:]: unquote(value) for name, value in lowered.items() if name.startswith("ce-")}
+            return _event(base, event, base.body)
+        return base
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
         raise UnreadableError(f"not a push of tagcast: {fault!r}") from fault
 
@@ -90,7 +93,8 @@ def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
         request = replace(_of_headers(lowered, b""), content_type=None, tags=None)
         if not request.message_id.startswith(BATCH_ID):
             raise ValueError(f"the header {BATCH_HEADER} without the id of a batch")
-        one = _event_of_batch if _media_type(lowered) == BATCH_TYPE else _envelope_of_batch
+        media_type = lowered.get("content-type", "").partition(";")[0].strip().lower()
+        one = _event_of_batch if media_type == BATCH_TYPE else _envelope_of_batch
         return tuple(one(request, item) for item in json.loads(body))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
         raise UnreadableError(f"not a batch of tagcast: {fault!r}") from fault
@@ -103,10 +107,6 @@ def item_failures(messages: Iterable[Received]) -> dict[str, list[dict[str, str]
     {'batchItemFailures': [{'itemIdentifier': '07457000000000000001'}]}
     """
     return {"batchItemFailures": [{"itemIdentifier": each.message_id} for each in messages]}
-
-
-def _media_type(headers: Mapping[str, str]) -> str:
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _envelope_of_batch(request: Received, item: Mapping[str, Any]) -> Received:
@@ -191,8 +191,3 @@ def _event(base: Received, attributes: Mapping[str, str], body: bytes) -> Receiv
         accepted_at=datetime.fromisoformat(attributes["time"]),
         replay_of=attributes.get("replayof", base.replay_of),
     )
-
-
-def _binary_event(base: Received, headers: Mapping[str, str]) -> Received:
-    attributes = {name[3:]: unquote(value) for name, value in headers.items() if name.startswith("ce-")}
-    return _event(base, attributes, base.body)

@@ -58,27 +58,17 @@ class Tries:
         least the answer's Retry-After.
         """
         self.made += 1
-        is_harmless = _is_turned_away(outcome)
-        if not is_harmless and not (operation.repeatable and _is_transient(outcome)):
+        seconds, asked = self.policy.seconds, ""
+        if isinstance(outcome, UnreachableError):
+            had_no_effect, is_transient = outcome.refused, True
+            if outcome.refused and not is_known:
+                seconds = min(seconds, self.policy.unknown_s)
+        else:
+            had_no_effect, is_transient = outcome.status == 429, outcome.status in TRANSIENT
+            asked = outcome.headers.get("retry-after", "")
+        if not had_no_effect and not (operation.repeatable and is_transient):
             return None
-        self.may_be_done = self.may_be_done or not is_harmless
-        wait_s = max(self.draw(0.0, self.policy.window_s(self.made)), _asked_s(outcome))
-        seconds = self.policy.seconds
-        if isinstance(outcome, UnreachableError) and outcome.refused and not is_known:
-            seconds = min(seconds, self.policy.unknown_s)
+        self.may_be_done = self.may_be_done or not had_no_effect
+        asked_s = float(asked) if asked.isascii() and asked.isdigit() else 0.0  # A date counts as 0.
+        wait_s = max(self.draw(0.0, self.policy.window_s(self.made)), asked_s)
         return wait_s if now_s + wait_s <= self.began_s + seconds else None
-
-
-def _is_turned_away(outcome: Answer | UnreachableError) -> bool:
-    """Return whether the request was refused before it had any effect."""
-    return outcome.refused if isinstance(outcome, UnreachableError) else outcome.status == 429
-
-
-def _is_transient(outcome: Answer | UnreachableError) -> bool:
-    return isinstance(outcome, UnreachableError) or outcome.status in TRANSIENT
-
-
-def _asked_s(outcome: Answer | UnreachableError) -> float:
-    """Return the seconds in the answer's Retry-After; a date counts as 0."""
-    asked = "" if isinstance(outcome, UnreachableError) else outcome.headers.get("retry-after", "")
-    return float(asked) if asked.isascii() and asked.isdigit() else 0.0

@@ -51,12 +51,8 @@ class _RefusedError(Exception):
     @property
     def problem(self) -> dict[str, Any]:
         code = _CODES[self.status]
-        return {
-            "title": code.replace("_", " ").capitalize(),
-            "code": code,
-            "status": self.status,
-            "detail": str(self),
-        }
+        title = code.replace("_", " ").capitalize()
+        return {"title": title, "code": code, "status": self.status, "detail": str(self)}
 
 
 @dataclass(slots=True)
@@ -77,7 +73,7 @@ class _Resource:
         return {**self.settings, **instants, "version": self.version}
 
 
-class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
+class FakeApi(httpx.MockTransport):
     """An API in memory for publishers: topics, subscriptions, `publish` and `publish_batch`.
 
     It records accepted messages in *published* and evaluates no filter: *matched* counts all subscriptions of a topic.
@@ -86,6 +82,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """
 
     def __init__(self) -> None:
+        super().__init__(self._respond)
         self.published: list[Published] = []
         self._topics: dict[str, _Resource] = {}
         self._claims: dict[tuple[str, str], tuple[Mapping[str, Any], dict[str, Any]]] = {}
@@ -98,19 +95,12 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """Return an asynchronous client of this API."""
         return AsyncClient(TEST_URL, transport=self)
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request of a synchronous client."""
-        request.read()
+    def _respond(self, request: httpx.Request) -> httpx.Response:
         said = json.loads(request.content) if request.content else {}
         try:
             return httpx.Response(200, json=self._answer(request.method, request.url.path, said, request.headers))
         except _RefusedError as refused:
             return httpx.Response(refused.status, json=refused.problem)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request of an asynchronous client."""
-        await request.aread()
-        return self.handle_request(request)
 
     def _answer(self, method: str, path: str, said: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         names = _PATH.fullmatch(path)
@@ -182,12 +172,11 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         if before != said:
             raise _RefusedError(409, "this Idempotency-Key was used for a different request")
         if answer is None:
-            several = said.get("messages")
-            if several is None:
-                answer = self._accept(topic, said)
-            else:
+            if "messages" in said:
                 _find(self._topics, "topic", topic)
-                answer = {"results": [self._accept_or_refuse(topic, each) for each in several]}
+                answer = {"results": [self._accept_or_refuse(topic, each) for each in said["messages"]]}
+            else:
+                answer = self._accept(topic, said)
         if key is not None:
             self._claims[topic, key] = said, answer
         return answer
