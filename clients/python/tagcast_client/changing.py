@@ -83,12 +83,13 @@ def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def needs_present(changes: Mapping[str, Any]) -> bool:
     """Return whether *changes* replace an object as a whole. If so, the patch depends on the present object."""
-    return any(isinstance(value := changes.get(name), Mapping) and _is_whole(name, value) for name in _WHOLE)
+    return bool(_replaced(changes))
 
 
-def _is_whole(name: str, value: Mapping[str, Any]) -> bool:
-    """Return whether *value* replaces the present object. Retry settings without a strategy are merged."""
-    return name != "retry" or "strategy" in value
+def _replaced(changes: Mapping[str, Any]) -> list[str]:
+    """Return the objects that *changes* replace as a whole. Retry settings without a strategy are merged."""
+    given = [name for name in _WHOLE if isinstance(changes.get(name), Mapping)]
+    return [name for name in given if name != "retry" or "strategy" in changes[name]]
 
 
 def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,12 +98,9 @@ def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any
     A filter and an endpoint are replaced as a whole, and so are retries if their strategy changes.
     """
     patch = dict(changes)
-    for name in _WHOLE:
-        value = changes.get(name)
-        if not isinstance(value, Mapping) or not _is_whole(name, value):
-            continue
-        if name != "retry" or value["strategy"] != present.retry["strategy"]:
-            patch[name] = in_place_of(getattr(present, name), value)
+    for name in _replaced(changes):
+        if name != "retry" or changes[name]["strategy"] != present.retry["strategy"]:
+            patch[name] = in_place_of(getattr(present, name), changes[name])
     return patch
 
 

@@ -81,11 +81,7 @@ class NewMessage:
             raise TypeError(f"a body is text, bytes, an object or a list, not {body!r}")
         said = {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
         others = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "body"}
-        others |= {
-            "tags": list(self.tags),
-            "properties": dict(self.properties),
-            "content_type": content_type,
-        }
+        others |= {"tags": list(self.tags), "properties": dict(self.properties), "content_type": content_type}
         return said | {name: value for name, value in others.items() if value not in (None, [], {})}
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tagcast_client.errors import UnreachableError
@@ -45,7 +44,6 @@ class Tries:
 
     policy: Retries
     began_s: float
-    draw: Callable[[float, float], float] = field(default=random.uniform)
     made: int = 0
     may_be_done: bool = False
 
@@ -70,5 +68,5 @@ class Tries:
             return None
         self.may_be_done = self.may_be_done or not had_no_effect
         asked_s = float(asked) if asked.isascii() and asked.isdigit() else 0.0  # A date counts as 0.
-        wait_s = max(self.draw(0.0, self.policy.window_s(self.made)), asked_s)
+        wait_s = max(random.uniform(0.0, self.policy.window_s(self.made)), asked_s)
         return wait_s if now_s + wait_s <= self.began_s + seconds else None

@@ -17,6 +17,7 @@ from tagcast_client._async.client import AsyncClient
 from tagcast_client._sync.client import Client
 from tagcast_client.body import WithBody, body_of
 from tagcast_client.changing import GENERATE, LONGEST, RETRY, RETRY_IN_ORDER
+from tagcast_client.errors import ProblemError
 from tagcast_client.outgoing import MessageAttributes, NewMessage
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 from tagcast_client.verifying import key_of, sign, signed_octets
@@ -43,16 +44,10 @@ class Published(NewMessage, WithBody):
     tags: tuple[str, ...]
 
 
-class _RefusedError(Exception):
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-
-    @property
-    def problem(self) -> dict[str, Any]:
-        code = _CODES[self.status]
-        title = code.replace("_", " ").capitalize()
-        return {"title": title, "code": code, "status": self.status, "detail": str(self)}
+def _refused(status: int, detail: str) -> ProblemError:
+    code = _CODES[status]
+    title = code.replace("_", " ").capitalize()
+    return ProblemError(status, {"title": title, "code": code, "status": status, "detail": detail}, "")
 
 
 @dataclass(slots=True)
@@ -99,7 +94,7 @@ class FakeApi(httpx.MockTransport):
         said = json.loads(request.content) if request.content else {}
         try:
             return httpx.Response(200, json=self._answer(request.method, request.url.path, said, request.headers))
-        except _RefusedError as refused:
+        except ProblemError as refused:
             return httpx.Response(refused.status, json=refused.problem)
 
     def _answer(self, method: str, path: str, said: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
@@ -121,7 +116,7 @@ class FakeApi(httpx.MockTransport):
                 return self._rotate_secret(topic, str(name), said, headers)
             case "POST", "/messages" | "/messages/batch":
                 return self._accept_once(topic, said, headers.get("idempotency-key"))
-        raise _RefusedError(501, f"the fake does not answer {method} {path}")
+        raise _refused(501, f"the fake does not answer {method} {path}")
 
     def _change(
         self,
@@ -136,7 +131,7 @@ class FakeApi(httpx.MockTransport):
         if method == "PUT" and name not in resources:
             resources[name] = _Resource(whole(_merged({}, said)))
         elif "if-none-match" in headers:
-            raise _RefusedError(412, f"{name} exists")
+            raise _refused(412, f"{name} exists")
         elif method != "GET":
             present = _find(resources, kind, name, headers)
             present.change(whole(_merged({}, said) if method == "PUT" else _patched(present.settings, said)))
@@ -158,7 +153,7 @@ class FakeApi(httpx.MockTransport):
     ) -> dict[str, Any]:
         found = _find(self._subscriptions(topic), "subscription", name, headers)
         if found.settings["endpoint"]["protocol"] not in _SIGNED:
-            raise _RefusedError(409, "secrets are allowed only for pushes over HTTP")
+            raise _refused(409, "secrets are allowed only for pushes over HTTP")
         secret, former = said.get("secret", TEST_SECRET), found.settings.get("secret")
         told = {} if "secret" in said else {"secret": secret}
         if former is not None and (grace_s := said.get("grace_seconds", GRACE_S)):
@@ -170,7 +165,7 @@ class FakeApi(httpx.MockTransport):
     def _accept_once(self, topic: str, said: Mapping[str, Any], key: str | None) -> dict[str, Any]:
         before, answer = self._claims.get((topic, key or ""), (said, None))
         if before != said:
-            raise _RefusedError(409, "this Idempotency-Key was used for a different request")
+            raise _refused(409, "this Idempotency-Key was used for a different request")
         if answer is None:
             if "messages" in said:
                 _find(self._topics, "topic", topic)
@@ -184,14 +179,14 @@ class FakeApi(httpx.MockTransport):
     def _accept_or_refuse(self, topic: str, said: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return self._accept(topic, said)
-        except _RefusedError as refused:
+        except ProblemError as refused:
             return {"error": refused.problem}
 
     def _accept(self, topic: str, said: Mapping[str, Any]) -> dict[str, Any]:
         found = _find(self._topics, "topic", topic)
         for text in (*said.get("tags", ()), *said.get("properties", {}).values()):
             if not isinstance(text, str):
-                raise _RefusedError(422, f"{text!r} in tags or properties must be a text")
+                raise _refused(422, f"{text!r} in tags or properties must be a text")
         attributes = {name: said[name] for name in MessageAttributes.__annotations__ if name in said}
         attributes["tags"] = tuple(said.get("tags", ()))
         message_id, body = f"{len(self.published) + 1:020}", body_of(said) or b""
@@ -208,9 +203,9 @@ def _find(
     resources: Mapping[str, _Resource], kind: str, name: str, headers: Mapping[str, str] | None = None
 ) -> _Resource:
     if name not in resources:
-        raise _RefusedError(404, f"no {kind} {name}")
+        raise _refused(404, f"no {kind} {name}")
     if (headers or {}).get("if-match") not in (None, f'"{resources[name].version}"'):
-        raise _RefusedError(412, f"the {kind} has version {resources[name].version}")
+        raise _refused(412, f"the {kind} has version {resources[name].version}")
     return resources[name]
 
 

@@ -138,10 +138,8 @@ class AsyncClient(AsyncOperations):
         A filter and an endpoint are replaced as a whole, and headers are merged. With *if_version*, raise
         PreconditionFailedError if the subscription has another version.
         """
-        wanted, path = (
-            settings_of(SubscriptionChanges, changes),
-            path_of("topics", topic, "subscriptions", subscription),
-        )
+        wanted = settings_of(SubscriptionChanges, changes)
+        path = path_of("topics", topic, "subscriptions", subscription)
         if needs_present(wanted):
             if if_version is None:
                 return await self._ensure(path, Subscription, lambda present: patch_of(present, wanted))
