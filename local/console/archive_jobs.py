@@ -26,13 +26,13 @@ from tagcast_cli.job_run import (
     Days,
     JobError,
     Jobs,
+    arguments_of,
     audit_arguments,
     backtest_arguments,
     check_spark,
     client_of,
     compacting,
     jobs_of,
-    option,
 )
 from tagcast_client import NewMessage
 
@@ -154,9 +154,9 @@ class JobOrder:
         """
         if self.job == "backtest":
             asked = backtest_arguments(self.days, self.topic or "", self.candidate)
-            return asked + option("--subscription", self.subscription)
+            return asked + arguments_of(subscription=self.subscription)
         if self.job == "report":
-            return self.days.arguments() + option("--topic", self.topic)
+            return self.days.arguments() + arguments_of(topic=self.topic)
         as_of = rfc3339(round(time.time() * 1000)) if place.is_local else None
         return audit_arguments(place, self.days, self.topic, as_of)
 

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 from tagcast_cli.receiver import Push, Receiver, Reply
-from tagcast_cli.screen import console, fault_lines, rows_table
+from tagcast_cli.screen import Rows, console, fault_lines
 from tagcast_client import (
     Accepted,
     BackoffRetry,
@@ -225,7 +225,7 @@ def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> boo
         [Text("✓", "green") if check.holds else Text("✗", "red"), check.promise, check.expected, check.found]
         for check in play.checks
     ]
-    out.print(rows_table(rows, "", "promise", "expected", "found", title="Scenario 1"))
+    out.print(Rows(rows, ("", "promise", "expected", "found"), "Scenario 1"))
     return all(check.holds for check in play.checks)
 
 

@@ -174,7 +174,7 @@ def test_of_two_changes_of_the_keys_at_once_none_is_lost(stack: RunningStack, ke
 
     def overtaken(ring: Any) -> Any:
         cmq_key(stack, "create", "--note", "faster")
-        return ring.with_revoked(key["secret_id"], 1), None
+        return ring.with_revoked(key["secret_id"], 1)
 
     with pytest.raises(KeyStoreError, match="try again"):
         store.change(overtaken)

@@ -313,7 +313,7 @@ class Story:
         """A program that was written for CMQ does all that it may, also with a topic whose index is kept."""
         keys = KeyStore.of_folder(self.stack.folder)
         key = create_key("", unsigned_at=False)
-        keys.change(lambda ring: (ring.with_key(key), None))
+        keys.change(lambda ring: ring.with_key(key))
         program = CmqProgram(self.stack.url, key)
         subscription = {"topicName": "cmq", "subscriptionName": "s"}
         program.ask("CreateTopic", topicName="cmq")

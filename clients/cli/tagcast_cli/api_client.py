@@ -1,8 +1,9 @@
-"""The API client of commands, and hints for a wrong address."""
+"""The API client of commands, and remedies: for a wrong address, and for packages that are not installed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from tagcast_client import BearerToken, Client, ProblemError, Retries, SigV4, UnexpectedAnswerError, UnreachableError
@@ -16,6 +17,13 @@ _OF_GATEWAY = (413, 429)
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "record layer failure")
 """The errors of older and newer OpenSSL if the answer of a server is not TLS."""
+
+_IN_CHECKOUT = "Run the command in a checkout of tagcast, after `make install` (for jobs: `make spark`)."
+REMEDIES = {
+    **dict.fromkeys(("boto3", "botocore"), "Install it with: pip install boto3"),
+    **dict.fromkeys(("glue_jobs", "local", "tagcast", "tagcast_aws"), _IN_CHECKOUT),
+}
+"""The remedies for packages that only some commands need."""
 
 
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
@@ -100,3 +108,22 @@ def explain_unexpected(url: str, fault: UnexpectedAnswerError) -> str:
     if "<html" in str(fault).lower() or "<!doctype html" in str(fault).lower():
         return f"{url} serves web pages, not the API: of a proxy, or of a console, whose API has another port."
     return f"The server at {url} is not the tagcast API, or has another version: {fault}"
+
+
+def need(module: str) -> None:
+    """Raise ModuleNotFoundError if a module that will run as a separate program is not installed."""
+    if find_spec(module) is None:
+        raise ModuleNotFoundError(f"no module {module}", name=module)
+
+
+def explain_missing(missing: ModuleNotFoundError) -> str | None:
+    """Return the remedy for a missing package; None for a package without a known remedy.
+
+    >>> explain_missing(ModuleNotFoundError(name="boto3"))
+    'this command needs boto3, which is not installed. Install it with: pip install boto3'
+    >>> explain_missing(ModuleNotFoundError(name="antigravity")) is None
+    True
+    """
+    package = (missing.name or "").partition(".")[0]
+    remedy = REMEDIES.get(package)
+    return None if remedy is None else f"this command needs {package}, which is not installed. {remedy}"

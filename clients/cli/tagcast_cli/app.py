@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from tagcast_client import __version__
@@ -24,17 +24,10 @@ from tagcast_cli.lanes import hosts, lane, pause, resume, retry, skip
 from tagcast_cli.listen import listen
 from tagcast_cli.messages import explain, history, list_messages, message, publish
 from tagcast_cli.screen import fields_table
-from tagcast_cli.session import Commands, Session, SubscriptionName, TopicName, session_of
+from tagcast_cli.session import Commands, Session, SubscriptionName, TopicName, session_of, source_of
 from tagcast_cli.shadows import shadow, versions
 from tagcast_cli.smoke import smoke
-from tagcast_cli.subscriptions import (
-    rotate_secret,
-    subscribe,
-    subscribe_all,
-    subscription,
-    unsubscribe,
-    verify,
-)
+from tagcast_cli.subscriptions import rotate_secret, subscribe, subscribe_all, subscription, unsubscribe, verify
 from tagcast_cli.tail import tail
 from tagcast_cli.topics import topics
 from tagcast_cli.visible import escape_unprintable
@@ -96,13 +89,8 @@ def tagcast(
     if token is not None and not is_token(token):
         raise typer.BadParameter(TOKEN_RULE, param_hint="--token")
     ctx.obj = session = Session(client_for(url, profile, region, token), as_json, profile, region)
-    if ctx.invoked_subcommand in UNTIL_INTERRUPTED and _is_on_command_line(ctx, "token"):
+    if ctx.invoked_subcommand in UNTIL_INTERRUPTED and source_of(ctx, "token") == "COMMANDLINE":
         session.warn(TOKEN_IS_LISTED)
-
-
-def _is_on_command_line(ctx: Any, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def health(ctx: typer.Context) -> None:

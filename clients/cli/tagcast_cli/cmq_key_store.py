@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from tagcast_cli.absent import need
+from tagcast_cli.api_client import need
 from tagcast_cli.job_run import client_of, read_stack
 
 if TYPE_CHECKING:
     from tagcast_aws.cmq.keys import KeyRing
-
-T = TypeVar("T")
 
 OVERTAKEN = ("InvalidParameterException", "ResourceExistsException")
 DRAFT, CURRENT = "TAGCAST_DRAFT", "AWSCURRENT"
@@ -50,17 +48,17 @@ class KeyStore:
         with _faults_in_words():
             return self._read()[0]
 
-    def change(self, change: Callable[[KeyRing], tuple[KeyRing, T]]) -> T:
-        """Change the keys. *change* gets the present keys, and returns the new keys and the result of this method.
+    def change(self, change: Callable[[KeyRing], KeyRing]) -> KeyRing:
+        """Change the keys, and return the new keys. *change* makes them from the present keys.
 
         A concurrent change is not overwritten: the new version replaces only the version that was read. Raises
         KeyStoreError if a concurrent change came first.
         """
         with _faults_in_words():
             ring, version = self._read()
-            changed, told = change(ring)
+            changed = change(ring)
             self._write(changed.as_text(), version)
-            return told
+            return changed
 
     def _read(self) -> tuple[KeyRing, str | None]:
         from tagcast_aws.cmq.keys import KeyRing

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import string
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import RenderableType
+from tagcast_client.operation import Json
 
 from tagcast_cli.cmq_key_store import KeyStore, KeyStoreError
 from tagcast_cli.doctor import own_session
-from tagcast_cli.instant import readable_instant, rfc3339
+from tagcast_cli.instant import rfc3339
 from tagcast_cli.jobs import DEFAULT_DATA, DataFolder
-from tagcast_cli.screen import console, fields_table, rows_table
+from tagcast_cli.screen import Column, fields_table, items_table
 from tagcast_cli.session import session_of
 from tagcast_cli.visible import visible
 
@@ -34,6 +35,14 @@ StackName = Annotated[
 ]
 ID_LENGTH, KEY_LENGTH = 32, 32
 EVERY_TOPIC = "*"
+COLUMNS: Mapping[str, Column] = {
+    "secret id": "secret_id",
+    "note": "note",
+    "topics": lambda key: " ".join(key["topics"]),
+    "unsigned @": "unsigned_at",
+    "created": "created_at",
+    "revoked": "revoked_at",
+}
 _LETTERS = string.ascii_letters + string.digits
 
 
@@ -107,37 +116,23 @@ def create(
     """Create a key. Its secret part is shown once."""
     from tagcast_aws.cmq.keys import KEYS_MAX
 
-    def adding(ring: KeyRing) -> tuple[KeyRing, CmqKey]:
+    key = create_key(note, unsigned_at, topics)
+
+    def add(ring: KeyRing) -> KeyRing:
         if ring.is_full:
             raise KeyStoreError(f"at most {KEYS_MAX} keys are allowed: revoke one first")
-        key = create_key(note, unsigned_at, topics)
-        return ring.with_key(key), key
+        return ring.with_key(key)
 
-    key = _store(ctx, data, stack).change(adding)
+    _store(ctx, data, stack).change(add)
     _show(ctx, {"secret_id": key.secret_id, "secret_key": key.secret_key, **_told(key)})
 
 
 @cmq_keys.command("list")
 def list_keys(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackName = None) -> None:
     """List the keys, without their secret parts."""
-    keys = _store(ctx, data, stack).read().keys
-    if session_of(ctx).as_json:
-        typer.echo(json.dumps({"keys": [{"secret_id": key.secret_id, **_told(key)} for key in keys]}))
-        return
-    if not keys:
-        console().print("No keys yet. Create one: tagcast cmq-key create")
-        return
-    rows = [
-        [
-            key.secret_id,
-            key.note,
-            " ".join(key.topics),
-            "no" if key.signs_all else "yes",
-            *(None if at is None else readable_instant(rfc3339(at)) for at in (key.created_at, key.revoked_at)),
-        ]
-        for key in keys
-    ]
-    console().print(rows_table(rows, "secret id", "note", "topics", "unsigned @", "created", "revoked"))
+    keys = [{"secret_id": key.secret_id, **_told(key)} for key in _store(ctx, data, stack).read().keys]
+    none = "No keys yet. Create one: tagcast cmq-key create"
+    _show(ctx, {"keys": keys}, items_table(keys, COLUMNS) if keys else none)
 
 
 @cmq_keys.command("revoke")
@@ -153,16 +148,15 @@ def revoke(
     previous version until the next key is created or revoked.
     """
 
-    def revoking(ring: KeyRing) -> tuple[KeyRing, CmqKey]:
+    def revoke_key(ring: KeyRing) -> KeyRing:
         key = ring.find(secret_id)
         if key is None:
             raise KeyStoreError(f"key {secret_id} does not exist")
-        if key.revoked_at is not None:
-            return ring, key
-        changed = ring.with_revoked(secret_id, _now())
-        return changed, next(each for each in changed.keys if each.secret_id == secret_id)
+        return ring if key.revoked_at is not None else ring.with_revoked(secret_id, _now())
 
-    _show(ctx, {"secret_id": secret_id, **_told(_store(ctx, data, stack).change(revoking))})
+    changed = _store(ctx, data, stack).change(revoke_key)
+    [key] = [each for each in changed.keys if each.secret_id == secret_id]
+    _show(ctx, {"secret_id": secret_id, **_told(key)})
 
 
 def _store(ctx: typer.Context, data: Path, stack: str | None) -> KeyStore:
@@ -175,7 +169,7 @@ def _store(ctx: typer.Context, data: Path, stack: str | None) -> KeyStore:
     return KeyStore.of_stack(stack, own)
 
 
-def _told(key: CmqKey) -> dict[str, Any]:
+def _told(key: CmqKey) -> Json:
     return {
         "note": key.note,
         "topics": list(key.topics),
@@ -185,8 +179,9 @@ def _told(key: CmqKey) -> dict[str, Any]:
     }
 
 
-def _show(ctx: typer.Context, fields: dict[str, Any]) -> None:
-    if session_of(ctx).as_json:
-        typer.echo(json.dumps(fields))
+def _show(ctx: typer.Context, fields: Json, shown: RenderableType | None = None) -> None:
+    session = session_of(ctx)
+    if session.as_json:
+        session.print_json(fields)
     else:
-        console().print(fields_table(fields))
+        session.out.print(shown or fields_table(fields))

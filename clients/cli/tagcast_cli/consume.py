@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -14,66 +12,44 @@ from rich.text import Text
 from tagcast_client import Consumer, ConsumerOptions, ConsumeStatus, Filter, Later, MessageModel, Pulled
 from tagcast_client.consuming import member_id as new_member_id
 from tagcast_client.instants import instant
+from tagcast_client.operation import Json
 from tagcast_client.threads import Listener
 
 from tagcast_cli.content import message_of
 from tagcast_cli.filters import FilterOptions
 from tagcast_cli.groups import GroupName
 from tagcast_cli.instant import duration
-from tagcast_cli.listen import UNPRINTED, body_text
+from tagcast_cli.listen import UNPRINTED, LinePrinter, append_content, begin_line
 from tagcast_cli.options import with_options
 from tagcast_cli.session import Session, TopicName, session_of
 from tagcast_cli.visible import visible_line
 
-OPTIONS = ConsumerOptions(member_version="tagcast consume", consume_thread_max=1)
-
-
 StartFrom = Annotated[
-    str,
-    typer.Option("--from", metavar="WHEN", help="Start of a new group: latest, earliest, or an instant."),
+    str, typer.Option("--from", metavar="WHEN", help="Start of a new group: latest, earliest, or an instant.")
 ]
 
 
 def pulled_line(message: Pulled, verdict: str) -> Text:
     """Return a pulled message in one line: time, source, id, attempt and result."""
-    line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
+    line = begin_line()
     line.append(f" {visible_line(f'{message.topic}/{message.subscription}')}", style="cyan")
     line.append(f" {visible_line(message.message_id)} attempt {message.attempt} ")
     line.append(verdict, style="green" if verdict == "done" else "yellow")
-    if message.tags:
-        line.append(f" [{visible_line(', '.join(message.tags))}]", style="magenta")
-    line.append(f" {visible_line(body_text(message.body))}")
-    return line
+    return append_content(line, message.tags, message.body)
 
 
-def _pulled_json(message: Pulled) -> dict[str, object]:
+def _pulled_json(message: Pulled) -> Json:
     return {**{name: value for name, value in asdict(message).items() if name != "body"}, **message_of(message.body)}
 
 
-def _listener(
-    session: Session,
-    later: int | None,
-    stop_after: int | None,
-    enough: threading.Event,
-    faults: list[BaseException],
-) -> Listener:
-    seen = 0
+def _listener(lines: LinePrinter, later: int | None) -> Listener:
+    verdict = "done" if later is None else f"again in {later} s"
 
     def listener(messages: Sequence[Pulled]) -> ConsumeStatus | Later | None:
-        nonlocal seen
         try:
             for message in messages:
-                seen += 1
-                if session.as_json:
-                    session.print_json(_pulled_json(message))
-                else:
-                    verdict = "done" if later is None else f"again in {later} s"
-                    session.out.print(pulled_line(message, verdict), soft_wrap=True)
-        except UNPRINTED as fault:
-            faults.append(fault)
-        if faults or (stop_after is not None and seen >= stop_after):
-            enough.set()
-        if faults:
+                lines.print(pulled_line(message, verdict), _pulled_json(message))
+        except UNPRINTED:
             return ConsumeStatus.RECONSUME_LATER
         return None if later is None else Later(later)
 
@@ -113,30 +89,28 @@ def consume(
         begins = instant(start_from)
     except ValueError:
         raise typer.BadParameter(f"{start_from} has no time zone: {start_from}Z is UTC", param_hint="--from") from None
-    options = replace(
-        OPTIONS,
+    options = ConsumerOptions(
+        member_version="tagcast consume",
+        consume_thread_max=1,
         member_id=member_id or new_member_id(),
         message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
         ordered=ordered,
         start_from=begins,
     )
-    enough, faults = threading.Event(), list[BaseException]()
+    lines = LinePrinter(session, stop_after)
     consumer = Consumer(session.api, name, options, on_error=lambda fault: session.warn(str(fault)))
     consumer.subscribe(topic, Filter.from_json(wanted))
-    consumer.register_message_listener(_listener(session, later, stop_after, enough, faults))
+    consumer.register_message_listener(_listener(lines, later))
     if not session.as_json:
         session.out.print(Text(f"Joining {name} of {topic} as {options.member_id} — press Ctrl-C to stop."))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    _run(session, consumer, enough)
-    if faults:
-        raise faults[0]
+    _run(session, consumer, lines)
 
 
-def _run(session: Session, consumer: Consumer, enough: threading.Event) -> None:
+def _run(session: Session, consumer: Consumer, lines: LinePrinter) -> None:
     try:
         consumer.start()
-        while not enough.wait(0.5):
-            pass
+        lines.wait()
     except KeyboardInterrupt:  # Also during the first heartbeat.
         session.warn("Leaving the group …")
     finally:

@@ -24,8 +24,7 @@ RoutingKey = Annotated[
     str | None, typer.Option("--routing-key", "-r", help="Routing key: words separated by dots, e.g. order.new.eu.")
 ]
 PropertyPairs = Annotated[
-    list[str] | None,
-    typer.Option("--property", "-p", metavar="NAME=VALUE", help="Property; may be repeated."),
+    list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="Property; may be repeated.")
 ]
 
 

@@ -123,10 +123,7 @@ def replay_letters(
         while letters := replaying.pull(limit):
             for letter in letters:
                 said = replaying.send(letter)
-                if session.as_json:
-                    session.print_json(said)
-                else:
-                    session.out.print(_line(said), soft_wrap=True)
+                session.print_line(_line(said), said)
     finally:
         replaying.give_back()
     if not session.as_json:

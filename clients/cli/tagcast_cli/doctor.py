@@ -8,22 +8,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import cache, cached_property
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 from tagcast_client.signing import region_of
 
-from tagcast_cli.session import session_of
+from tagcast_cli.job_run import values_of
+from tagcast_cli.session import Session, session_of
 from tagcast_cli.visible import visible
-
-if TYPE_CHECKING:
-    from tagcast_cli.session import Session
 
 STACK_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 CONCURRENCY_MIN = 100
@@ -64,9 +62,10 @@ class Deployment:
     get: Callable[[str], tuple[int, dict[str, str]]]
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
-    def client(self, service: str) -> Any:
-        """Return the client of an AWS service."""
-        return self.session.client(service)
+    @cached_property
+    def client(self) -> Callable[[str], Any]:
+        """A function that returns the client of an AWS service."""
+        return cache(self.session.client)
 
     @cached_property
     def described(self) -> dict[str, Any] | None:
@@ -83,13 +82,11 @@ class Deployment:
 
     def output(self, name: str) -> str:
         """Return an output of the stack; an empty text if it does not exist."""
-        outputs = (self.described or {}).get("Outputs", [])
-        return next((str(each["OutputValue"]) for each in outputs if each["OutputKey"] == name), "")
+        return values_of(self.described or {}).get(name, "")
 
     def parameter(self, name: str) -> float:
         """Return a numeric parameter of the stack; 0 if it does not exist."""
-        given = (self.described or {}).get("Parameters", [])
-        return next((float(each["ParameterValue"]) for each in given if each["ParameterKey"] == name), 0)
+        return float(values_of(self.described or {}).get(name, 0))
 
     def physical_id(self, logical_id: str) -> str:
         """Return the physical name of a resource of the stack."""
@@ -349,10 +346,8 @@ def doctor(ctx: typer.Context, stack: StackName = None) -> None:
     except BotoCoreError as fault:
         raise typer.BadParameter(str(fault)) from None
     if session.as_json:
-        told = [{"check": f.check, "state": f.state, "detail": f.detail, "remedy": f.remedy} for f in findings]
-        session.print_json({"stack": stack, "findings": told})
+        session.print_json({"stack": stack, "findings": list(map(asdict, findings))})
     else:
-        for each in findings:
-            session.out.print(_shown(each), soft_wrap=True)
+        session.print_lines(map(_shown, findings))
     if any(each.state is State.FAULT for each in findings):
         raise typer.Exit(1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client import TagcastError
+from tagcast_client.filters import PatternDialect, PatternScope, SqlDialect
 from tagcast_client.operation import Json
 from tagcast_client.signing import is_aws
 
@@ -24,26 +24,8 @@ from tagcast_cli.visible import visible_line
 filters = typer.Typer(no_args_is_help=True, help="Test a filter, or set it on a subscription.")
 
 
-class Dialect(StrEnum):
-    """The dialects of SQL92 and of event patterns."""
-
-    STRICT = "strict"
-    ROCKETMQ = "rocketmq"
-    EVENTBRIDGE = "eventbridge"
-    SNS = "sns"
-
-
-class Scope(StrEnum):
-    """The part of a message that an event pattern reads."""
-
-    BODY = "body"
-    PROPERTIES = "properties"
-    ENVELOPE = "envelope"
-
-
 TagFilter = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="Receive messages with this tag; may be repeated."),
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Receive messages with this tag; may be repeated.")
 ]
 SqlFilter = Annotated[
     str | None, typer.Option("--sql", metavar="EXPR", help='SQL92 over properties, such as "price > 100".')
@@ -75,26 +57,22 @@ class FilterOptions:
         bool, typer.Option("--all-tags", help="Match only messages that have every --tag; default: any --tag.")
     ] = False
     tag_expression: Annotated[
-        str | None,
-        typer.Option("--tag-expression", metavar="EXPR", help="Tag expression, such as 'TagA || TagB'."),
+        str | None, typer.Option(metavar="EXPR", help="Tag expression, such as 'TagA || TagB'.")
     ] = None
     routing_key: Annotated[
         list[str] | None,
-        typer.Option(
-            "--routing-key", metavar="PATTERN", help="Pattern such as 'order.*.eu' or 'audit.#'; may be repeated."
-        ),
+        typer.Option(metavar="PATTERN", help="Pattern such as 'order.*.eu' or 'audit.#'; may be repeated."),
     ] = None
     sql: SqlFilter = None
     event_pattern: Annotated[
-        str | None,
-        typer.Option("--event-pattern", metavar="JSON", help="Pattern of EventBridge or SNS as JSON, or @file.json."),
+        str | None, typer.Option(metavar="JSON", help="Pattern of EventBridge or SNS as JSON, or @file.json.")
     ] = None
     dialect: Annotated[
-        Dialect | None,
-        typer.Option("--dialect", help="Dialect of --sql (default: strict) or --event-pattern (default: eventbridge)."),
+        Literal[SqlDialect, PatternDialect] | None,
+        typer.Option(help="Dialect of --sql (default: strict) or --event-pattern (default: eventbridge)."),
     ] = None
     scope: Annotated[
-        Scope | None, typer.Option("--scope", help="Part of the message that --event-pattern reads; default: body.")
+        PatternScope | None, typer.Option(help="Part of the message that --event-pattern reads; default: body.")
     ] = None
     filter_json: Annotated[
         str | None, typer.Option("--filter", metavar="JSON", help='Any filter as JSON: {"kind": "function", …}.')
@@ -105,7 +83,7 @@ class FilterOptions:
 
         >>> FilterOptions(tag=["apple"]).filter()
         {'kind': 'tags', 'tags': ['apple']}
-        >>> FilterOptions(sql="a = 1", dialect=Dialect.ROCKETMQ).filter()
+        >>> FilterOptions(sql="a = 1", dialect="rocketmq").filter()
         {'kind': 'sql92', 'expression': 'a = 1', 'dialect': 'rocketmq'}
         >>> FilterOptions().filter() is None
         True
@@ -118,7 +96,7 @@ class FilterOptions:
             if is_given and not is_there:
                 raise typer.BadParameter(f"{option} requires {belongs}")
         described: list[Json] = []
-        chosen: Json = {"dialect": self.dialect.value} if self.dialect else {}
+        chosen: Json = {"dialect": self.dialect} if self.dialect else {}
         if self.tag:
             described.append({"kind": "tags", "tags": self.tag, **({"match": "all"} if self.all_tags else {})})
         if self.tag_expression is not None:
@@ -128,7 +106,7 @@ class FilterOptions:
         if self.sql is not None:
             described.append({"kind": "sql92", "expression": self.sql, **chosen})
         if self.event_pattern is not None:
-            read: Json = {"scope": self.scope.value} if self.scope else {}
+            read: Json = {"scope": self.scope} if self.scope else {}
             pattern = _parsed_pattern(self.event_pattern)
             described.append({"kind": "event_pattern", "pattern": pattern, **chosen, **read})
         if self.filter_json is not None:
@@ -193,7 +171,7 @@ def absent_function_lines(session: Session, answer: Json) -> list[Text]:
         return []
     started = "Start it with: python -m local --functions FILE.py"
     said = f"the local stack has no function {name}, so the filter gives no verdict. {started}"
-    return [Text(f"warning: {visible_line(said)}", style="yellow")]
+    return warning_lines({"warnings": [said]})
 
 
 def _verdict(answer: Json) -> RenderableType:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 from rich.console import Group
@@ -13,9 +14,8 @@ from tagcast_client.operation import Json, path_of
 from tagcast_cli import completion
 from tagcast_cli.api_client import pages
 from tagcast_cli.filters import filter_text
-from tagcast_cli.instant import readable_instant
 from tagcast_cli.push_options import protocol_of
-from tagcast_cli.screen import rows_table, state_text
+from tagcast_cli.screen import Column, items_table
 from tagcast_cli.session import Session, TopicName, session_of
 from tagcast_cli.subscriptions import subscription_fields
 
@@ -54,41 +54,36 @@ def pending_text(lane: Json) -> Text:
     return Text.assemble(("pending".ljust(18), "bold"), pending)
 
 
-def _member_row(member: Json) -> list[Any]:
-    agrees = member.get("agrees")
-    return [
-        member.get("member_id"),
-        member.get("member_version") or None,
-        Text("yes", style="green") if agrees else Text("no", style="red"),
-        readable_instant(member.get("joined_at")),
-        readable_instant(member.get("seen_at")),
-    ]
+GROUPS: Mapping[str, Column] = {
+    "group": "name",
+    "filter": lambda group: filter_text(group.get("filter")),
+    "version": "version",
+    "members": lambda group: members_text(group["members"]),
+    "lane": "lane.state",
+}
+MEMBERS: Mapping[str, Column] = {
+    "member": "member_id",
+    "version": lambda member: member.get("member_version") or None,
+    "agrees": lambda member: Text("yes", style="green") if member.get("agrees") else Text("no", style="red"),
+    "joined at": "joined_at",
+    "seen at": "seen_at",
+}
 
 
 @group.command("list")
 def list_groups(ctx: typer.Context, topic: TopicName) -> None:
     """List the consumer groups of a topic: filter, version, members and lane."""
     session = session_of(ctx)
-    rows: list[list[Any]] = []
+    groups: list[Json] = []
     for page in pages(session.api, path_of("topics", topic, "subscriptions")):
         for each in page.json.get("subscriptions", []):
-            if protocol_of(each.get("endpoint")) != "pull":
-                continue
-            members = members_of(session, topic, each["name"])
-            if session.as_json:
-                session.print_json({**each, "members": members})
-                continue
-            lane = each.get("lane") or {}
-            wants = filter_text(each.get("filter"))
-            rows.append(
-                [each["name"], wants, each.get("version"), members_text(members), state_text(lane.get("state"))]
-            )
-    if session.as_json:
-        return
-    if not rows:
-        session.out.print(f"No groups yet. Create one: tagcast consume {topic} GROUP")
-        return
-    session.out.print(rows_table(rows, "group", "filter", "version", "members", "lane"))
+            if protocol_of(each.get("endpoint")) == "pull":
+                groups.append({**each, "members": members_of(session, topic, each["name"])})
+                if session.as_json:
+                    session.print_json(groups[-1])
+    if not session.as_json:
+        none = f"No groups yet. Create one: tagcast consume {topic} GROUP"
+        session.out.print(items_table(groups, GROUPS) if groups else none)
 
 
 @group.command("show")
@@ -108,5 +103,4 @@ def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
     if not members:
         session.out.print(Text("No members. Pending messages wait.", style="yellow"))
         return
-    headings = ("member", "version", "agrees", "joined at", "seen at")
-    session.out.print(Group(Text(), rows_table(map(_member_row, members), *headings)))
+    session.out.print(Group(Text(), items_table(members, MEMBERS)))

@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-import threading
+import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from tagcast_client.operation import query_of
 
 from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, OTHERS, SPARK_STARTS, quote_job
-from tagcast_cli.absent import need
+from tagcast_cli.api_client import need
 
 Link = Sequence[str]
 """A job and its arguments. An empty sequence stands for no job."""
@@ -143,11 +144,16 @@ def stack_at(cloudformation: Any, url: str) -> dict[str, str] | None:
     """Return the parameters and outputs of the stack whose API is at *url*; None if there is no such stack."""
     for page in cloudformation.get_paginator("describe_stacks").paginate():
         for stack in page["Stacks"]:
-            told = {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])}
-            told |= {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+            told = values_of(stack)
             if told.get("Url", "").rstrip("/") == url.rstrip("/"):
                 return told
     return None
+
+
+def values_of(stack: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters and outputs in CloudFormation's description of a stack."""
+    told = {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", ())}
+    return told | {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", ())}
 
 
 @dataclass(frozen=True)
@@ -176,33 +182,28 @@ class JobProgram:
         words = [job, "--archive", archive.uri, *arguments]
         if first:
             words = [first[0], "--archive", archive.uri, *first[1:], "--then", *words]
-        self._process = process = subprocess.Popen(
-            [*self.program, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            env=os.environ | archive.environment,
-        )
         last: deque[str] = deque(maxlen=JOB_LINES_KEPT)
-
-        def listen() -> None:
-            for line in cast("IO[str]", process.stderr):
-                last.append(line.rstrip())
-                if line.startswith(JOB_PROGRESS):
-                    said(line.removeprefix(JOB_PROGRESS).strip())
-
-        listener = threading.Thread(target=listen, daemon=True)
-        listener.start()
-        try:
-            printed = cast("IO[str]", process.stdout).read().splitlines()
-            code = process.wait()
-        except KeyboardInterrupt:
-            self.stop()
-            raise
-        listener.join()
-        summary = _summary(printed)
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+            self._process = process = subprocess.Popen(
+                [*self.program, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                env=os.environ | archive.environment,
+            )
+            try:
+                for line in cast("IO[str]", process.stderr):
+                    last.append(line.rstrip())
+                    if line.startswith(JOB_PROGRESS):
+                        said(line.removeprefix(JOB_PROGRESS).strip())
+                code = process.wait()
+            except KeyboardInterrupt:
+                self.stop()
+                raise
+            output.seek(0)
+            summary = _summary(output.readlines())
         if summary is None or code not in (0, 1, NOTHING_JUDGED):
             raise JobError(quote_job(f"{job} ended with {code}:", code, last))
         return Result(summary, code)
@@ -233,20 +234,17 @@ class StackJobs:
                 for answer in map(json.loads, self._connection.makefile()):
                     if "said" in answer:
                         said(answer["said"])
+                    elif "fault" in answer:
+                        raise JobError(f"{job} failed: {answer['fault']}")
+                    elif answer["summary"] is None:
+                        raise JobError(f"{job} ended with exit code {answer['code']} and gave no reason")
                     else:
-                        return self._result(job, answer)
+                        return Result(answer["summary"], answer["code"])
         except ConnectionResetError:
             pass
         except OSError as fault:
             raise JobError(f"the stack does not accept {job}: {fault}") from fault
         raise JobError(f"{job} stopped: the stack closed the connection")
-
-    def _result(self, job: str, answer: Mapping[str, Any]) -> Result:
-        if "fault" in answer:
-            raise JobError(f"{job} failed: {answer['fault']}")
-        if answer["summary"] is None:
-            raise JobError(f"{job} ended with exit code {answer['code']} and gave no reason")
-        return Result(answer["summary"], answer["code"])
 
     def stop(self) -> None:
         """End the running job, if any."""
@@ -339,12 +337,12 @@ class Days:
         return days
 
     def arguments(self) -> list[str]:
-        """Return the days as arguments of a job."""
+        """Return both as arguments of a job."""
         return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
 
 
 @dataclass(frozen=True)
-class Span:
+class Span(Days):
     """The time in which a replay's messages were accepted, in UTC: from *first* to before *end*."""
 
     first: datetime
@@ -365,10 +363,6 @@ class Span:
             raise ValueError("--to must be later than --from")
         return span
 
-    def arguments(self) -> list[str]:
-        """Return the span as arguments of a job."""
-        return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
-
 
 def _instant(text: str) -> datetime:
     """Return a day's midnight, or an instant, in UTC. Raises ValueError."""
@@ -386,9 +380,13 @@ EVER = date(2020, 1, 1)
 """A day before the first archive."""
 
 
-def option(name: str, value: str | None) -> list[str]:
-    """Return an option with its value, or an empty list if the value is None."""
-    return [] if value is None else [name, value]
+def arguments_of(**options: str | float | None) -> list[str]:
+    """Return the options of a job as arguments; options that are None are left out.
+
+    >>> arguments_of(run_id="a", topic=None, preview=True)
+    ['--run-id', 'a', '--preview', 'true']
+    """
+    return [word for name, text in query_of(options).items() for word in (f"--{name.replace('_', '-')}", text)]
 
 
 def audit_arguments(
@@ -399,16 +397,15 @@ def audit_arguments(
     The archive is complete up to the instant *as_of* (None: an hour ago). The job also gets the time scale by which the
     stack shortened the waits.
     """
-    arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
-    arguments += option("--property", property)
-    return arguments + (["--time-scale", f"{place.time_scale:g}"] if place.time_scale != 1 else [])
+    time_scale = f"{place.time_scale:g}" if place.time_scale != 1 else None
+    return days.arguments() + arguments_of(topic=topic, as_of=as_of, property=property, time_scale=time_scale)
 
 
 def backtest_arguments(
     days: Days, topic: str, candidate: Mapping[str, Any] | None, samples: int = SAMPLES
 ) -> list[str]:
     """Return the command-line arguments of a backtest job."""
-    return [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
+    return days.arguments() + arguments_of(topic=topic, filter=json.dumps(candidate), samples=samples)
 
 
 def compacting(place: Archive, first: date) -> Link:

@@ -6,18 +6,17 @@ import json
 import sys
 import time
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 from tagcast_client import ProblemError, SigV4
-from tagcast_client.operation import path_of
+from tagcast_client.operation import Json, path_of
 from tagcast_client.signing import is_aws
 
 from tagcast_cli.api_client import client_for, url_fault
@@ -32,16 +31,16 @@ from tagcast_cli.job_run import (
     JobError,
     Result,
     Span,
+    arguments_of,
     audit_arguments,
     backtest_arguments,
     compacting,
-    option,
     profile_environment,
     run_job,
 )
 from tagcast_cli.options import with_options
-from tagcast_cli.screen import console, fields_table, named_cell, rows_table
-from tagcast_cli.session import SubscriptionName, TopicName, session_of
+from tagcast_cli.screen import Column, console, fields_table, items_table
+from tagcast_cli.session import SubscriptionName, TopicName, session_of, source_of
 
 DataFolder = Annotated[
     Path, typer.Option("--data", envvar="TAGCAST_DATA", help="Folder of the local stack: the DATA of make run.")
@@ -49,6 +48,7 @@ DataFolder = Annotated[
 AsItIs = Annotated[bool, typer.Option("--as-is", help="Skip compaction and use the archive as it is.")]
 Opens = Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")]
 DEFAULT_DATA = Path(".tagcast")
+T = TypeVar("T")
 OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic.")]
 
 
@@ -61,7 +61,7 @@ class ArchiveOptions:
         str | None, typer.Option("--archive", metavar="URI", help="URI of the archive: s3://BUCKET, or a folder.")
     ] = None
     url: Annotated[
-        str | None, typer.Option("--url", help="URL of the API that owns the archive: a local stack or a deployment.")
+        str | None, typer.Option(help="URL of the API that owns the archive: a local stack or a deployment.")
     ] = None
 
     def archive(self, ctx: typer.Context) -> Archive:
@@ -69,8 +69,8 @@ class ArchiveOptions:
         session = session_of(ctx)
         if self.uri is not None:
             return Archive(self.uri, profile_environment(session.profile))
-        address = self.url or (session.api.url if _is_given(ctx.find_root(), "url") else None)
-        if address is None or _is_given(ctx, "data"):
+        address = self.url or (session.api.url if source_of(ctx.find_root(), "url") != "DEFAULT" else None)
+        if address is None or source_of(ctx, "data") != "DEFAULT":
             return Archive.of_stack(self.data)
         if (fault := url_fault(address)) is not None:
             raise typer.BadParameter(fault, param_hint="--url")
@@ -94,10 +94,7 @@ class DayOptions:
 
     def days(self) -> Days:
         """Return the given days; the default is today."""
-        try:
-            return Days.of(self.first, self.end)
-        except ValueError as fault:
-            raise typer.BadParameter(str(fault)) from None
+        return _read(Days.of, self.first, self.end)
 
 
 @dataclass(frozen=True)
@@ -116,39 +113,32 @@ class SpanOptions:
 
     def span(self) -> Span:
         """Return the given span; the default is today."""
-        try:
-            return Span.of(self.first, self.end)
-        except ValueError as fault:
-            raise typer.BadParameter(str(fault)) from None
+        return _read(Span.of, self.first, self.end)
 
 
-class Period(StrEnum):
-    """The period by which a report groups its counts and latencies."""
+def _read(parse: Callable[[str | None, str | None], T], first: str | None, end: str | None) -> T:
+    try:
+        return parse(first, end)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault)) from None
 
-    HOUR = "hour"
-    DAY = "day"
 
-
-PERIOD_COLUMNS = (
-    "topic",
-    "subscription",
-    "begins at",
-    "matched",
-    "delivered",
-    "given up",
-    "pending",
-    "retries",
-    "p95 ms",
-)
-_HIDDEN = ("job", "ok", "html", "json", "rows")
+PERIODS: Mapping[str, Column] = {
+    "topic": "topic",
+    "subscription": "subscription",
+    "begins at": lambda row: rfc3339(row["begins_at"])[:16],
+    "matched": "matched",
+    "delivered": "delivered",
+    "given up": lambda row: row["discarded"] + row["expired"],
+    "pending": "pending",
+    "retries": "retries",
+    "p95 ms": lambda row: None if row["end_to_end_ms_p95"] is None else round(row["end_to_end_ms_p95"]),
+}
+_HIDDEN = ("job", "ok", "html", "json")
 
 
 @with_options
-def archive(
-    ctx: typer.Context,
-    place: ArchiveOptions,
-    period: DayOptions,
-) -> None:
+def archive(ctx: typer.Context, place: ArchiveOptions, period: DayOptions) -> None:
     """Compact the archive of the given days from raw JSON lines to deduplicated Parquet."""
     _run(ctx, "compact", place.archive(ctx), period.days().arguments())
 
@@ -159,11 +149,9 @@ def report(
     place: ArchiveOptions,
     period: DayOptions,
     topic: OneTopic = None,
-    subscription: Annotated[
-        str | None, typer.Option("--subscription", help="With --topic and --by: only this subscription.")
-    ] = None,
+    subscription: Annotated[str | None, typer.Option(help="With --topic and --by: only this subscription.")] = None,
     by: Annotated[
-        Period | None, typer.Option("--by", help="List the figures of each subscription by hour or day.")
+        Literal["hour", "day"] | None, typer.Option(help="List the figures of each subscription by hour or day.")
     ] = None,
     as_is: AsItIs = False,
     show: Opens = True,
@@ -172,17 +160,8 @@ def report(
     if subscription is not None and (topic is None or by is None):
         raise typer.BadParameter("--subscription needs --topic and --by")
     archive, days = place.archive(ctx), period.days()
-    _run(
-        ctx,
-        "delivery_report",
-        archive,
-        days.arguments()
-        + option("--topic", topic)
-        + option("--subscription", subscription)
-        + option("--by", None if by is None else by.value),
-        since=None if as_is else days.first,
-        show=show,
-    )
+    arguments = days.arguments() + arguments_of(topic=topic, subscription=subscription, by=by)
+    _run(ctx, "delivery_report", archive, arguments, since=None if as_is else days.first, show=show)
 
 
 @with_options
@@ -192,8 +171,7 @@ def audit(
     period: DayOptions,
     topic: OneTopic = None,
     property: Annotated[
-        str | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="Certify only messages with this property; list each."),
+        str | None, typer.Option(metavar="NAME=VALUE", help="Certify only messages with this property; list each.")
     ] = None,
     as_of: Annotated[
         str | None,
@@ -222,7 +200,7 @@ def backtest(
     place: ArchiveOptions,
     period: DayOptions,
     subscription: Annotated[
-        str | None, typer.Option("--subscription", help="Compare with the newest filter of this subscription.")
+        str | None, typer.Option(help="Compare with the newest filter of this subscription.")
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Sample messages for each kind of difference.")] = SAMPLES,
     as_is: AsItIs = False,
@@ -231,14 +209,8 @@ def backtest(
     """Run a filter over the archived messages of a topic, and count the matches."""
     candidate = filter.filter()
     archive, days = place.archive(ctx), period.days()
-    _run(
-        ctx,
-        "backtest",
-        archive,
-        backtest_arguments(days, topic, candidate, samples) + option("--subscription", subscription),
-        since=None if as_is else days.first,
-        show=show,
-    )
+    arguments = backtest_arguments(days, topic, candidate, samples) + arguments_of(subscription=subscription)
+    _run(ctx, "backtest", archive, arguments, since=None if as_is else days.first, show=show)
 
 
 @with_options
@@ -268,13 +240,19 @@ def replay(
     archive, span, session = place.archive(ctx), period.span(), session_of(ctx)
     api = session.api
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
-    arguments = [*span.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
-    arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
-    if only := FilterOptions(tag=tag, sql=sql).filter():
-        arguments += ["--only", json.dumps(only)]
-    arguments += ["--api", api.url, *option("--run-id", run_id)]
+    only = FilterOptions(tag=tag, sql=sql).filter()
+    arguments = span.arguments() + arguments_of(
+        topic=topic,
+        subscription=subscription,
+        rate=f"{rate:g}",
+        filter=json.dumps(present.get("filter")),
+        preview=not send,
+        only=json.dumps(only) if only else None,
+        api=api.url,
+        run_id=run_id,
+    )
     if is_aws(api.url) or isinstance(api.auth, SigV4):
-        arguments += ["--sign", "true", *option("--region", session.region)]
+        arguments += arguments_of(sign=True, region=session.region)
     _run(ctx, "replay", archive, arguments, since=None if as_is else span.first.date())
 
 
@@ -282,17 +260,13 @@ def replay(
 def erase(
     ctx: typer.Context,
     place: ArchiveOptions,
-    message: Annotated[list[str] | None, typer.Option("--message", help="Id of a message; may be repeated.")] = None,
-    topic: Annotated[
-        str | None, typer.Option("--topic", help="Only messages of this topic that have the property.")
-    ] = None,
+    message: Annotated[list[str] | None, typer.Option(help="Id of a message; may be repeated.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Only messages of this topic that have the property.")] = None,
     property: Annotated[
-        str | None, typer.Option("--property", metavar="NAME=VALUE", help="Only messages with this property.")
+        str | None, typer.Option(metavar="NAME=VALUE", help="Only messages with this property.")
     ] = None,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="DAY", help="Only messages accepted before this day.")
-    ] = None,
-    by: Annotated[str | None, typer.Option("--by", help="Requester of the erasure; the audit shows it.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="DAY", help="Only messages accepted before this day.")] = None,
+    by: Annotated[str | None, typer.Option(help="Requester of the erasure; the audit shows it.")] = None,
     send: Annotated[bool, typer.Option("--send", help="Erase the contents; the default is a preview.")] = False,
     as_is: AsItIs = False,
 ) -> None:
@@ -306,11 +280,9 @@ def erase(
         raise typer.BadParameter("give --message, or all of --topic, --property and --before")
     if send and by is None:
         raise typer.BadParameter("--send requires --by, the name of the requester")
-    archive = place.archive(ctx)
-    arguments = option("--message", ",".join(message or ()) or None) + option("--topic", topic)
-    arguments += option("--property", property) + option("--before", before) + option("--by", by)
-    arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "erase", archive, arguments, since=None if as_is else EVER, rewrites=True)
+    ids = ",".join(message or ()) or None
+    arguments = arguments_of(message=ids, topic=topic, property=property, before=before, by=by, preview=not send)
+    _run(ctx, "erase", place.archive(ctx), arguments, since=None if as_is else EVER, rewrites=True)
 
 
 @with_options
@@ -332,21 +304,8 @@ def retain(
 
     A deployment deletes them every night, by its parameters ArchiveBodiesDays and ArchivePropertiesDays.
     """
-    archive = place.archive(ctx)
-    arguments = ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
-    arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "retain", archive, arguments, since=None if as_is else EVER, rewrites=True)
-
-
-def _owned(place: Archive) -> Archive:
-    """Return *place* for a job outside the local stack, with its owner's credentials, which may rewrite raw files."""
-    return replace(place, environment={**place.environment, **place.owner}, session=None)
-
-
-def _is_given(ctx: Any, name: str) -> bool:
-    """Return whether an option is given, on the command line or in the environment."""
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
+    arguments = arguments_of(bodies_days=bodies_days, properties_days=properties_days, preview=not send)
+    _run(ctx, "retain", place.archive(ctx), arguments, since=None if as_is else EVER, rewrites=True)
 
 
 def _run(
@@ -361,34 +320,22 @@ def _run(
 ) -> None:
     """Run a job and print its result. Unless *since* is None, first compact a local archive from that day on.
 
-    *rewrites*: the job rewrites raw files, so it runs as the archive's owner.
+    *rewrites*: the job rewrites raw files, so it runs outside the local stack, with its owner's credentials.
     """
     first = () if since is None else compacting(place, since)
-    place = _owned(place) if rewrites else place
+    if rewrites:
+        place = replace(place, environment={**place.environment, **place.owner}, session=None)
     result = run_job(job, place, arguments, console(to_errors=True), first=first)
-    if session_of(ctx).as_json:
-        typer.echo(json.dumps(result.summary))
+    session = session_of(ctx)
+    if session.as_json:
+        session.print_json(result.summary)
     else:
         if result.code == NOTHING_JUDGED:
-            console().print(Text("Nothing was proved: there were no deliveries to check.", style="bold yellow"))
-        console().print(*_summary(result.summary), sep="\n")
-        if rows := result.summary.get("rows"):
-            console().print(rows_table([_period_row(row) for row in rows], *PERIOD_COLUMNS))
-    _present(place, result, job, show=show and not session_of(ctx).as_json)
+            session.out.print(Text("Nothing was proved: there were no deliveries to check.", style="bold yellow"))
+        session.out.print(*_summary(result.summary), sep="\n")
+    _present(place, result, job, show=show and not session.as_json)
     if result.code:
         raise typer.Exit(result.code)
-
-
-def _period_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    counts = (row["matched"], row["delivered"], row["discarded"] + row["expired"], row["pending"], row["retries"])
-    p95_ms = row["end_to_end_ms_p95"]
-    return (
-        row["topic"],
-        row["subscription"],
-        rfc3339(row["begins_at"])[:16],
-        *counts,
-        None if p95_ms is None else round(p95_ms),
-    )
 
 
 def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:
@@ -399,6 +346,8 @@ def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:
         match value:
             case _ if name in _HIDDEN:
                 continue
+            case [*rows] if name == "rows":
+                tables += [items_table(rows, PERIODS)] if rows else []
             case [{}, *_]:
                 tables.append(_table(value))
             case dict() if value and all(isinstance(each, dict) for each in value.values()):
@@ -413,19 +362,15 @@ def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:
     return [fields_table(fields), *tables]
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    headings = (name.replace("_", " ") for name in rows[0])
-    return rows_table([[named_cell(*each) for each in row.items()] for row in rows], *headings)
+def _table(rows: Sequence[Json]) -> RenderableType:
+    return items_table(rows, {name.replace("_", " "): name for name in rows[0]})
 
 
 def _present(place: Archive, result: Result, job: str, *, show: bool) -> None:
-    uri = result.summary.get("html")
-    if uri is None:
-        return
-    page = place.fetch(str(uri)).resolve()
-    console(to_errors=True).print(Text(f"report  {page}"), soft_wrap=True)
-    if job == "audit" and (certificate := result.summary.get("json")):
-        file = place.fetch(str(certificate)).resolve()
-        console(to_errors=True).print(Text(f"certificate  {file}"), soft_wrap=True)
-    if show and sys.stdout.isatty():
-        webbrowser.open(page.as_uri())
+    names = {"report": "html", "certificate": "json"} if job == "audit" else {"report": "html"}
+    for what, name in names.items():
+        if uri := result.summary.get(name):
+            file = place.fetch(str(uri)).resolve()
+            console(to_errors=True).print(Text(f"{what}  {file}"), soft_wrap=True)
+            if show and what == "report" and sys.stdout.isatty():
+                webbrowser.open(file.as_uri())

@@ -5,21 +5,23 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 from tagcast_client import Client, TagcastError
 from tagcast_client.models import ActedLane, ActedLanes
+from tagcast_client.operation import Json, drop_none
 
 from tagcast_cli.lanes import Selection
 from tagcast_cli.lanes import lanes as lanes
 from tagcast_cli.options import with_options
-from tagcast_cli.screen import count_noun, rows_table, state_text
+from tagcast_cli.screen import count_noun, items_table
 from tagcast_cli.session import Session, session_of
 from tagcast_cli.visible import visible_line
 
@@ -39,18 +41,19 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the preview only.")]
 
 
-def _add_command(verb: str, help: str) -> None:
-    """Add the command *verb* to `tagcast lanes`, for an action that needs no reason."""
+def _add_command(verb: str, request: Callable[..., ActedLanes], help: str) -> None:
+    """Add the command *verb* to `tagcast lanes`, for a request that needs no reason."""
 
     @lanes.command(verb, help=f"{help}, after a preview. Exits 1 if a lane failed.")
     @with_options
     def act_on_lanes(ctx: typer.Context, selection: Selection, yes: Yes = False, dry_run: DryRun = False) -> None:
-        _run(session_of(ctx), Act(verb, selection), yes=yes, dry_run=dry_run)
+        session = session_of(ctx)
+        _run(session, Act(verb, selection, partial(request, session.api)), yes=yes, dry_run=dry_run)
 
 
-_add_command("retry", "Retry the heads of the selected lanes now")
-_add_command("pause", "Pause the selected lanes")
-_add_command("resume", "Resume the selected lanes that are paused or suspended")
+_add_command("retry", Client.retry_lanes, "Retry the heads of the selected lanes now")
+_add_command("pause", Client.pause_lanes, "Pause the selected lanes")
+_add_command("resume", Client.resume_lanes, "Resume the selected lanes that are paused or suspended")
 
 
 @lanes.command("skip")
@@ -66,27 +69,28 @@ def skip_lanes(
 
     The command cancels only the messages of the preview. A lane with another head by then does not change.
     """
-    _run(session_of(ctx), Act("skip", selection, reason), yes=yes, dry_run=dry_run)
+    session = session_of(ctx)
+    _run(session, Act("skip", selection, partial(session.api.skip_lanes, reason)), yes=yes, dry_run=dry_run)
 
 
 @dataclass(frozen=True)
 class Act:
-    """One action on selected lanes. Only a skip has a *reason*."""
+    """One action on selected lanes, by the *request* of the API."""
 
     verb: str
     selection: Selection
-    reason: str | None = None
+    request: Callable[..., ActedLanes]
 
-    def preview(self, api: Client) -> Iterator[ActedLanes]:
+    def preview(self) -> Iterator[ActedLanes]:
         """Yield the results of a dry run for all selected lanes, page by page."""
         cursor = None
         while True:
-            page = self._request(api, **self.selection.asked, dry_run=True, limit=PAGE, cursor=cursor)
+            page = self.request(**self.selection.asked, dry_run=True, limit=PAGE, cursor=cursor)
             yield page
             if (cursor := page.next_cursor) is None:
                 return
 
-    def carry_out(self, api: Client, lanes: Sequence[ActedLane]) -> ActedLanes:
+    def carry_out(self, lanes: Sequence[ActedLane]) -> ActedLanes:
         """Act on the given lanes in one request. If the request fails, the result of each lane is `failed`."""
         named = [
             {"topic": lane.topic, "subscription": lane.subscription}
@@ -94,17 +98,11 @@ class Act:
             for lane in lanes
         ]
         try:
-            return self._request(api, lanes=named)
+            return self.request(lanes=named)
         except TagcastError as fault:
             error = {"detail": str(fault)}
             failed = tuple(ActedLane(lane.topic, lane.subscription, "failed", error=error) for lane in lanes)
             return ActedLanes(len(failed), 0, 0, 0, len(failed), failed, None)
-
-    def _request(self, api: Client, **asked: Any) -> ActedLanes:
-        if self.verb == "skip":
-            return api.skip_lanes(str(self.reason), **asked)
-        acts = {"retry": api.retry_lanes, "pause": api.pause_lanes, "resume": api.resume_lanes}
-        return acts[self.verb](**asked)
 
 
 @dataclass
@@ -115,15 +113,15 @@ class Outcome:
     lanes: list[ActedLane] = field(default_factory=list)
     is_interrupted: bool = False
 
-    def count(self, result: str) -> int:
-        """Return the number of lanes with this result."""
-        return sum(lane.result == result for lane in self.lanes)
+    def lanes_with(self, result: str) -> list[ActedLane]:
+        """Return the lanes with this result."""
+        return [lane for lane in self.lanes if lane.result == result]
 
     @property
     def numbers(self) -> str:
         """The numbers of changed, unchanged and failed lanes."""
-        changed, unchanged, failed = map(self.count, ("changed", "unchanged", "failed"))
-        return f"{changed} done, {unchanged} unchanged, {failed} failed"
+        words = {"changed": "done", "unchanged": "unchanged", "failed": "failed"}
+        return ", ".join(f"{len(self.lanes_with(result))} {word}" for result, word in words.items())
 
     @property
     def line(self) -> str:
@@ -135,7 +133,7 @@ def _run(session: Session, act: Act, *, yes: bool, dry_run: bool) -> None:
     if session.as_json and not (yes or dry_run):
         raise typer.BadParameter("give --yes or --dry-run with --json", param_hint="--json")
     found: list[ActedLane] = []
-    for page in act.preview(session.api):
+    for page in act.preview():
         if session.as_json and dry_run:
             session.print_json(_shown(page))
         found += page.lanes
@@ -151,7 +149,7 @@ def _run(session: Session, act: Act, *, yes: bool, dry_run: bool) -> None:
         _tell_outcome(session.out, outcome)
     if outcome.is_interrupted:
         raise typer.Exit(INTERRUPTED)
-    if outcome.count("failed"):
+    if outcome.lanes_with("failed"):
         raise typer.Exit(1)
 
 
@@ -172,7 +170,7 @@ def _carry_out(session: Session, act: Act, lanes: Sequence[ActedLane]) -> Outcom
         try:
             while True:
                 while len(running) < AT_ONCE and (part := next(waiting, None)) is not None:
-                    running.add(workers.submit(act.carry_out, session.api, part))
+                    running.add(workers.submit(act.carry_out, part))
                 if not running:
                     break
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -210,9 +208,8 @@ class _Progress:
             sys.stderr.write("\r\x1b[K")
 
 
-def _shown(part: ActedLanes) -> dict[str, Any]:
-    lanes = [{name: value for name, value in asdict(lane).items() if value is not None} for lane in part.lanes]
-    return {**asdict(part), "lanes": lanes}
+def _shown(part: ActedLanes) -> Json:
+    return {**asdict(part), "lanes": [drop_none(**asdict(lane)) for lane in part.lanes]}
 
 
 def _tell_preview(out: Console, verb: str, planned: Sequence[ActedLane], others: Sequence[ActedLane]) -> None:
@@ -225,10 +222,8 @@ def _tell_preview(out: Console, verb: str, planned: Sequence[ActedLane], others:
     )
     if planned:
         out.print(MEANS[verb].format(count_noun(len(planned), "message")))
-        rows = (
-            [state_text(lane.state), lane.topic, lane.subscription, lane.message_id] for lane in planned[:NAMED_MAX]
-        )
-        out.print(rows_table(rows, "state", "topic", "subscription", "head"))
+        columns = {"state": "state", "topic": "topic", "subscription": "subscription", "head": "message_id"}
+        out.print(items_table(map(asdict, planned[:NAMED_MAX]), columns))
     if len(planned) > NAMED_MAX:
         out.print(f"… and {count_noun(len(planned) - NAMED_MAX, 'more lane')}.")
     for reason, number in Counter(map(_reason, others)).most_common(REASONS_MAX):
@@ -242,7 +237,7 @@ def _tell_outcome(out: Console, outcome: Outcome) -> None:
     else:
         out.print(f"{count_noun(outcome.total, 'lane')}: {outcome.numbers}.")
     for result, style in (("unchanged", "yellow"), ("failed", "red")):
-        lanes = [lane for lane in outcome.lanes if lane.result == result]
+        lanes = outcome.lanes_with(result)
         for lane in lanes[:REASONS_MAX]:
             line = f"{result}: {lane.topic} / {lane.subscription}: {_reason(lane)}"
             out.print(Text(visible_line(line), style=style), soft_wrap=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -19,18 +18,8 @@ from tagcast_cli import completion
 from tagcast_cli.api_client import pages
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.options import with_options
-from tagcast_cli.screen import copyable, fields_table, outcome_text, rows_table, state_text
-from tagcast_cli.session import (
-    Cursor,
-    EveryPage,
-    Limit,
-    Listing,
-    Page,
-    Session,
-    SubscriptionName,
-    TopicName,
-    session_of,
-)
+from tagcast_cli.screen import Column, Rows, copyable, fields_table, items_table, outcome_text, state_text
+from tagcast_cli.session import Cursor, Limit, Listing, Session, ShortPage, SubscriptionName, TopicName, session_of
 from tagcast_cli.subscriptions import pending_note, subscription_fields
 from tagcast_cli.waiting import next_attempt, next_step
 
@@ -46,20 +35,22 @@ def lane_fields(answer: Json) -> RenderableType:
     return fields_table(shown)
 
 
-def _row(lane: Json, delivery: Json) -> list[Any]:
-    head = lane.get("head") or {}
-    has_own = lane.get("state") == "retrying" or delivery.get("message_id") == head.get("message_id")
-    return [
-        delivery.get("message_id"),
-        state_text(delivery.get("state")),
-        delivery.get("attempts"),
-        next_attempt(lane, delivery) if has_own else "—",
-        readable_instant(delivery.get("expires_at")),
-        outcome_text(delivery.get("last_outcome")),
-    ]
+def _backlog_table(lane: Json, deliveries: Iterable[Json]) -> RenderableType:
+    head_id = (lane.get("head") or {}).get("message_id")
 
+    def next_words(delivery: Json) -> str:
+        has_own = lane.get("state") == "retrying" or delivery.get("message_id") == head_id
+        return next_attempt(lane, delivery) if has_own else "—"
 
-HEADINGS = ("message", "state", "attempts", "next attempt", "expires", "last outcome")
+    columns: Mapping[str, Column] = {
+        "message": "message_id",
+        "state": "state",
+        "attempts": "attempts",
+        "next attempt": next_words,
+        "expires": "expires_at",
+        "last outcome": "last_outcome",
+    }
+    return items_table(deliveries, columns)
 
 
 def lane(
@@ -86,10 +77,8 @@ def lane(
     if (note := pending_note(described)) is not None:
         session.print_lines([note])
     deliveries = backlog.get("deliveries", [])
-    if deliveries:
-        session.out.print(rows_table(map(partial(_row, described.get("lane", {})), deliveries), *HEADINGS))
-    else:
-        session.out.print("The backlog is empty.")
+    is_empty = "The backlog is empty."
+    session.out.print(_backlog_table(described.get("lane", {}), deliveries) if deliveries else is_empty)
     session.print_next_options(backlog)
     if note is None and (step := next_step(described, topic, subscription)) is not None:
         session.out.print(step, soft_wrap=True)
@@ -98,54 +87,40 @@ def lane(
 PAGE, FREQUENT = 100, 3
 
 
-def _urgent_row(lane: Json) -> list[Any]:
-    head = lane.get("head") or {}
-    return [
-        state_text(lane.get("state")),
-        lane.get("topic"),
-        lane.get("subscription"),
-        head.get("message_id"),
-        head.get("attempts"),
-        next_attempt(lane, head),
-        readable_instant(head.get("expires_at")),
-        outcome_text(head.get("last_outcome")),
-    ]
-
-
 LISTING = Listing(
     key="lanes",
-    headings=("state", "topic", "subscription", *(name for name in HEADINGS if name != "state")),
-    row=_urgent_row,
+    columns={
+        "state": "state",
+        "topic": "topic",
+        "subscription": "subscription",
+        "message": "head.message_id",
+        "attempts": "head.attempts",
+        "next attempt": lambda lane: next_attempt(lane, lane.get("head") or {}),
+        "expires": "head.expires_at",
+        "last outcome": "head.last_outcome",
+    },
     empty="All lanes are active. Nothing is waiting.",
 )
 
 
-class ListedState(StrEnum):
-    """The states in lists of lanes."""
-
-    BLOCKED = "blocked"
-    LOST_CONTACT = "lost_contact"
-    RETRYING = "retrying"
-    PAUSED = "paused"
-    SUSPENDED = "suspended"
-    UNVERIFIED = "unverified"
+ListedState = Literal["blocked", "lost_contact", "retrying", "paused", "suspended", "unverified"]
+Attribute = Literal["host", "topic", "subscription", "state", "outcome"]
+"""An attribute by which lanes are grouped."""
 
 
 @dataclass(frozen=True)
 class Selection:
     """The lanes that match every given value. A value of None matches all lanes."""
 
-    topic: Annotated[
-        str | None, typer.Option("--topic", help="Only lanes of this topic.", autocompletion=completion.topics)
-    ] = None
-    state: Annotated[ListedState | None, typer.Option("--state", help="Only lanes in this state.")] = None
-    host: Annotated[str | None, typer.Option("--host", help="Only lanes whose endpoint is at this host.")] = None
-    outcome: Annotated[
-        str | None, typer.Option("--outcome", help="Only lanes with this last outcome of the head, e.g. 'http 503'.")
-    ] = None
-    text: Annotated[str | None, typer.Option("--text", help="Only lanes with this text in TOPIC / SUBSCRIPTION.")] = (
+    topic: Annotated[str | None, typer.Option(help="Only lanes of this topic.", autocompletion=completion.topics)] = (
         None
     )
+    state: Annotated[ListedState | None, typer.Option(help="Only lanes in this state.")] = None
+    host: Annotated[str | None, typer.Option(help="Only lanes whose endpoint is at this host.")] = None
+    outcome: Annotated[
+        str | None, typer.Option(help="Only lanes with this last outcome of the head, e.g. 'http 503'.")
+    ] = None
+    text: Annotated[str | None, typer.Option(help="Only lanes with this text in TOPIC / SUBSCRIPTION.")] = None
 
     @property
     def asked(self) -> dict[str, str]:
@@ -170,46 +145,33 @@ class Selection:
         return text in names and all(found.get(name) == value for name, value in asked.items())
 
 
-class Common(StrEnum):
-    """An attribute by which lanes are grouped."""
-
-    HOST = "host"
-    TOPIC = "topic"
-    SUBSCRIPTION = "subscription"
-    STATE = "state"
-    OUTCOME = "outcome"
-
-    def of(self, lane: Json) -> str:
-        """Return the lane's value of this attribute, as text."""
-        if self is Common.OUTCOME:
-            return outcome_text((lane.get("head") or {}).get("last_outcome")) or "no attempt yet"
-        return str(lane.get(self.value) or "pulled by its members")
+def _attribute(lane: Json, name: str) -> str:
+    if name == "outcome":
+        return outcome_text((lane.get("head") or {}).get("last_outcome")) or "no attempt yet"
+    return str(lane.get(name) or "pulled by its members")
 
 
-SHOWN_OF_GROUPS = (Common.SUBSCRIPTION, Common.STATE, Common.OUTCOME)
-
-
-def group_lanes(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
+def group_lanes(lanes: Iterable[Json], by: Attribute) -> list[Json]:
     """Return one group for each value of the attribute *by*, the largest group first.
 
     A group has its numbers of lanes and topics, and the most frequent values of other attributes.
 
-    >>> [group["lanes"] for group in group_lanes([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
+    >>> [group["lanes"] for group in group_lanes([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], "topic")]
     [2, 1]
     """
     groups: dict[str, list[Json]] = {}
     for lane in lanes:
-        groups.setdefault(by.of(lane), []).append(lane)
+        groups.setdefault(_attribute(lane, by), []).append(lane)
 
-    def frequent(lanes: list[Json], of: Common) -> dict[str, int]:
-        return dict(Counter(map(of.of, lanes)).most_common(FREQUENT))
+    def frequent(lanes: list[Json], name: str) -> dict[str, int]:
+        return dict(Counter(_attribute(lane, name) for lane in lanes).most_common(FREQUENT))
 
     return [
         {
-            by.value: name,
+            by: name,
             "lanes": len(found),
             "topics": len({each["topic"] for each in found}),
-            **{f"{of.value}s": frequent(found, of) for of in SHOWN_OF_GROUPS if of is not by},
+            **{f"{other}s": frequent(found, other) for other in ("subscription", "state", "outcome") if other != by},
         }
         for name, found in sorted(groups.items(), key=lambda each: (-len(each[1]), each[0]))
     ]
@@ -223,10 +185,8 @@ lanes = typer.Typer(invoke_without_command=True)
 @with_options
 def list_lanes(
     ctx: typer.Context,
-    limit: Limit = 20,
-    cursor: Cursor = None,
-    every: EveryPage = False,
-    by: Annotated[Common | None, typer.Option(help="Count all lanes by this attribute.")] = None,
+    page: ShortPage,
+    by: Annotated[Attribute | None, typer.Option(help="Count all lanes by this attribute.")] = None,
     *,
     selection: Selection,
 ) -> None:
@@ -236,12 +196,12 @@ def list_lanes(
     command.
     """
     if ctx.invoked_subcommand is not None:
-        if selection.asked or every or by is not None or cursor is not None:
+        if selection.asked or page.every or by is not None or page.cursor is not None:
             raise typer.BadParameter(f"give the options after {ctx.invoked_subcommand}", param_hint="lanes")
         return
     session = session_of(ctx)
     if by is None and not selection.asked:
-        _say_what_helps(session, session.show_list("/lanes", LISTING, Page(limit, cursor, every)))
+        _say_what_helps(session, session.show_list("/lanes", LISTING, page))
         return
     found = [lane for answer in pages(session.api, "/lanes", PAGE) for lane in answer.json["lanes"]]
     found = list(filter(selection.takes, found))
@@ -251,12 +211,12 @@ def list_lanes(
     elif not found:
         session.out.print("No lanes match." if selection.asked else LISTING.empty)
     elif groups is None:
-        session.out.print(rows_table(map(_urgent_row, found), *LISTING.headings))
+        session.out.print(items_table(found, LISTING.columns))
         _say_what_helps(session, found)
     else:
         # A cell with several values shows how many lanes have each value.
         rows = [[_told(value, is_state=of in ("state", "states")) for of, value in group.items()] for group in groups]
-        session.out.print(rows_table(rows, *groups[0]))
+        session.out.print(Rows(rows, list(groups[0])))
 
 
 def _say_what_helps(session: Session, lanes: Iterable[Json]) -> None:
@@ -321,7 +281,7 @@ def _retried_lanes(topic: str, answer: Json) -> RenderableType:
         none = "Nothing to retry: no subscription is blocked under BACKOFF_RETRY."
         others = f"Under other strategies: tagcast lanes retry --topic {topic}"
         return copyable(f"{none}\n{others}")
-    return rows_table(([name] for name in lanes), "subscription", title="Retrying now:")
+    return Rows(([name] for name in lanes), ["subscription"], "Retrying now:")
 
 
 def skip(
@@ -357,24 +317,20 @@ def next_probe(probe_at: str | None, now: datetime) -> str:
     return readable_instant(probe_at, now)
 
 
-def _host_row(host: Json) -> list[Any]:
-    return [
-        state_text(host.get("circuit")),
-        host.get("host"),
-        readable_instant(host.get("last_failed_at")),
-        readable_instant(host.get("opened_at")),
-        next_probe(host.get("next_probe_at"), datetime.now(UTC)),
-    ]
-
-
 HOSTS = Listing(
     key="hosts",
-    headings=("circuit", "host", "last failed", "opened", "next probe"),
-    row=_host_row,
+    columns={
+        "circuit": "circuit",
+        "host": "host",
+        "last failed": "last_failed_at",
+        "opened": "opened_at",
+        "next probe": lambda host: next_probe(host.get("next_probe_at"), datetime.now(UTC)),
+    },
     empty="All hosts responded in the last hour.",
 )
 
 
-def hosts(ctx: typer.Context, limit: Limit = 20, cursor: Cursor = None, every: EveryPage = False) -> None:
+@with_options
+def hosts(ctx: typer.Context, page: ShortPage) -> None:
     """List the hosts that did not respond in the last hour. An open circuit allows one probe at a time."""
-    session_of(ctx).show_list("/hosts", HOSTS, Page(limit, cursor, every))
+    session_of(ctx).show_list("/hosts", HOSTS, page)

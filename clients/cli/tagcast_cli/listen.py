@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
+from tagcast_client.operation import Json
 
 from tagcast_cli.instant import duration
 from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply
 from tagcast_cli.session import Session, session_of
-from tagcast_cli.visible import visible_json, visible_line
+from tagcast_cli.visible import visible_line
 
 BODY_SHOWN_MAX = 60
 UNPRINTED = (OSError, SystemExit)
@@ -64,68 +65,80 @@ def push_line(push: Push, reply: Reply, name: str | None) -> Text:
 
     Each message of a batch has a line of its own.
     """
-    line = _begun(name)
+    line = begin_line(name)
     line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
     line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")
     line.append(str(reply.status), style="green" if reply.succeeded else "red")
     if not push.batched:
-        return _with_content(line, tags_of(push.tags), _message_body(push))
+        return append_content(line, tags_of(push.tags), _message_body(push))
     line.append(f" {len(push.batched)} message{'s' if len(push.batched) > 1 else ''}")
     for message in push.batched:
-        _with_content(line.append(f"\n    {visible_line(message.message_id)}"), message.tags or (), message.body)
+        append_content(line.append(f"\n    {visible_line(message.message_id)}"), message.tags or (), message.body)
     return line
 
 
 def check_line(origin: str, name: str | None) -> Text:
     """Return a verification request in one line: time, origin and response."""
-    line = _begun(name)
+    line = begin_line(name)
     return line.append(f" verification request from {visible_line(origin)}: ").append("confirmed", style="green")
 
 
-def _begun(name: str | None) -> Text:
+def begin_line(name: str | None = None) -> Text:
+    """Return the beginning of a line: the time, and the name of the receiver, if any."""
     line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
     return line.append(f" {name}", style="bold") if name else line
 
 
-def _with_content(line: Text, tags: Sequence[str], body: bytes) -> Text:
+def append_content(line: Text, tags: Sequence[str], body: bytes) -> Text:
+    """Return *line* with the tags and the body of a message."""
     if tags:
         line.append(f" [{visible_line(', '.join(tags))}]", style="magenta")
     return line.append(f" {visible_line(body_text(body))}")
 
 
-def _push_json(push: Push, reply: Reply) -> str:
-    pushed = json.dumps(
-        {
-            "topic": push.topic,
-            "subscription": push.subscription,
-            "message_id": push.message_id,
-            "attempt": push.attempt,
-            "number": push.number,
-            "status": reply.status,
-            "tags": tags_of(push.tags),
-            "body": push.body.decode("utf-8", "replace"),
-        },
-        ensure_ascii=False,
-    )
-    return visible_json(pushed)
+def _push_json(push: Push, reply: Reply) -> Json:
+    return {
+        "topic": push.topic,
+        "subscription": push.subscription,
+        "message_id": push.message_id,
+        "attempt": push.attempt,
+        "number": push.number,
+        "status": reply.status,
+        "tags": tags_of(push.tags),
+        "body": push.body.decode("utf-8", "replace"),
+    }
 
 
-def _print_push(session: Session, push: Push, reply: Reply, name: str | None) -> None:
-    if session.as_json:
-        typer.echo(_push_json(push, reply))
-    else:
-        session.out.print(push_line(push, reply, name), soft_wrap=True)
+@dataclass
+class LinePrinter:
+    """Prints a line for each message, and stops the command after *stop_after* messages, or when the output fails."""
 
+    session: Session
+    stop_after: int | None
+    seen: int = 0
+    fault: BaseException | None = None
+    enough: threading.Event = field(default_factory=threading.Event)
 
-def _report_check(session: Session, name: str | None, origin: str) -> None:
-    if not session.as_json:
-        session.out.print(check_line(origin, name), soft_wrap=True)
+    def print(self, line: Text, fields: Json) -> None:
+        """Print a message as *line*, or as *fields* with --json. Raises the fault of the output, also a former one."""
+        if self.fault is not None:
+            raise self.fault
+        self.seen += 1
+        try:
+            self.session.print_line(line, fields)
+        except UNPRINTED as fault:
+            self.fault = fault
+            raise
+        finally:
+            if self.fault is not None or self.seen == self.stop_after:
+                self.enough.set()
 
-
-def _say_totals(out: Console, receiver: Receiver) -> None:
-    for subscription, pushes in sorted(receiver.totals().items()):
-        refused = sum(push.subscription == subscription for push in receiver.refused)
-        out.print(Text(f"{subscription}: {pushes} pushes, {pushes - refused} accepted, {refused} refused"))
+    def wait(self) -> None:
+        """Wait until the command has to stop. Raises the fault of the output, if any."""
+        while not self.enough.wait(0.5):
+            pass
+        if self.fault is not None:
+            raise self.fault
 
 
 def listen(
@@ -153,26 +166,17 @@ def listen(
     session = session_of(ctx)
     out = session.out
     plan = FaultPlan(fail_from, fail_until, status, float(delay or 0))
-    enough, faults = threading.Event(), list[BaseException]()
-    seen = 0
+    lines = LinePrinter(session, stop_after)
 
-    def report(push: Push, reply: Reply) -> None:
-        nonlocal seen
-        seen += 1
-        try:
-            _print_push(session, push, reply, name)
-        except UNPRINTED as fault:
-            faults.append(fault)
-            enough.set()
-            raise
-        if stop_after is not None and seen >= stop_after:
-            enough.set()
+    def report_check(origin: str) -> None:
+        if not session.as_json:
+            out.print(check_line(origin, name), soft_wrap=True)
 
     try:
         receiver = Receiver(
             lambda push: plan.reply_to(push.number),
-            report,
-            on_check=partial(_report_check, session, name),
+            lambda push, reply: lines.print(push_line(push, reply, name), _push_json(push, reply)),
+            on_check=report_check,
             port=port,
             host=host,
         ).start()
@@ -181,13 +185,13 @@ def listen(
     if not session.as_json:
         out.print(Text(f"Listening on {receiver.url} — press Ctrl-C to stop."))
     try:
-        while not enough.wait(0.5):
-            pass
+        lines.wait()
     except KeyboardInterrupt:
         pass
     finally:
         receiver.stop()
-    if faults:
-        raise faults[0]
     if not session.as_json:
-        _say_totals(out, receiver)
+        refused = Counter(push.subscription for push in receiver.refused)
+        for each, pushes in sorted(receiver.totals().items()):
+            counts = f"{pushes} pushes, {pushes - refused[each]} accepted, {refused[each]} refused"
+            out.print(Text(f"{each}: {counts}"))

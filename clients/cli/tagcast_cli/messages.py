@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -18,19 +18,10 @@ from tagcast_cli import completion
 from tagcast_cli.content import PropertyPairs, RoutingKey, Tags, TextAttributes, body_bytes, message_of
 from tagcast_cli.instant import duration, readable_instant
 from tagcast_cli.options import with_options
-from tagcast_cli.screen import fault_lines, fields_table, outcome_text, rows_table, state_text
-from tagcast_cli.session import (
-    Cursor,
-    EveryPage,
-    Limit,
-    Listing,
-    Page,
-    Session,
-    TopicName,
-    session_of,
-)
+from tagcast_cli.screen import Column, fault_lines, fields_table, items_table, state_text
+from tagcast_cli.session import Cursor, EveryPage, Listing, Page, Session, TopicName, session_of
 from tagcast_cli.tree import explanation_tree
-from tagcast_cli.waiting import LISTED_MAX, published_lines, waiting_lines
+from tagcast_cli.waiting import LISTED_MAX, print_waiting, published_lines
 
 ATTEMPTED_MAX = 100
 EXPLAINED_MAX = 20
@@ -66,8 +57,7 @@ def publish(
         ),
     ] = None,
     count: Annotated[
-        int | None,
-        typer.Option(min=1, max=COPIES_MAX, metavar="N", help="Publish N copies, in batches of up to 100."),
+        int | None, typer.Option(min=1, max=COPIES_MAX, metavar="N", help="Publish N copies, in batches of up to 100.")
     ] = None,
 ) -> None:
     """Publish a message to a topic."""
@@ -79,60 +69,52 @@ def publish(
     headers = {"idempotency-key": idempotency_key} if idempotency_key else None
     answer = session.api.request("POST", path_of("topics", topic, "messages"), message, headers=headers)
     session.show(answer, fields_table)
-    if not session.as_json:
-        session.print_lines(_what_next(session, topic, answer.json))
+    _say_what_next(session, topic, answer.json)
 
 
-def _what_next(session: Session, topic: str, answer: Json) -> list[Text]:
-    if answer.get("matched") == 0:
-        return [Text("No subscription matched; only a topic with keep: life keeps the body.", style="yellow")]
-    return published_lines(session, topic, str(answer.get("message_id")))
+def _say_what_next(session: Session, topic: str, answer: Json) -> None:
+    if session.as_json:
+        return
+    none = Text("No subscription matched; only a topic with keep: life keeps the body.", style="yellow")
+    is_matched = answer.get("matched") != 0
+    session.print_lines(published_lines(session, topic, str(answer.get("message_id"))) if is_matched else [none])
 
 
 def _publish_copies(session: Session, topic: str, message: Json, count: int, key: str | None) -> None:
-    accepted: list[Json] = []
-    refused: list[Json] = []
+    results: list[Json] = []
     path = path_of("topics", topic, "messages", "batch")
     try:
         for place, part in parts([message] * count):
             headers = {"idempotency-key": part_key(key, place)} if key else None
             answer = session.api.request("POST", path, {"messages": part}, headers=headers)
-            for outcome in session.read_answer(answer).get("results", []):
-                (refused if "error" in outcome else accepted).append(outcome)
+            results += session.read_answer(answer).get("results", [])
     finally:  # Also after a failed batch.
-        if not session.as_json and (accepted or refused):
-            session.out.print(_copies_summary(accepted, refused))
-    if accepted and not session.as_json:
-        session.print_lines(_what_next(session, topic, accepted[-1]))
-    if refused:
+        if not session.as_json and results:
+            session.out.print(_copies_summary(results))
+    accepted = [each for each in results if "error" not in each]
+    if accepted:
+        _say_what_next(session, topic, accepted[-1])
+    if len(accepted) < len(results):
         raise typer.Exit(1)
 
 
-def _copies_summary(accepted: list[Json], refused: list[Json]) -> RenderableType:
+def _copies_summary(results: list[Json]) -> RenderableType:
     lines: list[RenderableType] = []
-    if accepted:
+    refused = [each["error"] for each in results if "error" in each]
+    if accepted := [each for each in results if "error" not in each]:
         first, last = accepted[0]["message_id"], accepted[-1]["message_id"]
         spread = Counter(outcome.get("matched") for outcome in accepted)
         matched = ", ".join(f"{number} × {subscribers}" for subscribers, number in spread.items())
         lines.append(fields_table({"accepted": len(accepted), "first": first, "last": last, "matched": matched}))
     if refused:
-        error = refused[0]["error"]
-        problem = error if isinstance(error, dict) else {"title": str(error)}
         lines.append(Text(f"{len(refused)} refused; the first:", style="bold red"))
-        lines.append(fault_lines(problem, int(problem.get("status") or 422)))
+        lines.append(fault_lines(refused[0], int(refused[0].get("status") or 422)))
     return Group(*lines)
 
 
-def _row(message: Json) -> list[Any]:
+def _states_text(message: Json) -> str:
     states = Counter(entry.get("state") for entry in (message.get("subscribers") or {}).values())
-    return [
-        message.get("message_id"),
-        state_text(message.get("state")),
-        readable_instant(message.get("accepted_at")),
-        readable_instant(message.get("expires_at")),
-        message.get("tags") or None,
-        ", ".join(f"{number} {state}" for state, number in states.items()),
-    ]
+    return ", ".join(f"{number} {state}" for state, number in states.items())
 
 
 NOTHING_RETAINED = """No messages: no delivery of {topic} is in a backlog.
@@ -141,41 +123,43 @@ To see another message, give its id: tagcast message {topic} ID
 The archive keeps the outcomes of all messages: tagcast report and tagcast audit, or tagcast console."""
 LISTING = Listing(
     key="messages",
-    headings=("message", "state", "accepted", "expires", "tags", "subscribers"),
-    row=_row,
+    columns={
+        "message": "message_id",
+        "state": "state",
+        "accepted": "accepted_at",
+        "expires": "expires_at",
+        "tags": "tags",
+        "subscribers": _states_text,
+    },
     empty=NOTHING_RETAINED,
 )
 
 
-def list_messages(
-    ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
-) -> None:
+@with_options
+def list_messages(ctx: typer.Context, topic: TopicName, page: Page) -> None:
     """List a topic's messages with pending deliveries, oldest first. `message` shows any message by its id."""
     listing = replace(LISTING, empty=NOTHING_RETAINED.format(topic=topic))
-    session_of(ctx).show_list(path_of("topics", topic, "messages"), listing, Page(limit, cursor, every))
+    session_of(ctx).show_list(path_of("topics", topic, "messages"), listing, page)
 
 
 HISTORY = Listing(
     key="messages",
-    headings=("message", "accepted", "tags", "deliveries"),
-    row=lambda message: [
-        message.get("message_id"),
-        readable_instant(message.get("accepted_at")),
-        message.get("tags") or None,
-        counts_text(message.get("counts") or {}),
-    ],
+    columns={
+        "message": "message_id",
+        "accepted": "accepted_at",
+        "tags": "tags",
+        "deliveries": lambda message: counts_text(message.get("counts") or {}),
+    },
     empty="No messages.",
 )
 
 
+@with_options
 def history(
     ctx: typer.Context,
     topic: TopicName,
     since: Annotated[
-        int,
-        duration(
-            "--since", help="Only messages accepted within this time, at most 3d; default: 1d.", longest_s=3 * 86_400
-        ),
+        int, duration(help="Only messages accepted within this time, at most 3d; default: 1d.", longest_s=3 * 86_400)
     ] = 86_400,
     tag: Annotated[str | None, typer.Option(help="Only messages with this tag.")] = None,
     property: Annotated[str | None, typer.Option(help="Only messages with this property, NAME=VALUE.")] = None,
@@ -183,19 +167,18 @@ def history(
     state: Annotated[
         str | None, typer.Option(help="Only messages with a delivery in this state, such as delivered or discarded.")
     ] = None,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    every: EveryPage = False,
+    *,
+    page: Page,
 ) -> None:
     """List the recent messages of a topic, newest first, including delivered messages."""
     session, began = session_of(ctx), datetime.now(UTC) - timedelta(seconds=since)
     query = drop_none(since=began.isoformat(), tag=tag, property=property, subscription=subscription, state=state)
-    answers = session.read(path_of("topics", topic, "history"), Page(limit, cursor, every), query)
+    answers = session.read(path_of("topics", topic, "history"), page, query)
     if session.as_json:
         return
     items = [item for answer in answers for item in answer.get(HISTORY.key, [])]
     if items:
-        session.out.print(rows_table(map(HISTORY.row, items), *HISTORY.headings))
+        session.out.print(items_table(items, HISTORY.columns))
     else:
         session.out.print(HISTORY.empty if not answers[-1].get("next_cursor") else "No messages on this page.")
     until = answers[0].get("archived_until")
@@ -233,43 +216,42 @@ def _first_few(entries: Json) -> Json:
 
 def _state_map(first: Json, entries: Json) -> RenderableType:
     """Return the fields and counts of *first*, the first page of a message, and a table of *entries*."""
-    rows = [
-        [
-            name,
-            state_text(entry.get("state")),
-            entry.get("attempts"),
-            readable_instant(entry.get("last_attempt_at")),
-            outcome_text(entry.get("last_outcome")),
-        ]
-        for name, entry in entries.items()
-    ]
     told = dict(first)
     del told["subscribers"]
     if "counts" in told:
         told["subscribers"] = counts_text(told.pop("counts"))
     fields = fields_table(told, leave_out=("next_cursor",))
-    if not rows:
-        return fields
-    return Group(fields, rows_table(rows, "subscription", "state", "attempts", "last attempt", "last outcome"))
+    named = [{**entry, "subscription": name} for name, entry in entries.items()]
+    return Group(fields, items_table(named, ENTRIES)) if named else fields
 
 
-def _attempt_rows(answers: Sequence[Json]) -> RenderableType:
-    rows = [
-        [
-            delivery.get("subscription"),
-            f"{attempt.get('attempt')} of {delivery.get('attempts')}",
-            readable_instant(attempt.get("ended_at")),
-            attempt.get("took_ms"),
-            attempt.get("outcome"),
-            attempt.get("response"),
-        ]
+ENTRIES: Mapping[str, Column] = {
+    "subscription": "subscription",
+    "state": "state",
+    "attempts": "attempts",
+    "last attempt": "last_attempt_at",
+    "last outcome": "last_outcome",
+}
+ATTEMPTS: Mapping[str, Column] = {
+    "subscription": "subscription",
+    "attempt": lambda attempt: f"{attempt.get('attempt')} of {attempt.get('attempts')}",
+    "ended": "ended_at",
+    "ms": "took_ms",
+    "outcome": "outcome",
+    "response": "response",
+}
+
+
+def _attempts_table(answers: Sequence[Json]) -> RenderableType:
+    attempts = [
+        {**delivery, **attempt}
         for answer in answers
         for delivery in answer.get("deliveries") or []
         for attempt in delivery.get("history") or []
     ]
-    if not rows:
+    if not attempts:
         return Text("No failed attempts yet. Pulls of a group are only counted: leave out --attempts to see them.")
-    return rows_table(rows, "subscription", "attempt", "ended", "ms", "outcome", "response")
+    return items_table(attempts, ATTEMPTS)
 
 
 Only = Annotated[
@@ -318,16 +300,20 @@ def message(
     topic, message_id = _located(session, topic, message_id)
     path, page = path_of("topics", topic, "messages", message_id), Page(None, cursor, every)
     if attempts:
-        _show_attempts(session, path + "/attempts", replace(page, limit=ATTEMPTED_MAX))
-        return
-    answers = session.read(path, page, {"only": only})
+        answers = session.read(path + "/attempts", replace(page, limit=ATTEMPTED_MAX))
+    else:
+        answers = session.read(path, page, {"only": only})
     if session.as_json:
+        return
+    if attempts:
+        session.out.print(_attempts_table(answers))
+        session.print_next_options(answers[-1], "--all")
         return
     entries = {name: entry for answer in answers for name, entry in (answer.get("subscribers") or {}).items()}
     if every or cursor or only:
         session.out.print(_state_map(answers[0], entries))
         session.print_next_options(answers[-1], "--all")
-        _say_what_waits(session, topic, message_id, entries)
+        print_waiting(session, topic, message_id, entries)
         return
     if "next_cursor" in answers[0]:  # Failing deliveries may be on any page.
         failing = session.api.request("GET", path, query={"only": "failing"}).json["subscribers"]
@@ -336,18 +322,7 @@ def message(
     session.out.print(_state_map(answers[0], shown))
     if left := sum((answers[0].get("counts") or {}).values()) - len(shown):
         session.out.print(Text(f"{left:,} more: --all, or --only STATE", style="dim"))
-    _say_what_waits(session, topic, message_id, entries)
-
-
-def _say_what_waits(session: Session, topic: str, message_id: str, entries: Json) -> None:
-    session.print_lines(waiting_lines(session, topic, message_id, entries))
-
-
-def _show_attempts(session: Session, path: str, page: Page) -> None:
-    answers = session.read(path, page)
-    if not session.as_json:
-        session.out.print(_attempt_rows(answers))
-        session.print_next_options(answers[-1], "--all")
+    print_waiting(session, topic, message_id, entries)
 
 
 def explain(
@@ -378,7 +353,7 @@ def explain(
     answer = session.api.request("GET", path, query={"subscription": subscription})
     session.show(answer, lambda shown: explanation_tree(f"{message_id} → {subscription}", shown))
     if not session.as_json and (delivery := answer.json.get("delivery")) is not None:
-        _say_what_waits(session, topic, message_id, {subscription: delivery})
+        print_waiting(session, topic, message_id, {subscription: delivery})
 
 
 def _explain_each(session: Session, topic: str, message_id: str, path: str) -> None:
@@ -387,19 +362,20 @@ def _explain_each(session: Session, topic: str, message_id: str, path: str) -> N
     names = [str(each["name"]) for each in listed.get("subscriptions") or ()]
     if not names:  # Otherwise the first explanation says that the message does not exist.
         session.api.request("GET", path_of("topics", topic, "messages", message_id))
-    rows: list[list[Any]] = []
+    explained: list[Json] = []
     for name in names[:EXPLAINED_MAX]:
-        answer = session.api.request("GET", path, query={"subscription": name})
+        answer = session.api.request("GET", path, query={"subscription": name}).json
         if session.as_json:
-            session.print_json(answer.json)
-        rows.append([name, answer.json.get("received"), answer.json.get("reason")])
+            session.print_json(answer)
+        explained.append({**answer, "subscription": name})
     if session.as_json:
         return
-    if not rows:
+    if not explained:
         session.out.print(f"{topic} has no subscriptions.")
         return
-    session.out.print(rows_table(rows, "subscription", "received", "reason"))
-    if left := len(names) - len(rows):
+    columns = {name: name for name in ("subscription", "received", "reason")}
+    session.out.print(items_table(explained, columns))
+    if left := len(names) - len(explained):
         count = f"at least {left}" if listed.get("next_cursor") else left
         session.out.print(Text(f"{count} more subscriptions: tagcast subscription list {topic}", style="dim"))
     parts = Text(

@@ -9,10 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from enum import StrEnum
-from functools import wraps
+from functools import partial, wraps
 from operator import methodcaller
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from tagcast_client.operation import Json, drop_none
@@ -43,19 +42,12 @@ class SettingOptions:
     def parameters(self) -> Iterator[inspect.Parameter]:
         """Yield the options as parameters for Typer."""
         for each in self.offered:
-            type_ = _words(each.name, each.choices) if each.choices else _TYPES[each.type]
+            type_: Any = Literal[each.choices] if each.choices else _TYPES[each.type]
             yield _parameter(each.name, Annotated[type_ | None, _option(each)], None)
 
     def take(self, values: Values) -> Json:
         """Remove the options from *values*, and return the given settings."""
-        taken = {each.name: values.pop(each.name) for each in self.offered}
-        return drop_none(**{name: str(it) if isinstance(it, StrEnum) else it for name, it in taken.items()})
-
-
-def _words(name: str, words: Sequence[str]) -> Any:
-    """Return an enumeration of *words*, because Typer takes choices as enumerations."""
-    make: Any = StrEnum
-    return make(name, [(word, word) for word in words])
+        return drop_none(**{each.name: values.pop(each.name) for each in self.offered})
 
 
 _TYPES: Mapping[str, Any] = {"integer": int, "number": float, "string": str, "boolean": bool}
@@ -81,42 +73,41 @@ def _option(setting: Setting) -> Any:
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return *command* with one parameter for each option, in place of parameters that hold several options."""
-    hints = get_type_hints(command, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    made: dict[str, Make] = {}
-    for each in inspect.signature(command).parameters.values():
-        options = _written_out(hints[each.name])
-        if options is None:
-            parameters.append(_parameter(each.name, hints[each.name], each.default))
-        else:
-            made[each.name] = options[1]
-            parameters += options[0]
+    defaults = {each.name: each.default for each in inspect.signature(command).parameters.values()}
+    parameters, makers = _write_out(command, defaults)
 
     @wraps(command)
     def run(**values: Any) -> None:
-        arguments = {name: make(values) for name, make in made.items()}
-        command(**values, **arguments)
+        _make(command, makers, values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
 
 
-def _written_out(hint: Any) -> tuple[list[inspect.Parameter], Make] | None:
-    """Return the options of a class or table of options, and its constructor. Return None for any other *hint*."""
-    for note in getattr(hint, "__metadata__", ()):
-        if isinstance(note, SettingOptions):
-            return list(note.parameters()), note.take
-    if not (isinstance(hint, type) and is_dataclass(hint)):
-        return None
-    hints = get_type_hints(hint, include_extras=True)
+def _write_out(owner: Any, defaults: Mapping[str, Any]) -> tuple[list[inspect.Parameter], dict[str, Make]]:
+    """Return the options of a command or a class of options, and a constructor for each of its own parameters."""
+    hints = get_type_hints(owner, include_extras=True)
     parameters: list[inspect.Parameter] = []
-    made: dict[str, Make] = {}
-    for each in fields(hint):
-        options = _written_out(hints[each.name])
-        parameters += [_parameter(each.name, hints[each.name], each.default)] if options is None else options[0]
-        made[each.name] = methodcaller("pop", each.name) if options is None else options[1]
-    return parameters, lambda values: hint(**{name: make(values) for name, make in made.items()})
+    makers: dict[str, Make] = {}
+    for name, default in defaults.items():
+        hint = hints[name]
+        tables = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, SettingOptions)]
+        if tables:
+            parameters += tables[0].parameters()
+            makers[name] = tables[0].take
+        elif isinstance(hint, type) and is_dataclass(hint):
+            inner, inner_makers = _write_out(hint, {each.name: each.default for each in fields(hint)})
+            parameters += inner
+            makers[name] = partial(_make, hint, inner_makers)
+        else:
+            parameters.append(_parameter(name, hint, default))
+            makers[name] = methodcaller("pop", name)
+    return parameters, makers
+
+
+def _make(kind: Any, makers: Mapping[str, Make], values: Values) -> Any:
+    return kind(**{name: make(values) for name, make in makers.items()})
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from tagcast_client.operation import Json, drop_none
@@ -52,16 +51,9 @@ def endpoint_text(endpoint: Any) -> str:
 
 SCHEMES = ("https://", "http://")
 LIFE = "life"
+Strategy = Literal["BACKOFF_RETRY", "EXPONENTIAL_DECAY_RETRY", "INDEPENDENT_RETRY"]
 SECRET_VARIABLE = "TAGCAST_SECRET"
 """The environment variable for a secret, so that the secret does not appear in a command."""
-
-
-class Strategy(StrEnum):
-    """The retry strategy."""
-
-    BACKOFF_RETRY = "BACKOFF_RETRY"
-    EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
-    INDEPENDENT_RETRY = "INDEPENDENT_RETRY"
 
 
 def _read_retries(text: str) -> int | str:
@@ -70,35 +62,19 @@ def _read_retries(text: str) -> int | str:
     return LIFE if text == LIFE else int(text)
 
 
-@dataclass(frozen=True)
-class EndpointOptions:
-    """The endpoint of a subscription, by one of four options."""
+@dataclass(frozen=True, kw_only=True)
+class SubscriptionOptions:
+    """The options of a subscription. *settings* holds all settings without a field of their own."""
 
-    url: Annotated[str | None, typer.Option("--url", help="Push to this HTTP(S) endpoint.")] = None
-    sqs: Annotated[str | None, typer.Option("--sqs", metavar="URL|ARN", help="Push to this SQS queue.")] = None
+    url: Annotated[str | None, typer.Option(help="Push to this HTTP(S) endpoint.")] = None
+    sqs: Annotated[str | None, typer.Option(metavar="URL|ARN", help="Push to this SQS queue.")] = None
     function: Annotated[
         str | None, typer.Option("--lambda", metavar="NAME|ARN", help="Push to this Lambda function.")
     ] = None
     pull: Annotated[bool, typer.Option("--pull", help="Create a consumer group, whose members pull.")] = False
-
-    def endpoint(self) -> Json | None:
-        """Return the endpoint in the API's form; None if no option is given."""
-        if self.url is self.sqs is self.function is None and not self.pull:
-            return None
-        if self.url and not self.url.lower().startswith(SCHEMES):
-            raise typer.BadParameter("must begin with https:// or http://", param_hint="--url")
-        if self.sqs and not self.sqs.startswith(("arn:", *SCHEMES)):
-            raise typer.BadParameter("must be the URL or the ARN of a queue", param_hint="--sqs")
-        return endpoint_of(self.url, self.sqs, self.function, is_pulled=self.pull)
-
-
-@dataclass(frozen=True)
-class RetryOptions:
-    """The options for retries of failed deliveries."""
-
+    filter: FilterOptions
     strategy: Annotated[
-        Strategy | None,
-        typer.Option("--strategy", help="Retry strategy after a failed attempt; default: INDEPENDENT_RETRY."),
+        Strategy | None, typer.Option(help="Retry strategy after a failed attempt; default: INDEPENDENT_RETRY.")
     ] = None
     # Typer does not accept a union type; the parser returns a number or the word life.
     max_retries: Annotated[
@@ -113,42 +89,18 @@ class RetryOptions:
     max_interval: Annotated[
         int | None, duration(help="Maximum time between retries if their waits double, e.g. 5m; default: 512 s.")
     ] = None
-
-    def retry(self) -> Json | None:
-        """Return the given retry settings, or None. The API validates them."""
-        strategy = self.strategy and self.strategy.value
-        asked = drop_none(strategy=strategy, max_retries=self.max_retries, interval_seconds=self.interval)
-        return (asked | drop_none(max_interval_seconds=self.max_interval)) or None
-
-
-@dataclass(frozen=True)
-class BatchOptions:
-    """The options for the limits of a batch."""
-
     batch_messages: Annotated[int | None, typer.Option(metavar="COUNT", help="Maximum messages per batch, 2-100.")] = (
         None
     )
     batch_bytes: Annotated[
         int | None, typer.Option(metavar="BYTES", help="Maximum bytes per batch; default: 262,144.")
     ] = None
-
-    def batch(self) -> Json | None:
-        """Return the given limits, or None."""
-        return drop_none(max_messages=self.batch_messages, max_bytes=self.batch_bytes) or None
-
-
-@dataclass(frozen=True)
-class SecretOptions:
-    """The secret, headers and client certificate, which are write-only except for the certificate itself."""
-
     secret: Annotated[
         str | None, typer.Option(help="Secret that signs the pushes: whsec_…, or generate (shown once).")
     ] = None
     header: Annotated[
         list[str] | None,
-        typer.Option(
-            "--header", metavar="NAME: VALUE", help="Header of every push over HTTP (write-only); may be repeated."
-        ),
+        typer.Option(metavar="NAME: VALUE", help="Header of every push over HTTP (write-only); may be repeated."),
     ] = None
     client_certificate: Annotated[
         Path | None,
@@ -157,9 +109,34 @@ class SecretOptions:
     client_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Private key of the client certificate, as PEM (write-only).")
     ] = None
+    settings: Annotated[Json, SettingOptions(SUBSCRIPTION_SETTINGS, leave_out=("secret",))]
 
-    def certificate(self) -> Json | None:
-        """Return the certificate and the key from their files, or None. The API validates both."""
+    def body(self) -> Json:
+        """Return the given settings in the API's form. The API validates them."""
+        retry = drop_none(strategy=self.strategy, max_retries=self.max_retries, interval_seconds=self.interval)
+        retry |= drop_none(max_interval_seconds=self.max_interval)
+        batch = drop_none(max_messages=self.batch_messages, max_bytes=self.batch_bytes)
+        return self.settings | drop_none(
+            endpoint=self._endpoint(),
+            filter=self.filter.filter(),
+            retry=retry or None,
+            batch=batch or None,
+            secret=self.secret,
+            headers=self._headers() or None,
+            client_certificate=self._certificate(),
+        )
+
+    def _endpoint(self) -> Json | None:
+        if self.url is self.sqs is self.function is None and not self.pull:
+            return None
+        if self.url and not self.url.lower().startswith(SCHEMES):
+            raise typer.BadParameter("must begin with https:// or http://", param_hint="--url")
+        if self.sqs and not self.sqs.startswith(("arn:", *SCHEMES)):
+            raise typer.BadParameter("must be the URL or the ARN of a queue", param_hint="--sqs")
+        return endpoint_of(self.url, self.sqs, self.function, is_pulled=self.pull)
+
+    def _certificate(self) -> Json | None:
+        """Return the certificate and the key from their files, or None."""
         hint = "--client-certificate, --client-key"
         if self.client_certificate is None and self.client_key is None:
             return None
@@ -172,36 +149,12 @@ class SecretOptions:
             raise typer.BadParameter(f"cannot be read: {reason}", param_hint=hint) from None
         return {"certificate": certificate, "private_key": key}
 
-    def headers(self) -> dict[str, str] | None:
-        """Return the given headers, or None. A header given twice is an error. The API validates names and values."""
+    def _headers(self) -> dict[str, str]:
+        """Return the given headers. A header given twice is an error."""
         headers: dict[str, str] = {}
         for line in self.header or ():
             name, colon, value = (part.strip() for part in line.partition(":"))
             if not colon or not name or name in headers:
                 raise typer.BadParameter("must be NAME: VALUE, with each name once", param_hint="--header")
             headers[name] = value
-        return headers or None
-
-
-@dataclass(frozen=True)
-class SubscriptionOptions:
-    """The options of a subscription. *settings* holds all settings without a field of their own."""
-
-    endpoint: EndpointOptions
-    filter: FilterOptions
-    retry: RetryOptions
-    batch: BatchOptions
-    secrets: SecretOptions
-    settings: Annotated[Json, SettingOptions(SUBSCRIPTION_SETTINGS, leave_out=("secret",))]
-
-    def body(self) -> Json:
-        """Return the given settings in the API's form."""
-        return self.settings | drop_none(
-            endpoint=self.endpoint.endpoint(),
-            filter=self.filter.filter(),
-            retry=self.retry.retry(),
-            batch=self.batch.batch(),
-            secret=self.secrets.secret,
-            headers=self.secrets.headers(),
-            client_certificate=self.secrets.certificate(),
-        )
+        return headers

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 from tagcast_client import Received, UnreadableError, read_batch
 
@@ -94,10 +94,35 @@ def token_of(body: bytes) -> str | None:
     return token if isinstance(token, str) else None
 
 
-class _Server(ThreadingHTTPServer):
+Respond = Callable[[str, dict[str, str], bytes], tuple[int, Mapping[str, str], bytes]]
+"""Takes the method, the headers with lower-case names, and the body of a request. Returns status, headers and body."""
+
+
+class Server(ThreadingHTTPServer):
+    """Listens on *host* and *port* (0: any free port), and answers each request in a thread, as *respond* says."""
+
     daemon_threads = True
     request_queue_size = 256
-    receiver: Receiver
+
+    def __init__(self, respond: Respond, host: str = "127.0.0.1", port: int = 0) -> None:
+        super().__init__((host, port), _Handler)
+        self.respond = respond
+
+    @property
+    def url(self) -> str:
+        """The URL for requests."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}/"
+
+    def start(self) -> Self:
+        """Start to listen, in a thread."""
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """Stop listening."""
+        self.shutdown()
+        self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore disconnects of clients; show any other error."""
@@ -108,45 +133,26 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 60
-    server: _Server
+    server: Server
 
-    def do_POST(self) -> None:
-        """Handle a push."""
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        if "x-tagcast-topic" not in self.headers and (token := token_of(body)) is not None:
-            self.server.receiver.report_verification(self.headers.get("user-agent", "?"))
-            self._answer(200, body=token.encode())
-            return
-        reply = self.server.receiver.take(dict(self.headers.items()), body)
-        self._answer(reply.status)
-
-    def do_GET(self) -> None:
-        """Respond to browsers and health checks."""
-        self._answer(200)
-
-    def do_OPTIONS(self) -> None:
-        """Confirm a verification by CloudEvents' webhook handshake."""
-        origin = self.headers.get("webhook-request-origin")
-        if origin is None:
-            self._answer(200)
-            return
-        self.server.receiver.report_verification(origin)
-        self._answer(200, {"webhook-allowed-origin": origin, "webhook-allowed-rate": "*"})
-
-    def _answer(self, status: int, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+    def _serve(self) -> None:
+        asked = self.rfile.read(int(self.headers.get("content-length") or 0))
+        lower = {name.lower(): value for name, value in self.headers.items()}
+        status, headers, body = self.server.respond(self.command, lower, asked)
         self.send_response(status)
-        for name, value in (headers or {}).items():
+        for name, value in {**headers, "content-length": str(len(body))}.items():
             self.send_header(name, value)
-        self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
+    do_GET = do_OPTIONS = do_POST = _serve  # noqa: N815  The names are the library's.
+
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing; the receiver reports its pushes itself."""
+        """Log nothing: the command prints what it received."""
 
 
-class Receiver:
-    """Listens on *host* and *port* (0: any free port), and responds to each push as `reply_to` says.
+class Receiver(Server):
+    """Responds to each push as `reply_to` says, and to any other request with 200.
 
     `on_push` is called for every push, one at a time, before the response. `on_check` is called with the origin of each
     verification request, which the receiver confirms.
@@ -167,51 +173,40 @@ class Receiver:
         self._lock = threading.Lock()
         self._pushes: Counter[tuple[str, str]] = Counter()
         self._places: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-        self._server = _Server((host, port), _Handler)
-        self._server.receiver = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self.accepted: list[Push] = []
         self.refused: list[Push] = []
+        super().__init__(self._answer, host, port)
 
-    @property
-    def url(self) -> str:
-        """The URL for pushes."""
-        host, port = self._server.server_address[:2]
-        return f"http://{host!s}:{port}/"
-
-    def start(self) -> Receiver:
-        """Start to listen, in a thread."""
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
-
-    def totals(self) -> dict[str, int]:
-        """Return the number of pushes so far, by the name of the subscription."""
-        totals: Counter[str] = Counter()
+    def totals(self) -> Counter[str]:
+        """Return the number of answered pushes, by the name of the subscription."""
         with self._lock:
-            for (_, subscription), pushes in self._pushes.items():
-                totals[subscription] += pushes
-        return dict(totals)
+            return Counter(push.subscription for push in (*self.accepted, *self.refused))
 
     def accepted_ids(self) -> list[str]:
         """Return the ids of successfully received messages, in the order of their first success."""
         with self._lock:
             return list(dict.fromkeys(push.message_id for push in self.accepted))
 
-    def report_verification(self, origin: str) -> None:
-        """Report a confirmed verification request; *origin* is the service that sent it."""
+    def _answer(self, method: str, headers: dict[str, str], body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """Confirm a verification, either by CloudEvents' webhook handshake or by its token. Take a push."""
+        if method == "OPTIONS" and (origin := headers.get("webhook-request-origin")) is not None:
+            self._report_check(origin)
+            return 200, {"webhook-allowed-origin": origin, "webhook-allowed-rate": "*"}, b""
+        if method != "POST":
+            return 200, {}, b""
+        if "x-tagcast-topic" not in headers and (token := token_of(body)) is not None:
+            self._report_check(headers.get("user-agent", "?"))
+            return 200, {}, token.encode()
+        return self._take(headers, body).status, {}, b""
+
+    def _report_check(self, origin: str) -> None:
         with self._lock:
             self._on_check(origin)
 
-    def take(self, headers: dict[str, str], body: bytes) -> Reply:
+    def _take(self, headers: dict[str, str], body: bytes) -> Reply:
         """Count a push, report it with its response, and return the response."""
-        lower = {name.lower(): value for name, value in headers.items()}
-        topic, subscription = lower.get("x-tagcast-topic", "?"), lower.get("x-tagcast-subscription", "?")
-        message_id = lower.get("webhook-id", "?")
+        topic, subscription = headers.get("x-tagcast-topic", "?"), headers.get("x-tagcast-subscription", "?")
+        message_id = headers.get("webhook-id", "?")
         with self._lock:
             self._pushes[topic, subscription] += 1
             places = self._places[topic, subscription]
@@ -219,12 +214,12 @@ class Receiver:
                 topic=topic,
                 subscription=subscription,
                 message_id=message_id,
-                attempt=lower.get("x-tagcast-attempt", "?"),
+                attempt=headers.get("x-tagcast-attempt", "?"),
                 number=self._pushes[topic, subscription],
                 message_number=places.setdefault(message_id, len(places) + 1),
-                tags=lower.get("x-tagcast-tags", "[]"),
+                tags=headers.get("x-tagcast-tags", "[]"),
                 body=body,
-                batched=_messages_of(lower, body),
+                batched=_messages_of(headers, body),
             )
         reply = self._reply_to(push)
         if reply.delay_s > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -17,27 +17,16 @@ from tagcast_client.operation import Json
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.visible import VisibleConsole, visible, visible_line
 
-STATE_STYLES = {
-    "pending": "cyan",
-    "blocked": "yellow",
-    "lost_contact": "yellow",
-    "retrying": "yellow",
-    "unverified": "yellow",
-    "delivered": "green",
-    "active": "green",
-    "matched": "green",
-    "discarded": "red",
-    "suspended": "red",
-    "error": "red",
-    "expired": "bright_black",
-    "deleted": "bright_black",
-    "unmatched": "bright_black",
-    "cancelled": "magenta",
-    "paused": "magenta",
-    "filtered": "blue",
-    "not_matched": "blue",
+_STATES = {
+    "cyan": ("pending",),
+    "yellow": ("blocked", "lost_contact", "retrying", "unverified"),
+    "green": ("delivered", "active", "matched"),
+    "red": ("discarded", "suspended", "error"),
+    "bright_black": ("expired", "deleted", "unmatched"),
+    "magenta": ("cancelled", "paused"),
+    "blue": ("filtered", "not_matched"),
 }
-
+STATE_STYLES = {state: style for style, states in _STATES.items() for state in states}
 PIPE_WIDTH = 200
 
 
@@ -87,22 +76,22 @@ def cell(value: Any) -> Text:
 
 
 def named_cell(name: str, value: Any) -> Text:
-    """Return a value formatted by its field name: `…_at` as an instant, `state` as a coloured word.
+    """Return a value formatted by its field name: `…_at` as an instant, `state` as a coloured word, and outcomes.
 
     >>> named_cell("unsigned_at", False).plain
     'no'
     """
     if name.endswith("_at") and not isinstance(value, bool):
         return Text(readable_instant(value))
-    if name in ("state", "verdict"):
+    if name in ("circuit", "state", "verdict"):
         return state_text(value)
-    return cell(value)
+    return cell(outcome_text(value) if name == "last_outcome" else value)
 
 
 class Rows:
     """Rows of cells for any width: a table, a table with shorter instants, or a few lines per row.
 
-    Nothing is truncated. Message ids are not wrapped.
+    `cell` formats each value. Nothing is truncated. Message ids are not wrapped.
     """
 
     def __init__(self, rows: Iterable[Sequence[Any]], headings: Sequence[str], title: str | None = None) -> None:
@@ -157,9 +146,22 @@ def _shortened(value: Text) -> Text:
     return value if found is None else Text(found["distance"])
 
 
-def rows_table(rows: Iterable[Sequence[Any]], *headings: str, title: str | None = None) -> Rows:
-    """Return rows under headings, each value formatted by `cell`."""
-    return Rows(rows, headings, title)
+Column = str | Callable[[Json], Any]
+"""A column of a table: the path of a field, such as ``head.attempts``, or a function of the item."""
+
+
+def items_table(items: Iterable[Json], columns: Mapping[str, Column]) -> Rows:
+    """Return a table with a row for each item. *columns* are by their headings."""
+    return Rows(([_value(item, column) for column in columns.values()] for item in items), list(columns))
+
+
+def _value(item: Json, column: Column) -> Any:
+    if callable(column):
+        return column(item)
+    *outer, name = column.split(".")
+    for each in outer:
+        item = item.get(each) or {}
+    return named_cell(name, item.get(name))
 
 
 def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:

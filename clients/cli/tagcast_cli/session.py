@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum
-from inspect import isclass
+from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from rich.console import Console, RenderableType
@@ -20,18 +20,17 @@ from tagcast_client.operation import Answer, Json
 from typer.core import TyperGroup
 
 from tagcast_cli import completion
-from tagcast_cli.absent import sentence_of
-from tagcast_cli.api_client import explain_refusal, explain_unexpected, explain_unreachable, pages
+from tagcast_cli.api_client import explain_missing, explain_refusal, explain_unexpected, explain_unreachable, pages
 from tagcast_cli.cmq_key_store import KeyStoreError
 from tagcast_cli.job_run import JobError
-from tagcast_cli.screen import console, fault_lines, rows_table
+from tagcast_cli.screen import Column, console, fault_lines, items_table
 from tagcast_cli.visible import visible, visible_json
 
 TopicName = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=completion.topics)]
 SubscriptionName = Annotated[
     str, typer.Argument(help="Name of the subscription.", autocompletion=completion.subscriptions)
 ]
-Limit = Annotated[int, typer.Option(min=1, help="Maximum rows of one page.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Maximum rows of one page.")]
 Cursor = Annotated[str | None, typer.Option(help="Start at this cursor, printed under the previous page.")]
 EveryPage = Annotated[bool, typer.Option("--all", help="Show all pages of the list.")]
 
@@ -55,20 +54,11 @@ def if_match(help: str) -> Any:
 Renderer = Callable[[Json], RenderableType]
 
 
-PRECONDITION_FAILED = 412
 CHECKED_BY_PYDANTIC = "Value error, "
 """The prefix that Typer adds to a message about an invalid choice."""
 SHOWN_CHOICES_MAX = 18
 """The maximum characters of a list of choices. A longer list moves to the help text, to keep its column narrow."""
 _NAMES = {bool: "", int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
-
-
-class RefusedError(Exception):
-    """The API refused the request. The exception's text tells the user what to do; *problem* is the API's answer."""
-
-    def __init__(self, detail: str, problem: ProblemError) -> None:
-        super().__init__(detail)
-        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -113,6 +103,13 @@ class Session:
         for line in lines:
             self.out.print(line, soft_wrap=True)
 
+    def print_line(self, line: Text, fields: Json) -> None:
+        """Print a line unbroken, or its *fields* with --json."""
+        if self.as_json:
+            self.print_json(fields)
+        else:
+            self.out.print(line, soft_wrap=True)
+
     def print_json(self, value: Json) -> None:
         """Print one object as a line of JSON, with instants in the API's form."""
         typer.echo(visible_json(json.dumps(value, ensure_ascii=False, default=json_default)))
@@ -133,10 +130,10 @@ class Session:
         try:
             return self.api.request("PUT", path, body, headers=None if replace else {"if-none-match": "*"})
         except ProblemError as refused:
-            if replace or refused.status != PRECONDITION_FAILED:
-                raise
-            detail = f"{exists}. Update single settings with {change} …, or replace it as a whole with --replace"
-            raise RefusedError(detail, refused) from None
+            if not replace and refused.status == HTTPStatus.PRECONDITION_FAILED:
+                how = f"Update single settings with {change} …, or replace it as a whole with --replace"
+                refused.add_note(f"{exists}. {how}")
+            raise
 
     def show_list(self, path: str, listing: Listing, page: Page) -> list[Json]:
         """Print one page of a list, or all pages; return the items.
@@ -152,7 +149,7 @@ class Session:
         if not items:
             self.out.print(listing.empty)
             return []
-        self.out.print(rows_table(map(listing.row, items), *listing.headings))
+        self.out.print(items_table(items, listing.columns))
         self.print_next_options(answers[-1], "--all")
         return items
 
@@ -176,18 +173,24 @@ class Session:
 class Page:
     """The options of a list: its limit, its cursor, and whether to read *every* page."""
 
-    limit: int | None
-    cursor: str | None = None
-    every: bool = False
+    limit: Limit = 50
+    cursor: Cursor = None
+    every: EveryPage = False
+
+
+@dataclass(frozen=True)
+class ShortPage(Page):
+    """The options of a list with few rows on a page."""
+
+    limit: Limit = 20
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The format of a list: the answer's key, the columns, a function for rows, and the text of an empty list."""
+    """The format of a list: the answer's key, the columns by their headings, and the text of an empty list."""
 
     key: str
-    headings: tuple[str, ...]
-    row: Callable[[Json], list[Any]]
+    columns: Mapping[str, Column]
     empty: str
 
 
@@ -197,6 +200,12 @@ def session_of(ctx: typer.Context) -> Session:
     if session is None:
         raise RuntimeError("a command ran without the global options")
     return session
+
+
+def source_of(ctx: Any, name: str) -> str:
+    """Return whether the value of an option is from the ``COMMANDLINE``, the ``ENVIRONMENT``, or its ``DEFAULT``."""
+    source = ctx.get_parameter_source(name)
+    return "DEFAULT" if source is None else str(source.name)
 
 
 class Commands(TyperGroup):
@@ -221,7 +230,7 @@ class Commands(TyperGroup):
         except typer.BadParameter as wrong:
             wrong.message = wrong.message.removeprefix(CHECKED_BY_PYDANTIC)
             raise
-        except (ProblemError, RefusedError) as refused:
+        except ProblemError as refused:
             _tell_refusal(ctx, refused)
         except BrokenPipeError:
             raise
@@ -236,26 +245,21 @@ class Commands(TyperGroup):
         raise typer.Exit(1)
 
 
-def _tell_refusal(ctx: Any, refused: ProblemError | RefusedError) -> None:
+def _tell_refusal(ctx: Any, refused: ProblemError) -> None:
+    """Print a refusal, or the note that a command added to it. With --json, print it as the API wrote it."""
     errors = console(to_errors=True)
-    problem = refused.problem if isinstance(refused, RefusedError) else refused
-    if _as_json(ctx):
-        typer.echo(visible_json(_problem_json(problem)), err=True)
-    elif isinstance(refused, RefusedError):
-        errors.print(Text.assemble(("error: ", "bold red"), str(refused)))
+    if ctx.params.get("as_json"):
+        with suppress(ValueError):  # Another server may have written no JSON.
+            json.loads(refused.text)
+            typer.echo(visible_json(refused.text.rstrip("\n")), err=True)
+            return
+        typer.echo(visible_json(json.dumps(refused.problem)), err=True)
+    elif notes := getattr(refused, "__notes__", ()):
+        errors.print(Text.assemble(("error: ", "bold red"), *notes))
     else:
-        errors.print(fault_lines(problem.problem, problem.status))
-        if (hint := explain_refusal(problem)) is not None:
+        errors.print(fault_lines(refused.problem, refused.status))
+        if (hint := explain_refusal(refused)) is not None:
             errors.print(f"  {hint}")
-
-
-def _problem_json(refused: ProblemError) -> str:
-    """Return a refusal as the API wrote it. If another server wrote no JSON, return what the client knows."""
-    try:
-        json.loads(refused.text)
-    except ValueError:
-        return json.dumps(refused.problem)
-    return refused.text.rstrip("\n")
 
 
 def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
@@ -264,10 +268,9 @@ def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
         case UnreachableError():
             return [f"no response from {fault.url}", explain_unreachable(fault)]
         case UnexpectedAnswerError():
-            url = str(ctx.params.get("url")) if isinstance(ctx.params, dict) else "this address"
-            return [explain_unexpected(url, fault)]
+            return [explain_unexpected(ctx.params["url"], fault)]
         case ModuleNotFoundError():
-            said = sentence_of(fault)
+            said = explain_missing(fault)
             return None if said is None else [said]
         case OSError():
             return [f"{fault.strerror or fault}{f': {fault.filename}' if fault.filename else ''}"]
@@ -275,10 +278,6 @@ def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
             return [str(fault)]
         case _:
             return None
-
-
-def _as_json(ctx: Any) -> bool:
-    return isinstance(ctx.params, dict) and bool(ctx.params.get("as_json"))
 
 
 def unwrap(text: str) -> str:
@@ -304,8 +303,8 @@ def make_readable(command: Any) -> None:
 def _name_value(option: Any) -> None:
     annotation = option.type_descriptor.annotation
     kind = (get_args(annotation) or (annotation,))[0]
-    if isclass(kind) and issubclass(kind, Enum):
-        choices = [str(each.value) for each in kind]
+    if get_origin(annotation) is Literal:
+        choices = get_args(annotation)
         option.metavar = "|".join(choices)
         if len(option.metavar) > SHOWN_CHOICES_MAX:
             option.metavar = "NAME"

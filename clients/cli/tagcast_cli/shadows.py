@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +13,8 @@ from tagcast_client.operation import Json, drop_none, path_of
 from tagcast_cli.filters import FilterOptions, filter_text, warning_lines
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.options import with_options
-from tagcast_cli.screen import fields_table, rows_table
-from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, session_of
+from tagcast_cli.screen import Column, fields_table, items_table
+from tagcast_cli.session import Listing, ShortPage, SubscriptionName, TopicName, session_of
 from tagcast_cli.subscriptions import subscription_fields
 
 shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter alongside the active one, without deliveries.")
@@ -21,24 +22,18 @@ shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter alongsid
 _WAYS = {"only_active": "only the active filter", "only_shadow": "only the shadow"}
 
 
-def _version_row(kept: Json) -> list[object]:
-    return [kept.get("version"), filter_text(kept.get("filter")), readable_instant(kept.get("changed_at"))]
+VERSIONS = Listing(
+    key="versions",
+    columns={"version": "version", "filter": lambda kept: filter_text(kept.get("filter")), "since": "changed_at"},
+    empty="No version is kept.",
+)
 
 
-VERSIONS = Listing("versions", ("version", "filter", "since"), _version_row, empty="No version is kept.")
-
-
-def versions(
-    ctx: typer.Context,
-    topic: TopicName,
-    subscription: SubscriptionName,
-    limit: Limit = 20,
-    cursor: Cursor = None,
-    every: EveryPage = False,
-) -> None:
+@with_options
+def versions(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName, page: ShortPage) -> None:
     """List the kept versions of a subscription's filter, newest first."""
     path = path_of("topics", topic, "subscriptions", subscription, "versions")
-    session_of(ctx).show_list(path, VERSIONS, Page(limit, cursor, every))
+    session_of(ctx).show_list(path, VERSIONS, page)
 
 
 def _path(topic: str, subscription: str, *rest: str) -> str:
@@ -59,8 +54,8 @@ def shadow_report(answer: Json) -> RenderableType:
         fields_table(counts),
     ]
     if samples:
-        rows = [[sample.get("message_id"), _WAYS.get(str(sample.get("way")), sample.get("way"))] for sample in samples]
-        parts.append(rows_table(rows, "message", "matched by"))
+        columns: Mapping[str, Column] = {"message": "message_id", "matched by": lambda sample: _WAYS[sample["way"]]}
+        parts.append(items_table(samples, columns))
     else:
         parts.append(Text("No differences seen.", style="dim"))
     return Group(*parts)
@@ -68,12 +63,7 @@ def shadow_report(answer: Json) -> RenderableType:
 
 @shadow.command("set")
 @with_options
-def set_shadow(
-    ctx: typer.Context,
-    topic: TopicName,
-    subscription: SubscriptionName,
-    filter: FilterOptions,
-) -> None:
+def set_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName, filter: FilterOptions) -> None:
     """Run a candidate filter as the shadow of a subscription. It replaces an earlier shadow.
 
     Without a filter option the shadow matches everything. Setting the same filter again keeps the counts.

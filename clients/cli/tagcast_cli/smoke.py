@@ -126,10 +126,9 @@ def _tell_end(session: Session, story: Story, steps: list[Step], took_s: float) 
         session.print_json({**told, "took_s": round(took_s, 1), "usd_at_most": round(usd, 6)})
         return
     rows = ", ".join(seen) if story.is_aws else "none, since this is not AWS"
-    lines = (
+    lines = [
         f"rows of docs/aws-beliefs.md seen in this run: {rows}",
         f"failed: {', '.join(failed) or 'nothing'}",
         f"It took {took_s:.0f} s, and costs {usd:.4f} USD at most." if story.is_aws else f"It took {took_s:.0f} s.",
-    )
-    for line in lines:
-        session.out.print(Text(line), soft_wrap=True)
+    ]
+    session.print_lines(map(Text, lines))

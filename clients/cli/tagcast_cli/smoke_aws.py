@@ -13,7 +13,7 @@ import re
 import secrets
 import time
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -218,7 +218,7 @@ class OnAws:
             if (left or keep_log) and what == removals[-1][0]:
                 break
             try:
-                self._call(service, method, absent_is_fine=True, **arguments)
+                self._call(service, method, none_for=ABSENT, **arguments)
             except (MissingRightError, PlaceError) as fault:
                 left.append(f"{what} ({fault})")
         return left
@@ -237,7 +237,7 @@ class OnAws:
             "Environment": {"Variables": self._variables(secret)},
         }
         deadline_s = self.now_s() + ROLE_S
-        while self._call("lambda", "create_function", none_for=NOT_YET, **asked) is None:
+        while self._call("lambda", "create_function", none_for=(NOT_YET,), **asked) is None:
             if self.now_s() >= deadline_s:
                 raise PlaceError(f"Lambda created no function within {ROLE_S:.0f} s: {self._not_yet}")
             self.sleep(POLL_S)
@@ -250,13 +250,8 @@ class OnAws:
         return {smoke_receiver.LOG_VARIABLE: self._log, smoke_receiver.SECRET_VARIABLE: secret}
 
     def _permit(self, run: str, statement: str, action: str, principal: str, **condition: Any) -> None:
-        asked: dict[str, Any] = {
-            "FunctionName": run,
-            "StatementId": statement,
-            "Action": action,
-            "Principal": principal,
-        }
-        self._call("lambda", "add_permission", **asked, **condition)
+        asked = {"FunctionName": run, "StatementId": statement, "Action": action, "Principal": principal}
+        self._call("lambda", "add_permission", **asked | condition)
 
     def _make_queue(self, name: str, attributes: Mapping[str, str]) -> str:
         asked = {"FifoQueue": "true", **attributes}
@@ -314,31 +309,23 @@ class OnAws:
 
     def _url(self, queue: str) -> str:
         """Return the URL of a queue, which consists of the account and the name."""
-        endpoint = self._client("sqs").meta.endpoint_url
+        endpoint = self.of.client("sqs").meta.endpoint_url
         return f"{endpoint}/{self._caller[1]}/{queue}"
 
-    def _client(self, service: str) -> Any:
-        clients = self.__dict__.setdefault("_clients", {})
-        if service not in clients:
-            clients[service] = self.of.client(service)
-        return clients[service]
-
-    def _call(
-        self, service: str, method: str, *, none_for: str = "", absent_is_fine: bool = False, **arguments: Any
-    ) -> Any:
+    def _call(self, service: str, method: str, *, none_for: Collection[str] = (), **arguments: Any) -> Any:
         """Call an operation of AWS. Raises MissingRightError, NotPlayedError or PlaceError.
 
-        Return None for the error *none_for*, or if *absent_is_fine* and the resource is absent.
+        Return None for an error with a code in *none_for*.
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
         if service == "sqs":
             self.queue_requests += 1
         try:
-            return getattr(self._client(service), method)(**arguments)
+            return getattr(self.of.client(service), method)(**arguments)
         except ClientError as fault:
             code = fault.response["Error"]["Code"]
-            if (absent_is_fine and code in ABSENT) or code == none_for:
+            if code in none_for:
                 self._not_yet = str(fault)
                 return None
             if code in DENIED:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache, cached_property, partial
 from typing import Any
 
 from tagcast_cli import smoke_receiver
 from tagcast_cli.doctor import Deployment
 from tagcast_cli.job_run import Archive, Days, JobError, run_job
+from tagcast_cli.receiver import Server
 from tagcast_cli.screen import console
 from tagcast_cli.smoke_aws import Endpoint, JobRun, OnAws, PlaceError
 
@@ -22,9 +22,10 @@ class LocalDeployment(Deployment):
 
     engine: Mapping[str, str] = field(kw_only=True, repr=False)
 
-    def client(self, service: str) -> Any:
-        """Return the client of one of the engine's services."""
-        return self.session.client(service, **self.engine)
+    @cached_property
+    def client(self) -> Callable[[str], Any]:
+        """A function that returns the client of one of the engine's services."""
+        return cache(partial(self.session.client, **self.engine))
 
 
 @dataclass
@@ -33,36 +34,19 @@ class OnLocalStack(OnAws):
 
     of: LocalDeployment
     archive: Archive = field(kw_only=True)
-    _server: ThreadingHTTPServer | None = None
+    _server: Server | None = None
     _settings: Mapping[str, str] = field(default_factory=dict)
 
     def make_url(self, run: str) -> Endpoint:
         """Serve the receiver's code on this machine, because the engine's function URLs do not resolve."""
-        settings = self._settings
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        def respond(method: str, headers: dict[str, str], body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+            request = {"requestContext": {"http": {"method": method}}, "headers": headers, "body": body.decode()}
+            reply = smoke_receiver.answer(request, self._settings)
+            return reply["statusCode"], reply.get("headers", {}), str(reply.get("body", "")).encode()
 
-            def _serve(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
-                request = {"requestContext": {"http": {"method": self.command}}, "headers": dict(self.headers.items())}
-                reply = smoke_receiver.answer({**request, "body": body}, settings)
-                text = str(reply.get("body", "")).encode()
-                self.send_response(reply["statusCode"])
-                for name, value in {**reply.get("headers", {}), "content-length": str(len(text))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(text)
-
-            do_GET = do_OPTIONS = do_POST = _serve  # noqa: N815  The names are the library's.
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Log nothing: received pushes are in the log queue."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return {"protocol": "http", "url": f"http://127.0.0.1:{self._server.server_address[1]}/"}
+        self._server = Server(respond).start()
+        return {"protocol": "http", "url": self._server.url}
 
     def last_job(self) -> JobRun | None:
         """Return None: a local stack has no nightly runs."""
@@ -82,8 +66,7 @@ class OnLocalStack(OnAws):
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
         """Stop the server, then delete the other resources."""
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.stop()
             self._server = None
         return super().remove(run, keep_log=keep_log)
 

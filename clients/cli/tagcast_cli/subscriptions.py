@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Annotated, Any
 
 import typer
@@ -20,20 +21,8 @@ from tagcast_cli.filters import FilterOptions, absent_function_lines, filter_tex
 from tagcast_cli.instant import duration
 from tagcast_cli.options import remove_settings, with_options
 from tagcast_cli.push_options import LIFE, SECRET_VARIABLE, SubscriptionOptions, endpoint_text, protocol_of
-from tagcast_cli.screen import copyable, fault_lines, fields_table, rows_table, state_text
-from tagcast_cli.session import (
-    PRECONDITION_FAILED,
-    Cursor,
-    EveryPage,
-    Limit,
-    Listing,
-    Page,
-    Session,
-    SubscriptionName,
-    TopicName,
-    if_match,
-    session_of,
-)
+from tagcast_cli.screen import copyable, fault_lines, fields_table, items_table
+from tagcast_cli.session import Listing, Page, Session, SubscriptionName, TopicName, if_match, session_of
 from tagcast_cli.visible import visible_line
 
 subscription = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete subscriptions.")
@@ -132,22 +121,16 @@ def _backlog_text(lane: Json) -> str | None:
     return f"more than {lane['backlog']}" if lane.get("backlog_has_more") else str(lane["backlog"])
 
 
-def _row(subscription: Json) -> list[Any]:
-    lane = subscription.get("lane") or {}
-    return [
-        subscription.get("name"),
-        filter_text(subscription.get("filter")),
-        endpoint_text(subscription.get("endpoint")),
-        _retry_text(subscription.get("retry")),
-        state_text(lane.get("state")),
-        _backlog_text(lane),
-    ]
-
-
 LISTING = Listing(
     key="subscriptions",
-    headings=("subscription", "filter", "endpoint", "retry", "lane", "backlog"),
-    row=_row,
+    columns={
+        "subscription": "name",
+        "filter": lambda shown: filter_text(shown.get("filter")),
+        "endpoint": lambda shown: endpoint_text(shown.get("endpoint")),
+        "retry": lambda shown: _retry_text(shown.get("retry")),
+        "lane": "lane.state",
+        "backlog": lambda shown: _backlog_text(shown.get("lane") or {}),
+    },
     empty="No subscriptions yet. Create one: tagcast subscribe TOPIC NAME --url http://…",
 )
 
@@ -174,7 +157,7 @@ def subscribe(
     body = options.body()
     if "endpoint" not in body:
         raise typer.BadParameter("give exactly one endpoint: --url, --sqs, --lambda or --pull")
-    if options.endpoint.url and (secret := os.environ.get(SECRET_VARIABLE)):
+    if options.url and (secret := os.environ.get(SECRET_VARIABLE)):
         body.setdefault("secret", secret)
     change = f"tagcast subscription update {topic} {name}"
     path = path_of("topics", topic, "subscriptions", name)
@@ -197,12 +180,10 @@ def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) ->
 
 
 @subscription.command("list")
-def list_subscriptions(
-    ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
-) -> None:
+@with_options
+def list_subscriptions(ctx: typer.Context, topic: TopicName, page: Page) -> None:
     """List the subscriptions of a topic."""
-    path = path_of("topics", topic, "subscriptions")
-    session_of(ctx).show_list(path, LISTING, Page(limit, cursor, every))
+    session_of(ctx).show_list(path_of("topics", topic, "subscriptions"), LISTING, page)
 
 
 def subscribe_all(
@@ -258,13 +239,12 @@ def _summary(topic: str, names: Sequence[str], results: list[Json]) -> Renderabl
     if pending:
         said = f"{len(pending)} of them unverified, without pushes until they confirm: {', '.join(pending)}."
         lines.append(Text(f"{said}\nVerify one with: tagcast verify {topic} NAME", style="yellow"))
-    told = [[result["name"], result["secret"]] for result in results if "secret" in result]
-    if told:
-        lines.append(rows_table(told, "subscription", "secret"))
+    if told := [result for result in results if "secret" in result]:
+        lines.append(items_table(told, {"subscription": "name", "secret": "secret"}))
     for place, problem in refused.items():
         lines.append(Text(f"{visible_line(names[place])} (at /{place}) was refused:", style="bold red"))
         lines.append(fault_lines(problem, int(problem.get("status") or 422)))
-    if any(problem.get("status") == PRECONDITION_FAILED for problem in refused.values()):
+    if any(problem.get("status") == HTTPStatus.PRECONDITION_FAILED for problem in refused.values()):
         lines.append(Text("Replace existing subscriptions with --replace.", style="yellow"))
     return Group(*lines)
 
@@ -286,7 +266,6 @@ def update(
     without: Annotated[
         list[str] | None,
         typer.Option(
-            "--without",
             metavar="SETTING",
             help="Remove this setting; may be repeated. A subscription without a filter receives everything.",
         ),

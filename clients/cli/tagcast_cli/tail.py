@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC
-from enum import StrEnum
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.text import Text
 from tagcast_client.models import TailEvent
+from tagcast_client.operation import drop_none
 
 from tagcast_cli.screen import state_text
 from tagcast_cli.session import TopicName, session_of
 from tagcast_cli.visible import visible_line
-
-
-class Kind(StrEnum):
-    """The kinds of events."""
-
-    MESSAGE = "message"
-    DELIVERY = "delivery"
-    LANE = "lane"
 
 
 def event_line(event: TailEvent) -> Text:
@@ -51,7 +43,10 @@ def tail(
     topic: TopicName,
     subscription: Annotated[str | None, typer.Option("--subscription", "-s", help="Only this subscription.")] = None,
     state: Annotated[str | None, typer.Option(help="Only this state, such as blocked or delivered.")] = None,
-    kind: Annotated[Kind | None, typer.Option(help="Only events of messages, deliveries or lanes.")] = None,
+    kind: Annotated[
+        Literal["message", "delivery", "lane"] | None,
+        typer.Option(help="Only events of messages, deliveries or lanes."),
+    ] = None,
     stop_after: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after N events; default: on Ctrl-C.")
     ] = None,
@@ -61,14 +56,11 @@ def tail(
     is_narrow = any((kind, subscription, state))
     left = stop_after
     try:
-        for told in session.api.watch(topic, kind=kind.value if kind else None, subscription=subscription, state=state):
+        for told in session.api.watch(topic, kind=kind, subscription=subscription, state=state):
             if told.left_out and not is_narrow:
                 session.warn(f"{told.left_out} more events are not shown")
             for event in islice(told.events, left):
-                if session.as_json:
-                    session.print_json({name: value for name, value in asdict(event).items() if value is not None})
-                else:
-                    session.out.print(event_line(event), soft_wrap=True)
+                session.print_line(event_line(event), drop_none(**asdict(event)))
             left = None if left is None else left - len(told.events)
             if left is not None and left <= 0:
                 return

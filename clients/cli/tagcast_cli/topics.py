@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Group
@@ -11,10 +11,10 @@ from tagcast_client.operation import Json, path_of
 from tagcast_client.settings import TOPIC_SETTINGS
 
 from tagcast_cli.filters import warning_lines
-from tagcast_cli.instant import readable_duration, readable_instant
+from tagcast_cli.instant import readable_duration
 from tagcast_cli.options import SettingOptions, option_of, remove_settings, with_options
 from tagcast_cli.screen import fields_table
-from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, if_match, session_of
+from tagcast_cli.session import Listing, Page, TopicName, if_match, session_of
 
 topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
 
@@ -34,20 +34,15 @@ def topic_fields(answer: Json) -> Group:
     return Group(fields_table(shown, leave_out=("warnings",)), *warning_lines(answer))
 
 
-def _row(topic: Json) -> list[Any]:
-    return [
-        topic.get("topic") or topic.get("name"),
-        topic.get("ordering"),
-        _lived(topic.get("retention_seconds")),
-        topic.get("max_message_bytes"),
-        readable_instant(topic.get("created_at")),
-    ]
-
-
 LISTING = Listing(
     key="topics",
-    headings=("topic", "ordering", "retention", "largest body", "created"),
-    row=_row,
+    columns={
+        "topic": "name",
+        "ordering": "ordering",
+        "retention": lambda topic: _lived(topic.get("retention_seconds")),
+        "largest body": "max_message_bytes",
+        "created": "created_at",
+    },
     empty="No topics yet. Create one: tagcast topic create NAME",
 )
 
@@ -78,7 +73,7 @@ def update(
     topic: TopicName,
     settings: Settings,
     without: Annotated[
-        list[str] | None, typer.Option("--without", metavar="SETTING", help="Remove this setting, e.g. events-topic.")
+        list[str] | None, typer.Option(metavar="SETTING", help="Remove this setting, e.g. events-topic.")
     ] = None,
     if_match: Annotated[str | None, if_match("Update only this version of the topic.")] = None,
 ) -> None:
@@ -92,9 +87,10 @@ def update(
 
 
 @topics.command("list")
-def list_topics(ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False) -> None:
+@with_options
+def list_topics(ctx: typer.Context, page: Page) -> None:
     """List the topics."""
-    session_of(ctx).show_list("/topics", LISTING, Page(limit, cursor, every))
+    session_of(ctx).show_list("/topics", LISTING, page)
 
 
 @topics.command("show")

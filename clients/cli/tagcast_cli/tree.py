@@ -13,12 +13,11 @@ from tagcast_cli.screen import STATE_STYLES
 from tagcast_cli.visible import visible_line
 
 # The label of a node is its first field that LABELS names. Its result is its first field that VALUES names.
-LABELS = ("text", "expression", "label", "rule", "name", "kind", "pattern", "op")
-VALUES = ("value", "verdict", "result", "matched")
+LABELS = ("text", "expression", "name", "kind")
+VALUES = ("value", "verdict", "matched")
 
 
-def value_text(value: Any) -> Text:
-    """Return a value as coloured text: true is green, false red, unknown yellow, and a state has its own colour."""
+def _value_text(value: Any) -> Text:
     match value:
         case True:
             return Text("✓ true", style="green")
@@ -42,7 +41,7 @@ def _field_text(name: str, value: Any) -> Text:
         return label + Text(readable_instant(value))
     if isinstance(value, list):
         return label + Text(visible_line(", ".join(map(str, value))) or "—")
-    return label + value_text(value)
+    return label + _value_text(value)
 
 
 def _is_flat(value: Any) -> bool:
@@ -61,7 +60,7 @@ def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
         named = str(node[label]) if label else fallback.replace("_", " ")
     line = Text(visible_line(named), style="bold")
     if value is not None:
-        line = line + Text("  ") + value_text(node[value])
+        line = line + Text("  ") + _value_text(node[value])
     if note := node.get("note"):
         line = line + Text(f"  ({visible_line(str(note))})", style="dim")
     return line, {name for name in (label, value, "note") if name}
@@ -73,7 +72,8 @@ def _grow(branch: Tree, name: str, value: Any) -> None:
     if _is_flat(value):
         branch.add(_field_text(name, value))
     elif isinstance(value, dict):
-        _grow_node(branch, name, value)
+        shown = {**value, "filter": "everything"} if value.get("filter", "") is None else value
+        branch.children.append(explanation_tree(name, shown))
     elif name == "children":
         for child in value:
             _grow(branch, "", child)
@@ -83,26 +83,11 @@ def _grow(branch: Tree, name: str, value: Any) -> None:
             _grow(twig, "", item)
 
 
-def _grow_node(branch: Tree, name: str, node: Json) -> None:
-    line, used = _node_text(node, name)
-    twig = branch.add(line)
-    for inner, value in node.items():
-        if inner == "filter" and value is None:
-            _grow(twig, inner, "everything")
-        elif inner not in used:
-            _grow(twig, inner, value)
-
-
-def explanation_tree(title: str, explanation: Any) -> Tree:
+def explanation_tree(title: str, explanation: Json) -> Tree:
     """Return an explanation of any depth as a tree. Unknown fields are shown unchanged."""
-    if isinstance(explanation, dict):
-        line, used = _node_text(explanation, title)
-        root = Tree(line)
-        for name, value in explanation.items():
-            if name not in used:
-                _grow(root, name, value)
-        return root
-    root = Tree(Text(title, style="bold"))
-    for item in explanation if isinstance(explanation, list) else [explanation]:
-        _grow(root, "", item)
+    line, used = _node_text(explanation, title)
+    root = Tree(line)
+    for name, value in explanation.items():
+        if name not in used:
+            _grow(root, name, value)
     return root

@@ -10,7 +10,7 @@ from tagcast_client import TagcastError
 from tagcast_client.operation import Json, path_of
 
 from tagcast_cli.instant import readable_instant
-from tagcast_cli.push_options import Strategy, protocol_of
+from tagcast_cli.push_options import protocol_of
 from tagcast_cli.screen import outcome_text
 from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line
@@ -22,13 +22,13 @@ WAITING = ("blocked", "pending")
 DELETED = "its subscription was deleted; the delivery is cancelled, or ends when it expires"
 
 
-def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
-    """Return why deliveries of a message wait, blocked ones first, for at most :data:`SHOWN_MAX` subscriptions."""
+def print_waiting(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> None:
+    """Print why deliveries of a message wait, blocked ones first, for at most :data:`SHOWN_MAX` subscriptions."""
     waiting = [name for state in WAITING for name, entry in entries.items() if entry.get("state") == state]
     lines = [line for name in waiting[:SHOWN_MAX] for line in _asked(session, topic, message_id, name)]
     if len(waiting) > SHOWN_MAX:
         lines.append(Text(f"{len(waiting) - SHOWN_MAX:,} more wait: tagcast lane {topic} NAME says why.", style="dim"))
-    return lines
+    session.print_lines(lines)
 
 
 def published_lines(session: Session, topic: str, message_id: str) -> list[Text]:
@@ -178,7 +178,7 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
 def _is_independent(subscription: Json) -> bool:
     """Return whether no message waits for another. A lane may still be `retrying` after its strategy changed."""
     retry = subscription.get("retry")
-    return retry is None or bool(retry["strategy"] == Strategy.INDEPENDENT_RETRY)
+    return retry is None or bool(retry["strategy"] == "INDEPENDENT_RETRY")
 
 
 def _behind(lane: Json, head: Json, message_id: str) -> str:

@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -110,8 +110,8 @@ def test_a_command_says_whether_a_subscription_signs_and_how(api: FakeApi, run: 
 
 
 def test_all_follows_the_cursors_to_the_end(api: FakeApi, run: Run) -> None:
-    api.teach("GET /topics?limit=1", {"topics": [{"topic": "one"}], "next_cursor": "c/1+="})
-    api.teach("GET /topics?limit=1&cursor=c%2F1%2B%3D", {"topics": [{"topic": "two"}], "next_cursor": None})
+    api.teach("GET /topics?limit=1", {"topics": [{"name": "one"}], "next_cursor": "c/1+="})
+    api.teach("GET /topics?limit=1&cursor=c%2F1%2B%3D", {"topics": [{"name": "two"}], "next_cursor": None})
     result = run("topic", "list", "--limit", "1", "--all")
     assert "one" in result.output
     assert "two" in result.output
@@ -750,7 +750,7 @@ def test_a_null_in_a_pattern_is_refused_before_it_removes_the_condition(api: Fak
 
 
 def test_the_words_of_options_are_those_of_the_service() -> None:
-    assert [each.value for each in push_options.Strategy] == [each.value for each in model.Strategy]
+    assert list(get_args(push_options.Strategy)) == [each.value for each in model.Strategy]
 
 
 def test_subscriptions_and_health_are_shown(api: FakeApi, run: Run) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tagcast_cli import app
 from tagcast_cli.listen import _push_json, push_line
 from tagcast_cli.receiver import Push, Reply
+from tagcast_cli.session import Session
+from tagcast_client import Client
 
 from tests.unit.cli.conftest import FakeApi, Run
 
@@ -55,12 +57,15 @@ def test_lists_trees_and_faults_print_none_either(api: FakeApi, run: Run) -> Non
         assert "owned" in output
 
 
-def test_a_received_push_prints_none_either() -> None:
+def test_a_received_push_prints_none_either(capsys: pytest.CaptureFixture[str]) -> None:
     push = Push(HOSTILE, HOSTILE, HOSTILE, "1", 1, 1, json.dumps([HOSTILE]), HOSTILE.encode())
     line = push_line(push, Reply(), None).plain
     assert not acting(line)
     assert "\n" not in line
-    assert not acting(_push_json(push, Reply()))
+    Session(Client("http://127.0.0.1:8080"), as_json=True).print_json(_push_json(push, Reply()))
+    printed = capsys.readouterr().out
+    assert not acting(printed)
+    assert json.loads(printed)["topic"] == HOSTILE
 
 
 def test_a_line_break_in_a_tag_makes_no_line_of_its_own(api: FakeApi, run: Run) -> None:
