@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -249,11 +248,12 @@ def _tell_refusal(ctx: Any, refused: ProblemError) -> None:
     """Print a refusal, or the note that a command added to it. With --json, print it as the API wrote it."""
     errors = console(to_errors=True)
     if ctx.params.get("as_json"):
-        with suppress(ValueError):  # Another server may have written no JSON.
+        try:
             json.loads(refused.text)
-            typer.echo(visible_json(refused.text.rstrip("\n")), err=True)
-            return
-        typer.echo(visible_json(json.dumps(refused.problem)), err=True)
+            text = refused.text.rstrip("\n")
+        except ValueError:  # Another server wrote no JSON.
+            text = json.dumps(refused.problem)
+        typer.echo(visible_json(text), err=True)
     elif notes := getattr(refused, "__notes__", ()):
         errors.print(Text.assemble(("error: ", "bold red"), *notes))
     else:

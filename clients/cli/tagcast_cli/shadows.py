@@ -20,6 +20,10 @@ from tagcast_cli.subscriptions import subscription_fields
 shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter alongside the active one, without deliveries.")
 
 _WAYS = {"only_active": "only the active filter", "only_shadow": "only the shadow"}
+SAMPLES: Mapping[str, Column] = {
+    "message": "message_id",
+    "matched by": lambda sample: _WAYS.get(sample["way"], sample["way"]),
+}
 
 
 VERSIONS = Listing(
@@ -54,8 +58,7 @@ def shadow_report(answer: Json) -> RenderableType:
         fields_table(counts),
     ]
     if samples:
-        columns: Mapping[str, Column] = {"message": "message_id", "matched by": lambda sample: _WAYS[sample["way"]]}
-        parts.append(items_table(samples, columns))
+        parts.append(items_table(samples, SAMPLES))
     else:
         parts.append(Text("No differences seen.", style="dim"))
     return Group(*parts)
