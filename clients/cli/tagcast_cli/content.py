@@ -16,13 +16,6 @@ from tagcast_cli.options import SettingOptions
 
 BODY_BYTES_MAX = int(next(each.maximum or 0 for each in TOPIC_SETTINGS if each.name == "max_message_bytes"))
 """The maximum `max_message_bytes` of a topic."""
-BodyArgument = Annotated[str, typer.Argument(help="Body of the message; - reads standard input, @FILE reads a file.")]
-Tags = Annotated[
-    list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the message; may be repeated.")
-]
-RoutingKey = Annotated[
-    str | None, typer.Option("--routing-key", "-r", help="Routing key: words separated by dots, e.g. order.new.eu.")
-]
 PropertyPairs = Annotated[
     list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="Property; may be repeated.")
 ]

@@ -327,10 +327,10 @@ def own_session(session: Session) -> Any:
     return own
 
 
-StackName = Annotated[str | None, typer.Option("--stack", metavar="NAME", help="Name of the stack on AWS. Required.")]
-
-
-def doctor(ctx: typer.Context, stack: StackName = None) -> None:
+def doctor(
+    ctx: typer.Context,
+    stack: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the stack on AWS. Required.")] = None,
+) -> None:
     """Check a deployment on AWS, or an account before the first deployment. Known faults come with a remedy.
 
     doctor reads with your own AWS credentials (--profile, --region) and changes nothing. It exits 1 on a fault.

@@ -14,7 +14,7 @@ from tagcast_client.filters import PatternDialect, PatternScope, SqlDialect
 from tagcast_client.operation import Json
 from tagcast_client.signing import is_aws
 
-from tagcast_cli.content import BodyArgument, PropertyPairs, TextAttributes, body_bytes, message_of, parse_json
+from tagcast_cli.content import PropertyPairs, TextAttributes, body_bytes, message_of, parse_json
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import state_text
 from tagcast_cli.session import Session, session_of
@@ -187,7 +187,7 @@ def try_filter(
     ctx: typer.Context,
     filter: FilterOptions,
     texts: TextAttributes,
-    body: BodyArgument = "",
+    body: Annotated[str, typer.Argument(help="Body of the message; - reads standard input, @FILE reads a file.")] = "",
     message_tag: Annotated[
         list[str] | None,
         typer.Option("--message-tag", "-t", metavar="TAG", help="Tag of the message; may be repeated."),

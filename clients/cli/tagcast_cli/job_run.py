@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from tagcast_client.operation import query_of
+from tagcast_client.operation import drop_none, query_of
 
 from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, OTHERS, SPARK_STARTS, quote_job
 from tagcast_cli.api_client import need
@@ -59,11 +59,6 @@ def client_of(owner: Mapping[str, str], service: Any, profile: str | None = None
         aws_access_key_id=owner.get("AWS_ACCESS_KEY_ID"),
         aws_secret_access_key=owner.get("AWS_SECRET_ACCESS_KEY"),
     )
-
-
-def profile_environment(profile: str | None) -> dict[str, str]:
-    """Return the environment variables with which a job uses an AWS profile."""
-    return {} if profile is None else {"AWS_PROFILE": profile}
 
 
 NOTHING_JUDGED = 3
@@ -117,7 +112,7 @@ class Archive:
         if stack is None:
             raise JobError(f"no stack of this account has the API {url}; give the archive with --archive s3://BUCKET")
         uri, time_scale = f"s3://{stack['ArchiveBucketName']}", float(stack["TimeScale"])
-        return cls(uri, profile_environment(profile), time_scale=time_scale)
+        return cls(uri, drop_none(AWS_PROFILE=profile), time_scale=time_scale)
 
     def fetch(self, uri: str) -> Path:
         """Return the local path of a report, after downloading it from S3 if needed. Raises JobError if S3 refuses."""

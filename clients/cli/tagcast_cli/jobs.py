@@ -16,7 +16,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 from tagcast_client import ProblemError, SigV4
-from tagcast_client.operation import Json, path_of
+from tagcast_client.operation import Json, drop_none, path_of
 from tagcast_client.signing import is_aws
 
 from tagcast_cli.api_client import client_for, url_fault
@@ -35,7 +35,6 @@ from tagcast_cli.job_run import (
     audit_arguments,
     backtest_arguments,
     compacting,
-    profile_environment,
     run_job,
 )
 from tagcast_cli.options import with_options
@@ -68,7 +67,7 @@ class ArchiveOptions:
         """Return the archive that the options name; by default the archive of the local stack on `--data`."""
         session = session_of(ctx)
         if self.uri is not None:
-            return Archive(self.uri, profile_environment(session.profile))
+            return Archive(self.uri, drop_none(AWS_PROFILE=session.profile))
         address = self.url or (session.api.url if source_of(ctx.find_root(), "url") != "DEFAULT" else None)
         if address is None or source_of(ctx, "data") != "DEFAULT":
             return Archive.of_stack(self.data)

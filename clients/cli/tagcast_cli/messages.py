@@ -15,7 +15,7 @@ from tagcast_client.batches import parts
 from tagcast_client.operation import Json, drop_none, idempotency, part_key, path_of
 
 from tagcast_cli import completion
-from tagcast_cli.content import PropertyPairs, RoutingKey, Tags, TextAttributes, body_bytes, message_of
+from tagcast_cli.content import PropertyPairs, TextAttributes, body_bytes, message_of
 from tagcast_cli.instant import duration, readable_instant
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import Column, fault_lines, fields_table, items_table, state_text
@@ -45,8 +45,12 @@ def publish(
         str | None,
         typer.Argument(help="Body; - or no argument reads standard input, @FILE reads a file.", show_default=False),
     ] = None,
-    tag: Tags = None,
-    routing_key: RoutingKey = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the message; may be repeated.")
+    ] = None,
+    routing_key: Annotated[
+        str | None, typer.Option("--routing-key", "-r", help="Routing key: words separated by dots, e.g. order.new.eu.")
+    ] = None,
     property_pairs: PropertyPairs = None,
     idempotency_key: Annotated[
         str | None,
@@ -254,9 +258,6 @@ def _attempts_table(answers: Sequence[Json]) -> RenderableType:
     return items_table(attempts, ATTEMPTS)
 
 
-Only = Annotated[
-    str | None, typer.Option(help="Only deliveries in this state, e.g. blocked, or failing (all failed states).")
-]
 Place = Annotated[
     str | None,
     typer.Argument(
@@ -288,7 +289,9 @@ def message(
     topic: Place = None,
     message_id: OptionalId = None,
     attempts: Annotated[bool, typer.Option("--attempts", help="Show the last failed attempts.")] = False,
-    only: Only = None,
+    only: Annotated[
+        str | None, typer.Option(help="Only deliveries in this state, e.g. blocked, or failing (all failed states).")
+    ] = None,
     cursor: Cursor = None,
     every: EveryPage = False,
 ) -> None:

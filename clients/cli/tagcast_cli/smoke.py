@@ -26,20 +26,17 @@ from tagcast_cli.visible import visible
 if TYPE_CHECKING:
     from tagcast_cli.smoke_story import Step, Story
 
-WaitArchive = Annotated[
-    bool, typer.Option("--wait-archive", help="Wait until Firehose has written; this takes 5 minutes or more.")
-]
-StartJob = Annotated[
-    bool, typer.Option("--job", help="Also run the compaction job; on AWS it takes minutes and costs 3 cents more.")
-]
-
 
 def smoke(
     ctx: typer.Context,
     stack: StackName = None,
     data: DataFolder = DEFAULT_DATA,
-    wait_archive: WaitArchive = False,
-    start_job: StartJob = False,
+    wait_archive: Annotated[
+        bool, typer.Option("--wait-archive", help="Wait until Firehose has written; this takes 5 minutes or more.")
+    ] = False,
+    start_job: Annotated[
+        bool, typer.Option("--job", help="Also run the compaction job; on AWS it takes minutes and costs 3 cents more.")
+    ] = False,
 ) -> None:
     """Test a deployment on AWS: retry, order, expiry, archive and a job. Takes two minutes and less than a cent.
 
