@@ -20,6 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tagcast_client.operation import drop_none
+
 from tagcast_cli import smoke_receiver
 from tagcast_cli.doctor import DENIED, Deployment
 
@@ -348,11 +350,7 @@ def receiver_archive() -> bytes:
 
 
 def _policy(resource: str | None, action: str, principal: Mapping[str, Any] | None) -> dict[str, Any]:
-    statement: dict[str, Any] = {"Effect": "Allow", "Action": action}
-    if principal is not None:
-        statement["Principal"] = principal
-    if resource is not None:
-        statement["Resource"] = resource
+    statement = drop_none(Effect="Allow", Action=action, Principal=principal, Resource=resource)
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
