@@ -1,69 +1,70 @@
-"""Types and functions for ASGI, the interface between the engine's server and its applications."""
+"""Starts the engine's ASGI application, and passes requests to it. Its router serves all AWS services."""
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import unquote
 
-Scope = MutableMapping[str, Any]
+from local.engine.aws_request import Handler, Request, Response
+
 Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Application = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
 
 
-async def read_body(receive: Receive) -> bytes | None:
-    """Return the whole body of a request; None if the client disconnected before the end of the body."""
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
+def handler_of(application: Application) -> Handler:
+    """Return a handler that passes each request to the application, and returns its whole response."""
+
+    async def handle(request: Request) -> Response:
+        unread = [{"type": "http.request", "body": request.body, "more_body": False}]
+        started: Message = {"status": 500, "headers": ()}
+        body = b""
+
+        async def receive() -> Message:
+            return unread.pop() if unread else {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            nonlocal started, body
+            if message["type"] == "http.response.start":
+                started = message
+            else:
+                body += message.get("body", b"")
+
+        await application(_scope_of(request), receive, send)
+        headers = tuple((name.decode(), value.decode(errors="replace")) for name, value in started["headers"])
+        return Response(started["status"], headers, body)
+
+    return handle
 
 
-def headers_of(scope: Scope) -> dict[str, str]:
-    """Return the headers of a request. The names are in lower case."""
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+def _scope_of(request: Request) -> Message:
+    return {
+        "type": "http",
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": request.method,
+        "path": unquote(request.path),
+        "raw_path": request.path.encode("latin-1"),
+        "query_string": request.query.encode("latin-1"),
+        "headers": [(name.encode(), value.encode(errors="surrogateescape")) for name, value in request.headers.items()],
+        "client": (request.client, 0),
+    }
 
 
-async def answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    """Send a complete response."""
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def start(application: Application) -> asyncio.Future[None]:
+    """Start the application by ASGI's lifespan protocol; return its task. The shutdown message is never sent."""
+    begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    messages: asyncio.Queue[Message] = asyncio.Queue()
+    messages.put_nowait({"type": "lifespan.startup"})
 
+    async def send(message: Message) -> None:
+        if message["type"] == "lifespan.startup.complete":
+            begun.set_result(None)
 
-@dataclass
-class ResponseCollector:
-    """Collects the parts of one response, which an ASGI application sends as messages."""
-
-    status: int = 500
-    headers: Iterable[tuple[bytes, bytes]] = ()
-    body: bytes = b""
-
-    async def send(self, message: Message) -> None:
-        """Add the part of the response that *message* has."""
-        if message["type"] == "http.response.start":
-            self.status, self.headers = message["status"], message["headers"]
-        else:
-            self.body += message.get("body", b"")
-
-
-def receive_body(body: bytes, then: Receive) -> Receive:
-    """Return an ASGI `receive` whose first call returns the whole *body*. Later calls await *then*."""
-    told = False
-
-    async def say() -> Message:
-        nonlocal told
-        if told:
-            return await then()
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return say
-
-
-async def disconnect() -> Message:
-    """Return the ASGI message that says that the client has disconnected."""
-    return {"type": "http.disconnect"}
+    life = asyncio.ensure_future(application({"type": "lifespan"}, messages.get, send))
+    await asyncio.wait((begun, life), return_when=asyncio.FIRST_COMPLETED)
+    if life.done():
+        life.result()
+        raise RuntimeError("the engine did not start")
+    return life

@@ -1,11 +1,11 @@
-"""Parses HTTP requests to AWS APIs, and formats error responses for the AWS SDKs."""
+"""Requests to AWS APIs as the engine's parts pass them on, and error responses for the AWS SDKs."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
@@ -35,13 +35,32 @@ class Call:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """An error response. An AWS SDK that receives it raises an error."""
+class Request(NamedTuple):
+    """An HTTP request. *path* is percent-encoded; for S3 it begins with the bucket. Header names are in lower case."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+    client: str = "127.0.0.1"
+
+    @property
+    def operation(self) -> tuple[str, str]:
+        """The prefix of the service and the operation in `x-amz-target`; two empty texts without this header."""
+        prefix, _, operation = self.headers.get("x-amz-target", "").partition(".")
+        return prefix, operation
+
+
+class Response(NamedTuple):
+    """An HTTP response, without a length, which the server adds. An AWS SDK raises an error for an error status."""
 
     status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 @lru_cache(SIGNERS_KNOWN)
@@ -59,27 +78,23 @@ def signer_of(authorization: str) -> tuple[str, str]:
     return (found[1], found[3]) if found else ("", "")
 
 
-def call_of(service: str, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Call:
-    """Return the call in an HTTP request. *path* is percent-encoded; for S3 it begins with the bucket.
+def call_of(service: str, request: Request) -> Call:
+    """Return the call in a request. *service* is the name in its signature.
 
-    >>> call_of("sqs", "POST", "/", "", {"x-amz-target": "AmazonSQS.SendMessage"}, b'{"QueueUrl": "q"}')
+    >>> call_of("sqs", Request("POST", "/", "", {"x-amz-target": "AmazonSQS.SendMessage"}, b'{"QueueUrl": "q"}'))
     Call(service='sqs', operation='SendMessage', parameters={'QueueUrl': 'q'})
-    >>> call_of("s3", "GET", "/b/a%20b", "", {}, b"")
+    >>> call_of("s3", Request("GET", "/b/a%20b", "", {}, b""))
     Call(service='s3', operation='GetObject', parameters={'Bucket': 'b', 'Key': 'a b'})
     """
-    target = headers.get("x-amz-target", "")
-    if target:
-        prefix, _, operation = target.partition(".")
-        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, decode(body or b"{}"))
-    if service == "lambda":
-        found = _INVOKE.search(path)
-        return Call(service, "Invoke", {"FunctionName": unquote(found[1])}) if found else Call(service, method)
-    if service == "s3":
-        return _of_s3(method, path, dict(parse_qsl(query, keep_blank_values=True)), headers, body)
-    return Call(service, method)
+    prefix, operation = request.operation
+    if operation:
+        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, decode(request.body or b"{}"))
+    if service == "lambda" and (found := _INVOKE.search(request.path)):
+        return Call(service, "Invoke", {"FunctionName": unquote(found[1])})
+    return _of_s3(request) if service == "s3" else Call(service, request.method)
 
 
-def refusal(service: str, code: str, message: str, status: int = 400) -> Refusal:
+def refusal(service: str, code: str, message: str, status: int = 400) -> Response:
     """Return the error response of *service* with the error *code*, in the format of this service.
 
     >>> refusal("dynamodb", "AccessDeniedException", "no").status
@@ -87,14 +102,14 @@ def refusal(service: str, code: str, message: str, status: int = 400) -> Refusal
     """
     if service == "s3":
         text = f"<?xml version='1.0'?><Error><Code>{escape(code)}</Code><Message>{escape(message)}</Message></Error>"
-        return Refusal(status, (("content-type", "application/xml"),), text.encode())
+        return Response(status, (("content-type", "application/xml"),), text.encode())
     headers = [("content-type", "application/x-amz-json-1.0"), ("x-amzn-errortype", code)]
     if service == "sqs":
         headers.append(("x-amzn-query-error", f"{code};Sender"))
-    return Refusal(status, tuple(headers), json.dumps({"__type": code, "message": message}).encode())
+    return Response(status, tuple(headers), json.dumps({"__type": code, "message": message}).encode())
 
 
-def access_denied(service: str, principal: str, action: str, resource: str) -> Refusal:
+def access_denied(service: str, principal: str, action: str, resource: str) -> Response:
     """Return AWS's response to a missing permission."""
     message = (
         f"User: {principal} is not authorized to perform: {action} on resource: {resource} "
@@ -104,7 +119,7 @@ def access_denied(service: str, principal: str, action: str, resource: str) -> R
     return refusal(service, code, message, 403 if service in ("s3", "lambda", "sqs") else 400)
 
 
-def unknown_key(service: str) -> Refusal:
+def unknown_key(service: str) -> Response:
     """Return AWS's response to an unknown key or a missing signature.
 
     >>> unknown_key("sqs").status, b"<Code>InvalidAccessKeyId<" in unknown_key("s3").body
@@ -114,8 +129,9 @@ def unknown_key(service: str) -> Refusal:
     return refusal(service, code, "The local stack did not issue this access key; see its stack.json", 403)
 
 
-def _of_s3(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Call:
-    bucket, _, key = unquote(path.lstrip("/")).partition("/")
+def _of_s3(request: Request) -> Call:
+    method, query = request.method, dict(parse_qsl(request.query, keep_blank_values=True))
+    bucket, _, key = unquote(request.path.lstrip("/")).partition("/")
     if not key:
         operation = {"HEAD": "HeadBucket", "GET": "ListObjectsV2"}.get(method, f"{method.title()}Bucket")
         if method == "GET" and "location" in query:
@@ -123,12 +139,12 @@ def _of_s3(method: str, path: str, query: Mapping[str, str], headers: Mapping[st
         elif method == "GET" and "uploads" in query:
             operation = "ListMultipartUploads"
         elif method == "POST" and "delete" in query:
-            keys = [{"Key": key} for key in _KEYS.findall(body.decode())]
+            keys = [{"Key": key} for key in _KEYS.findall(request.body.decode())]
             return Call("s3", "DeleteObjects", {"Bucket": bucket, "Delete": {"Objects": keys}})
         return Call("s3", operation, {"Bucket": bucket})
     place = {"Bucket": bucket, "Key": key}
-    if method == "PUT" and "x-amz-copy-source" in headers:
-        return Call("s3", "CopyObject", {**place, "CopySource": unquote(headers["x-amz-copy-source"])})
+    if method == "PUT" and (source := request.headers.get("x-amz-copy-source")):
+        return Call("s3", "CopyObject", {**place, "CopySource": unquote(source)})
     upload = {"PUT": "UploadPart", "POST": "CompleteMultipartUpload", "DELETE": "AbortMultipartUpload"}
     if "uploadId" in query:
         return Call("s3", upload.get(method, "ListParts"), place)

@@ -10,39 +10,34 @@ from functools import lru_cache, partial
 from itertools import count
 from typing import Any
 
-from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, read_body
+from local.engine.aws_request import Handler, Request, Response
 
-Service = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[tuple[int, dict[str, str], Any]]]
+Service = Callable[[str, str, Any, bytes, dict[str, Any]], Awaitable[tuple[int, dict[str, str], Any]]]
 """A service of the engine: takes method, path, headers, body and query; returns status, headers and body."""
 
 
 @dataclass
 class DirectCalls:
-    """An ASGI application in front of the engine. The keys of *services* are prefixes of `x-amz-target`.
+    """A handler in front of the engine's router. The keys of *services* are prefixes of `x-amz-target`.
 
     *enter* gets the headers of a request, and sets the account and the region in the engine.
     """
 
-    engine: Application
+    router: Handler
     services: Mapping[str, Service]
-    enter: Callable[[dict[str, str]], None]
+    enter: Callable[[Mapping[str, str]], None]
     _numbers: Iterator[int] = field(default_factory=partial(count, 1))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, request: Request) -> Response:
         """Pass the call to its service, or to the engine's router if `services` does not have the service."""
-        headers = headers_of(scope) if scope["type"] == "http" else {}
-        service = self.services.get(headers.get("x-amz-target", "").partition(".")[0])
-        if service is None or "content-encoding" in headers:
-            await self.engine(scope, receive, send)
-            return
-        body = await read_body(receive)
-        if body is None:
-            return
-        self.enter(headers)
-        status, answered, content = await service(scope["method"], scope["path"], headers, body, {})
-        content = content if isinstance(content, bytes) else content.encode()
-        shown = {**answered, "x-amzn-requestid": f"{next(self._numbers):032x}", "content-length": str(len(content))}
-        await answer(send, status, [(n.encode("latin-1"), str(v).encode("latin-1")) for n, v in shown.items()], content)
+        service = self.services.get(request.operation[0])
+        if service is None or "content-encoding" in request.headers:
+            return await self.router(request)
+        self.enter(request.headers)
+        status, answered, content = await service(request.method, request.path, request.headers, request.body, {})
+        shown = {**answered, "x-amzn-requestid": f"{next(self._numbers):032x}"}
+        headers = tuple((name, str(value)) for name, value in shown.items() if name.lower() != "content-length")
+        return Response(status, headers, content if isinstance(content, bytes) else content.encode())
 
 
 CALLERS_KNOWN = 256

@@ -27,8 +27,8 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from local.engine import last_error, persistent_objects, queues, speedups, statements
-from local.engine.asgi import Application
-from local.engine.aws_request import Call
+from local.engine.asgi import handler_of
+from local.engine.aws_request import Call, Handler
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.checksums import DamageError
 from local.engine.direct_calls import DirectCalls, enter
@@ -218,10 +218,10 @@ def _stop_with_the_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _application(
+def _guarded(
     permissions: Permissions, full: Callable[[], bool], own_paths: Mapping[str, Callable[[Any], None]]
-) -> Application:
-    """Return the engine's application behind the permission guard. Most calls bypass the engine's router."""
+) -> Handler:
+    """Return the engine behind the permission guard. Most calls bypass the engine's router."""
     from ministack import app
     from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
 
@@ -231,7 +231,7 @@ def _application(
         "AmazonSQS": sqs.handle_request,
         "Firehose_20150804": firehose.handle_request,
     }
-    direct = DirectCalls(app.app, services, enter)
+    direct = DirectCalls(handler_of(app.app), services, enter)
     return PermissionGuard(direct, permissions, os.environ["TAGCAST_OWNER"], full, own_paths)
 
 
@@ -289,11 +289,10 @@ def run(folder: Path) -> None:
         SHOW_PATH: kept.queues.show,
         EXPIRE_PATH: lambda what: kept.tables.expire(what["table"], what["attribute"], time.time()),
     }
-    application = _application(permissions, lambda: running.full, own_paths)
-    application = write_before_answer(application, kept.services, kept.journal)
+    handler = write_before_answer(_guarded(permissions, lambda: running.full, own_paths), kept.services, kept.journal)
     raise_limit()
     ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
-    asyncio.run(serve(application, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))
+    asyncio.run(serve(app.app, handler, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))
     kept.end()
 
 

@@ -1,4 +1,4 @@
-"""Serves the engine's application over HTTP and over frames.
+"""Serves the engine over HTTP and over frames.
 
 The HTTP server is aiohttp's, whose parser is compiled. The engine's own server is pure Python; it takes longer for a
 request than most calls do.
@@ -7,41 +7,30 @@ request than most calls do.
 import asyncio
 import signal
 from functools import partial
-from urllib.parse import unquote
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from local.engine.asgi import (
-    Application,
-    Message,
-    Receive,
-    ResponseCollector,
-    Scope,
-    Send,
-    answer,
-    disconnect,
-    headers_of,
-    receive_body,
-)
+from local.engine.asgi import Application, start
+from local.engine.aws_request import Handler, Request, Response
 from local.engine.persistent_state import PersistentState
 from local.functions.frames import LENGTHS, FrameError, lengths_of, pack_frame
 from local.functions.plain_server import plain_server
 from local.rules.browsers import why_refused
 
-JSON = b"application/x-amz-json-1.0"
+JSON = "application/x-amz-json-1.0"
 
 
-async def listen_to_frames(application: Application, host: str, port: int) -> asyncio.Server:
+async def listen_to_frames(handler: Handler, host: str, port: int) -> asyncio.Server:
     """Start a server for calls in frames. It disconnects clients that use another protocol."""
-    return await asyncio.get_running_loop().create_server(lambda: FrameProtocol(application), host, port)
+    return await asyncio.get_running_loop().create_server(lambda: FrameProtocol(handler), host, port)
 
 
 class FrameProtocol(asyncio.Protocol):
     """One connection of a client that sends calls in frames. The calls are executed one after another."""
 
-    def __init__(self, application: Application) -> None:
-        self._application = application
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
         self._unread = bytearray()
         self._transport: asyncio.Transport | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -82,8 +71,7 @@ class FrameProtocol(asyncio.Protocol):
         self._serving.add_done_callback(self._served)
 
     async def _serve(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
-        answer = ResponseCollector()
-        await self._application(scope_of(head), receive_body(body, disconnect), answer.send)
+        answer = await self._handler(request_of(head, body))
         transport.write(pack_frame(b"%d" % answer.status, answer.body))
         self._serve_next()
 
@@ -95,30 +83,16 @@ class FrameProtocol(asyncio.Protocol):
             serving.get_loop().call_exception_handler({"message": "a call in a frame failed", "exception": fault})
 
 
-def scope_of(head: bytes) -> Scope:
-    """Return the ASGI scope of a call in a frame. *head* has two lines: the headers `authorization` and `x-amz-target`.
+def request_of(head: bytes, body: bytes) -> Request:
+    """Return the call in a frame. *head* has two lines: the headers `authorization` and `x-amz-target`.
 
-    >>> scope_of(b"AWS4-HMAC-SHA256 ...\\nAmazonSQS.SendMessage")["headers"][1]
-    (b'x-amz-target', b'AmazonSQS.SendMessage')
+    >>> request_of(b"AWS4-HMAC-SHA256 ...\\nAmazonSQS.SendMessage", b"{}").operation
+    ('AmazonSQS', 'SendMessage')
     """
-    authorization, _, target = head.partition(b"\n")
-    headers = [(b"authorization", authorization), (b"x-amz-target", target), (b"content-type", JSON)]
-    return _scope("POST", "/", headers)
-
-
-def _scope(method: str, raw_path: str, headers: list[tuple[bytes, bytes]], client: str = "127.0.0.1") -> Scope:
-    path, _, query = raw_path.partition("?")
-    return {
-        "type": "http",
-        "http_version": "1.1",
-        "scheme": "http",
-        "method": method,
-        "path": unquote(path),
-        "raw_path": path.encode("latin-1"),
-        "query_string": query.encode("latin-1"),
-        "headers": headers,
-        "client": (client, 0),
-    }
+    authorization, _, target = head.decode("latin-1").partition("\n")
+    return Request(
+        "POST", "/", "", {"authorization": authorization, "x-amz-target": target, "content-type": JSON}, body
+    )
 
 
 KEEP_ALIVE_S = 75.0
@@ -129,22 +103,28 @@ LINE_MAX = 64 * 1024
 
 
 async def serve(
-    application: Application, kept: PersistentState, host: str, port: int, frames_port: int, known_as: str = ""
+    engine: Application,
+    handler: Handler,
+    kept: PersistentState,
+    host: str,
+    port: int,
+    frames_port: int,
+    known_as: str = "",
 ) -> None:
-    """Start the application, restore the engine's state *kept*, and serve requests until SIGTERM or SIGINT.
+    """Start the engine, restore its state *kept*, and let *handler* answer requests until SIGTERM or SIGINT.
 
     *port* accepts HTTP, and *frames_port* accepts the frames of :mod:`local.functions.frames`. *known_as* is a host
     name that requests may use, in addition to localhost.
     """
-    life = await _started(application)
+    life = await start(engine)
     kept.restore()
     keeping = asyncio.ensure_future(kept.keep_short())
     ended = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
-    runner = web.ServerRunner(asgi_server(guard_browsers(application, port, known_as)), shutdown_timeout=SHUTDOWN_S)
+    runner = web.ServerRunner(http_server(guard_browsers(handler, port, known_as)), shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
-    frames = await listen_to_frames(application, host, frames_port)
+    frames = await listen_to_frames(handler, host, frames_port)
     try:
         await web.TCPSite(runner, host, port).start()
         await asyncio.wait((asyncio.ensure_future(ended.wait()), keeping), return_when=asyncio.FIRST_COMPLETED)
@@ -157,50 +137,28 @@ async def serve(
         life.cancel()
 
 
-def guard_browsers(application: Application, port: int, host: str = "") -> Application:
-    """Wrap the application to refuse requests from web pages. It accepts only the host names localhost and *host*."""
+def guard_browsers(handler: Handler, port: int, host: str = "") -> Handler:
+    """Wrap *handler* to refuse requests from web pages. It accepts only the host names localhost and *host*."""
 
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
-        refused = why_refused(headers, port, host)
-        if refused or "origin" in headers:  # The engine has no pages of its own.
-            text = (refused or "web pages may not call the local stack").encode()
-            await answer(send, 403, [(b"content-length", str(len(text)).encode())], text)
-            return
-        await application(scope, receive, send)
+    async def guarded(request: Request) -> Response:
+        refused = why_refused(request.headers, port, host)
+        if refused or "origin" in request.headers:  # The engine has no pages of its own.
+            return Response(403, body=(refused or "web pages may not call the local stack").encode())
+        return await handler(request)
 
     return guarded
 
 
-def asgi_server(application: Application) -> web.Server:
-    """Return an HTTP server of the application. It accepts any size of body; the engine itself refuses large ones."""
+def http_server(handler: Handler) -> web.Server:
+    """Return an HTTP server for *handler*. It accepts any size of body; the engine itself refuses large ones."""
     unchanged = {"keepalive_timeout": KEEP_ALIVE_S, "max_line_size": LINE_MAX, "auto_decompress": False}
-    return plain_server(partial(_answer, application), 0, **unchanged)
+    return plain_server(partial(_answer, handler), 0, **unchanged)
 
 
-async def _answer(application: Application, request: web.BaseRequest) -> web.Response:
-    """Answer a request with the application's whole response. The response to HEAD keeps its content-length header."""
-    answer = ResponseCollector()
-    given = [(name.lower(), value) for name, value in request.raw_headers]
-    scope = _scope(request.method, request.raw_path, given, request.remote or "127.0.0.1")
-    await application(scope, receive_body(await request.read(), disconnect), answer.send)
-    headers = CIMultiDict((name.decode(), value.decode(errors="replace")) for name, value in answer.headers)
-    return web.Response(status=answer.status, body=answer.body, headers=headers)
-
-
-async def _started(application: Application) -> asyncio.Future[None]:
-    """Start the application by ASGI's lifespan protocol; return its task. The shutdown message is never sent."""
-    begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    messages: asyncio.Queue[Message] = asyncio.Queue()
-    messages.put_nowait({"type": "lifespan.startup"})
-
-    async def send(message: Message) -> None:
-        if message["type"] == "lifespan.startup.complete":
-            begun.set_result(None)
-
-    life = asyncio.ensure_future(application({"type": "lifespan"}, messages.get, send))
-    await asyncio.wait((begun, life), return_when=asyncio.FIRST_COMPLETED)
-    if life.done():
-        life.result()
-        raise RuntimeError("the engine did not start")
-    return life
+async def _answer(handler: Handler, request: web.BaseRequest) -> web.Response:
+    """Answer a request. The response to HEAD keeps its content-length header."""
+    path, _, query = request.raw_path.partition("?")
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    asked = Request(request.method, path, query, headers, await request.read(), request.remote or "127.0.0.1")
+    answer = await handler(asked)
+    return web.Response(status=answer.status, body=answer.body, headers=CIMultiDict(answer.headers))

@@ -16,19 +16,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from local.engine.asgi import (
-    Application,
-    Message,
-    Receive,
-    ResponseCollector,
-    Scope,
-    Send,
-    answer,
-    headers_of,
-    read_body,
-    receive_body,
+from local.engine.aws_request import (
+    Call,
+    Handler,
+    Request,
+    Response,
+    access_denied,
+    call_of,
+    refusal,
+    signer_of,
+    unknown_key,
 )
-from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of, unknown_key
 from local.engine.last_error import end_process, why_not_written
 from local.rules import limits
 from local.rules.needs import Account, needs_of
@@ -40,7 +38,7 @@ SHOW_PATH = "/_tagcast/show"
 EXPIRE_PATH = "/_tagcast/expire"
 """The path that deletes the expired rows of a table."""
 TYPE_HEADER = "x-amz-invocation-type"
-BY_CONTENT = (b"content-length", b"x-amz-crc32")
+BY_CONTENT = ("content-length", "x-amz-crc32")
 DECISIONS_KEPT = 2_000
 
 
@@ -117,49 +115,44 @@ def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass
 class PermissionGuard:
-    """An ASGI application in front of the engine's application. The access key *owner* has all permissions.
+    """A handler in front of the engine. The access key *owner* has all permissions.
 
     *full* returns whether no further execution may start. *own_paths* maps paths to functions that get the request's
     JSON; only the owner may call these paths.
     """
 
-    engine: Application
+    engine: Handler
     permissions: Permissions
     owner: str
     full: Callable[[], bool]
     own_paths: Mapping[str, Callable[[Any], None]]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, request: Request) -> Response:
         """Refuse the request, or pass it on."""
-        if scope["type"] != "http":
-            await self.engine(scope, receive, send)
-            return
-        headers = headers_of(scope)
-        key, service = signer_of(headers.get("authorization") or unquote(scope["query_string"].decode("latin-1")))
+        key, service = signer_of(request.headers.get("authorization") or unquote(request.query))
         role = self.permissions.roles.get(key)
-        if role is None and key != self.owner:
-            await _answer(send, unknown_key(service))
-            return
-        if role is None and (act := self.own_paths.get(scope["path"])) is not None:
-            act(json.loads(await read_body(receive) or b"{}"))
-            await _answer(send, Refusal(204, (), b""))
-            return
-        if role is None and not _is_measured(service, headers):
-            await self.engine(scope, receive, send)
-            return
-        body = await read_body(receive)
-        if body is None:
-            return
-        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
-        call = call_of(service, scope["method"], path, scope["query_string"].decode(), headers, body)
-        refused = self._refused(role, call) or too_large(call, len(body), headers.get(TYPE_HEADER) == "Event")
+        if role is None:
+            if key != self.owner:
+                return unknown_key(service)
+            if (act := self.own_paths.get(request.path)) is not None:
+                act(json.loads(request.body or b"{}"))
+                return Response(204)
+            if not _is_measured(service, request.operation[1]):
+                return await self.engine(request)
+        call = call_of(service, request)
+        is_async = request.headers.get(TYPE_HEADER) == "Event"
+        refused = self._refused(role, call) or too_large(call, len(request.body), is_async)
         if refused is not None:
-            await _answer(send, refused)
-            return
-        told = send if role is None else self._hiding(role, call, send)
-        await self.engine(scope, receive_body(body, receive), _cutting(call, told))
+            return refused
+        response = await self.engine(request)
+        if response.status == 200 and (call.service, call.operation) == ("dynamodb", "BatchGetItem"):
+            body = cut(response.body, call.parameters["RequestItems"])
+            headers = tuple(each for each in response.headers if each[0].lower() not in BY_CONTENT)
+            return Response(response.status, headers, body)
+        denied = self._unlisted(role, call) if role is not None and response.status == 404 else None
+        return denied or response
 
-    def _refused(self, role: Role | None, call: Call) -> Refusal | None:
+    def _refused(self, role: Role | None, call: Call) -> Response | None:
         denied = None if role is None else self.permissions.first_denied(role, call)
         if role is not None and denied is not None:
             return self._denial(role, call.service, denied)
@@ -167,58 +160,24 @@ class PermissionGuard:
             return refusal("states", "ExecutionLimitExceeded", "the local stack cannot run more executions at once")
         return None
 
-    def _denial(self, role: Role, service: str, need: Need) -> Refusal:
+    def _denial(self, role: Role, service: str, need: Need) -> Response:
         return access_denied(service, self.permissions.principal(role), need.action, need.resource)
 
-    def _hiding(self, role: Role, call: Call, send: Send) -> Send:
-        """Wrap *send* to replace S3's "not found" with "access denied" for callers who may not list the bucket."""
+    def _unlisted(self, role: Role, call: Call) -> Response | None:
+        """Return "access denied" instead of S3's "not found" for callers who may not list the bucket; else None."""
         if call.operation not in ("GetObject", "HeadObject"):
-            return send
+            return None
         bucket = f"arn:{self.permissions.account.partition}:s3:::{call.parameters['Bucket']}"
         listing = Need("s3:ListBucket", bucket)
-        hidden = False
-
-        async def told(message: Message) -> None:
-            nonlocal hidden
-            if message["type"] == "http.response.start" and message["status"] == 404:
-                hidden = not self.permissions.allowed(role, listing)
-                if hidden:
-                    await _answer(send, self._denial(role, "s3", listing))
-            if not hidden:
-                await send(message)
-
-        return told
+        return None if self.permissions.allowed(role, listing) else self._denial(role, "s3", listing)
 
 
-def _is_measured(service: str, headers: Mapping[str, str]) -> bool:
+def _is_measured(service: str, operation: str) -> bool:
     """Return whether the size of a request or its response is checked even for the owner."""
-    return service in ("states", "firehose", "lambda") or headers.get("x-amz-target", "").endswith(".BatchGetItem")
+    return service in ("states", "firehose", "lambda") or operation == "BatchGetItem"
 
 
-def _cutting(call: Call, send: Send) -> Send:
-    """Wrap *send* to cut a BatchGetItem response to AWS's maximum size."""
-    if (call.service, call.operation) != ("dynamodb", "BatchGetItem"):
-        return send
-    got = ResponseCollector()
-
-    async def told(message: Message) -> None:
-        await got.send(message)
-        if message["type"] == "http.response.start" or message.get("more_body"):
-            return
-        body = cut(got.body, call.parameters["RequestItems"]) if got.status == 200 else got.body
-        kept = [(name, value) for name, value in got.headers if name.lower() not in BY_CONTENT]
-        await answer(send, got.status, [*kept, (b"content-length", str(len(body)).encode())], body)
-
-    return told
-
-
-async def _answer(send: Send, refusal: Refusal) -> None:
-    headers = [(name.encode(), value.encode()) for name, value in refusal.headers]
-    headers.append((b"content-length", str(len(refusal.body)).encode()))
-    await answer(send, refusal.status, headers, refusal.body)
-
-
-def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | None:
+def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Response | None:
     """Return the error response if a call is larger than AWS allows; else None.
 
     *is_async* says whether Invoke is asynchronous, because AWS then has another limit.
@@ -270,7 +229,7 @@ def cut(answer: bytes, requested: Mapping[str, Any]) -> bytes:
     return json.dumps({**found, "UnprocessedKeys": unprocessed}).encode()
 
 
-def _of_records(sizes: list[int]) -> Refusal | None:
+def _of_records(sizes: list[int]) -> Response | None:
     if len(sizes) > limits.FIREHOSE_BATCH_MAX:
         return _refused("firehose", "InvalidArgumentException", f"{limits.FIREHOSE_BATCH_MAX} records")
     if max(sizes, default=0) > limits.FIREHOSE_RECORD_BYTES_MAX:
@@ -287,5 +246,5 @@ def _size(record: Mapping[str, Any]) -> int:
         return 0
 
 
-def _refused(service: str, code: str, what: str, status: int = 400) -> Refusal:
+def _refused(service: str, code: str, what: str, status: int = 400) -> Response:
     return refusal(service, code, f"larger than AWS allows ({what})", status)

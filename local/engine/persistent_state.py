@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from local.engine.asgi import Application, Message, Receive, Scope, Send
-from local.engine.aws_request import signer_of
+from local.engine.aws_request import Handler, Request, Response, signer_of
 from local.engine.checksums import DamageError
 from local.engine.garbage import collect_rarely
 from local.engine.journal import LOOK_S, Journal
@@ -117,45 +116,36 @@ def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if name not in ("executions", "map_runs")}
 
 
-def changed_by(scope: Scope) -> Collection[str] | None:
+def changed_by(request: Request) -> Collection[str] | None:
     """Return the services whose files a request may change: empty if it changes none, None if it may change any.
 
     >>> def of(target, method="POST", path="/"):
-    ...     return changed_by({"method": method, "path": path, "headers": [(b"x-amz-target", target)]})
-    >>> of(b"DynamoDB_20120810.GetItem"), of(b"AmazonSQS.SendMessage"), of(b"AmazonSQS.CreateQueue"), of(b"")
+    ...     return changed_by(Request(method, path, "", {"x-amz-target": target}, b""))
+    >>> of("DynamoDB_20120810.GetItem"), of("AmazonSQS.SendMessage"), of("AmazonSQS.CreateQueue"), of("")
     ((), (), ('sqs',), None)
-    >>> of(b"", "GET"), of(b"", "PUT", "/bucket/key"), of(b"", "PUT", "/bucket")
+    >>> of("", "GET"), of("", "PUT", "/bucket/key"), of("", "PUT", "/bucket")
     ((), (), None)
     """
-    headers = dict(scope["headers"])
-    service, _, operation = headers.get(b"x-amz-target", b"").decode("latin-1").partition(".")
+    service, operation = request.operation
     if operation:
         if operation.startswith(READS) or operation.startswith(KEPT_OTHERWISE):
             return ()
         return (OF_ONE[service],) if service in OF_ONE else None
-    if scope["method"] in ("GET", "HEAD") or scope["path"].endswith("/invocations"):
+    if request.method in ("GET", "HEAD") or request.path.endswith("/invocations"):
         return ()
-    signed_for = signer_of(headers.get(b"authorization", b"").decode("latin-1"))[1]
-    is_object = signed_for in ("s3", "") and bool(scope["path"].lstrip("/").partition("/")[2])
+    signed_for = signer_of(request.headers.get("authorization", ""))[1]
+    is_object = signed_for in ("s3", "") and bool(request.path.lstrip("/").partition("/")[2])
     return () if is_object else None
 
 
-def write_before_answer(application: Application, services: PersistentServices, journal: Journal) -> Application:
-    """Wrap the application to store the changes of each request before the response is sent."""
+def write_before_answer(engine: Handler, services: PersistentServices, journal: Journal) -> Handler:
+    """Wrap the engine to store the changes of each request before the response is sent."""
 
-    async def writing(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await application(scope, receive, send)
-            return
-        names = changed_by(scope)
+    async def handle(request: Request) -> Response:
+        response = await engine(request)
+        journal.write()
+        if (names := changed_by(request)) != ():
+            services.keep(names)
+        return response
 
-        async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                journal.write()
-                if names != ():
-                    services.keep(names)
-            await send(message)
-
-        await application(scope, receive, answer)
-
-    return writing
+    return handle

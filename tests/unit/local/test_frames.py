@@ -17,7 +17,7 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
-from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, read_body
+from local.engine.aws_request import Handler, Request, Response
 from local.engine.engine import Engine
 from local.engine.http_server import listen_to_frames
 from local.functions import sdk_plugin
@@ -37,11 +37,11 @@ ITEM = {
 
 
 @contextmanager
-def served(application: Application) -> Iterator[str]:
-    """The address at which an application is served in frames."""
+def served(handler: Handler) -> Iterator[str]:
+    """The address at which a handler is served in frames."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda _, told: None)
-    server = loop.run_until_complete(listen_to_frames(application, "127.0.0.1", 0))
+    server = loop.run_until_complete(listen_to_frames(handler, "127.0.0.1", 0))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -53,14 +53,12 @@ def served(application: Application) -> Iterator[str]:
         loop.close()
 
 
-async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+async def echo(request: Request) -> Response:
     """Answer what was asked; a call of Fail fails."""
-    body = await read_body(receive) or b""
-    headers = headers_of(scope)
-    if headers["x-amz-target"].endswith(".Fail"):
+    if request.headers["x-amz-target"].endswith(".Fail"):
         raise RuntimeError
-    told = {"method": scope["method"], "caller": headers["authorization"], "size": len(body)}
-    await answer(send, 400 if body == b"no" else 200, [(b"x", b"y")], json.dumps(told).encode())
+    told = {"method": request.method, "caller": request.headers["authorization"], "size": len(request.body)}
+    return Response(400 if request.body == b"no" else 200, (("x", "y"),), json.dumps(told).encode())
 
 
 def test_a_call_comes_as_it_was_made_and_says_whether_it_was_carried_out() -> None:
@@ -121,12 +119,13 @@ def test_calls_that_come_in_pieces_or_together_are_answered_in_their_order() -> 
 def test_what_was_begun_for_a_caller_that_goes_away_ends_with_it() -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+    async def wait(request: Request) -> Response:
         begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
+        return Response(200)
 
     with served(wait) as address:
         with pytest.raises(TimeoutError):
@@ -209,10 +208,9 @@ def test_the_sdk_says_and_hears_the_same_by_either_way(service: str, make_client
     answers: list[bytes] = []
     called: list[tuple[str, str, Any]] = []
 
-    async def engine(scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
-        called.append((headers["x-amz-target"], headers["authorization"], json.loads(await read_body(receive) or b"")))
-        await answer(send, 200, [], answers[-1])
+    async def engine(request: Request) -> Response:
+        called.append((request.headers["x-amz-target"], request.headers["authorization"], json.loads(request.body)))
+        return Response(200, body=answers[-1])
 
     with served(engine) as address:
         short_way, long_way = make_client(service, address), make_client(service, "")
@@ -234,8 +232,8 @@ def test_the_sdk_says_and_hears_the_same_by_either_way(service: str, make_client
 def test_what_is_refused_is_told_by_the_sdk_as_ever(make_client: Callable[[str, str], Any]) -> None:
     refused = json.dumps({"__type": "ConditionalCheckFailedException", "message": "no"}).encode()
 
-    async def engine(scope: Scope, receive: Receive, send: Send) -> None:
-        await answer(send, 400, [], refused)
+    async def engine(request: Request) -> Response:
+        return Response(400, body=refused)
 
     wire = Wire(400, refused)
     with served(engine) as address:

@@ -16,7 +16,7 @@ import pytest
 from ministack.services import dynamodb, sqs
 
 from local.engine import persistent_tables
-from local.engine.asgi import Receive, Scope, Send, answer
+from local.engine.aws_request import Request, Response
 from local.engine.checksums import DamageError, store_position
 from local.engine.journal import Journal
 from local.engine.packed_rows import PackedRows, Packing
@@ -320,32 +320,24 @@ def test_an_answer_goes_when_what_it_answers_for_is_kept(tmp_path: Path) -> None
     list(journal.read()[1])
     secrets: dict[str, int] = {}
 
-    async def engine(scope: Scope, receive: Receive, send: Send) -> None:
+    async def engine(request: Request) -> Response:
         secrets["n"] = secrets.get("n", 0) + 1
         journal.add("is", secrets["n"])
-        await answer(send, 200, [], b"")
-
-    async def send(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            kept = tmp_path / "secretsmanager.json"
-            told.append((len(list(Journal(tmp_path / "journal").read()[1])), kept.exists() and kept.read_text()))
+        return Response(200)
 
     services = PersistentServices(
         lambda: {"secretsmanager": lambda: dict(secrets)}, tmp_path, lambda name, state: str(state)
     )
-    application = write_before_answer(engine, services, journal)
+    handler = write_before_answer(engine, services, journal)
 
-    async def ask(target: bytes) -> None:
-        scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"x-amz-target", target)]}
-        await application(scope, _nothing, send)
+    async def ask(target: str) -> None:
+        await handler(Request("POST", "/", "", {"x-amz-target": target}, b""))
+        kept = tmp_path / "secretsmanager.json"
+        told.append((len(list(Journal(tmp_path / "journal").read()[1])), kept.exists() and kept.read_text()))
 
-    for target in (b"DynamoDB_20120810.PutItem", b"secretsmanager.PutSecretValue", b"AmazonSQS.CreateQueue", b"Odd.Do"):
+    for target in ("DynamoDB_20120810.PutItem", "secretsmanager.PutSecretValue", "AmazonSQS.CreateQueue", "Odd.Do"):
         asyncio.run(ask(target))
     assert told == [(1, False), (2, "{'n': 2}"), (3, "{'n': 2}"), (4, "{'n': 4}")]
-
-
-async def _nothing() -> dict[str, Any]:
-    return {"type": "http.disconnect"}
 
 
 def test_one_service_that_cannot_be_kept_does_not_cost_the_others_theirs(tmp_path: Path) -> None:
