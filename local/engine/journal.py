@@ -28,7 +28,6 @@ from local.functions.quick_json import decode, encode
 
 GROWN_BYTES = 32 * 1024 * 1024
 """A shorter journal is not rewritten, because the engine reads it in less than a second."""
-LOOK_S = 1.0
 STATE = "state.json"
 
 Change = list[Any]
@@ -89,15 +88,13 @@ class Journal:
         self._forget_before(number)
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
-    async def renew_when_grown(self, state: Callable[[], Any]) -> None:
-        """Until cancelled, call `renew` whenever the journal is longer than the state and than :data:`GROWN_BYTES`."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            if self._bytes > max(self._grown_bytes, self._state_bytes):
-                try:
-                    await self.renew(state)
-                except OSError as fault:
-                    self._end(fault)
+    async def renew_if_grown(self, state: Callable[[], Any]) -> None:
+        """Call `renew` if the journal is longer than the state and than :data:`GROWN_BYTES`."""
+        if self._bytes > max(self._grown_bytes, self._state_bytes):
+            try:
+                await self.renew(state)
+            except OSError as fault:
+                self._end(fault)
 
     def _read_state(self) -> tuple[Any, int]:
         """Return the state (None without one), and the number of the first file with later changes.

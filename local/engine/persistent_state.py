@@ -14,11 +14,12 @@ from typing import Any
 from local.engine.aws_request import Handler, Request, Response, signer_of
 from local.engine.checksums import DamageError
 from local.engine.garbage import collect_rarely
-from local.engine.journal import LOOK_S, Journal
+from local.engine.journal import Journal
 from local.engine.persistent_queues import OF_QUEUES, PersistentQueues
 from local.engine.persistent_services import PersistentServices, as_persisted
 from local.engine.persistent_tables import PersistentTables
 
+LOOK_S = 1.0
 READS = ("Get", "BatchGet", "TransactGet", "Query", "Scan", "Describe", "List", "Head", "AssumeRole")
 """Prefixes of operations that only read."""
 KEPT_OTHERWISE = (
@@ -76,14 +77,12 @@ class PersistentState:
         gc.enable()
 
     async def keep_short(self) -> None:
-        """Save disk and memory until cancelled: begin a new journal whenever it has grown, and pack unchanged rows."""
+        """Save disk and memory until cancelled: begin a new journal whenever it has grown, and trim the streams."""
         collect_rarely()
-        await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
-
-    async def _keep_small(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            self.tables.keep_small()
+            self.tables.trim()
+            await self.journal.renew_if_grown(self.state)
 
     def state(self) -> dict[str, Any]:
         """Return the state of all tables and queues. A new journal begins with this state."""

@@ -3,7 +3,6 @@
 A stream record is stored until all readers have read it. Each reader stores its position in a file of its own.
 """
 
-import time
 from collections import defaultdict
 from itertools import islice
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from local.engine.checksums import read_position
 from local.engine.journal import Journal
-from local.engine.packed_rows import Packing, as_json, rows_with
+from local.engine.packed_rows import PackedRows, as_json, rows_with
 
 BESIDE_TABLES = (
     *("tags", "ttl_settings", "pitr_settings", "kinesis_destinations", "contributor_insights"),
@@ -36,7 +35,6 @@ class PersistentTables:
         self._set, self._remove = tables._set_item, tables._remove_item
         self._was: tuple[Any, Any] = (None, None)
         self._known: dict[str, dict[str, Any]] | None = None
-        self._packing = Packing()
 
     def install(self) -> None:
         """Wrap the engine's functions that change items and streams."""
@@ -44,9 +42,9 @@ class PersistentTables:
         emit, replaced = tables._emit_stream_event, tables._items_replaced
 
         def set_item(table: dict[str, Any], pk: Any, sk: Any, item: Any) -> Any:
-            journal.add("put", table["TableId"], pk, sk, item)
-            self._packing.add(time.monotonic(), table, pk, sk, item)
-            return self._set(table, pk, sk, item)
+            old = self._put(table, pk, sk, item)
+            journal.add("put", table["TableId"], pk, sk, table["items"][pk].json_of(sk))
+            return old
 
         def remove_item(table: dict[str, Any], pk: Any, sk: Any) -> Any:
             journal.add("cut", table["TableId"], pk, sk)
@@ -68,6 +66,11 @@ class PersistentTables:
         for function in (set_item, remove_item, items_replaced):
             setattr(tables, f"_{function.__name__}", function)
         tables._emit_stream_event = emit_record  # type: ignore[attr-defined]
+
+    def _put(self, table: dict[str, Any], pk: Any, sk: Any, item: Any) -> Any:
+        if type(table["items"].get(pk)) is not PackedRows:
+            table["items"][pk] = PackedRows()
+        return self._set(table, pk, sk, item)
 
     def structure(self) -> dict[str, Any]:
         """Return the tables without their items, in the form of the engine's own stored state."""
@@ -94,10 +97,13 @@ class PersistentTables:
         """Put the items and stream records in *state* into the tables. The state of deleted tables is dropped."""
         for place, table in self._tables._tables.all_items():
             if (found := state.get(table["TableId"])) is not None:
-                table["items"] = defaultdict(dict, found["items"])
-                self._tables._update_counts(table)
+                self._replace(table, found["items"])
                 self._tables._stream_records.set_scoped(*place, found["records"])
                 self._tables._stream_trimmed.set_scoped(*place, found["trimmed"])
+
+    def _replace(self, table: dict[str, Any], items: dict[Any, dict[Any, Any]]) -> None:
+        table["items"] = defaultdict(dict, {pk: PackedRows(rows) for pk, rows in items.items()})
+        self._tables._update_counts(table)
 
     def make_again(self, kind: str, table_id: str, *change: Any) -> None:
         """Replay one change of the journal; ignore a change of a deleted table. Call `end` after the last change."""
@@ -109,21 +115,18 @@ class PersistentTables:
         match kind:
             case "put":
                 pk, sk, item = change
-                self._was = (self._set(table, pk, sk, item), item)
+                self._was = (self._put(table, pk, sk, item), item)
             case "cut":
                 self._was = (self._remove(table, *change), None)
             case "told":
                 self._tell_again(table, *change)
             case "items":
-                table["items"] = defaultdict(dict, change[0])
-                self._tables._update_counts(table)
+                self._replace(table, change[0])
 
     def end(self) -> None:
-        """Finish the replay: drop stream records that were read, and watch all rows for packing. Raises DamageError."""
+        """Finish the replay: drop the stream records that were read. Raises DamageError."""
         self._known = None
         self.trim()
-        for table in self._tables._tables.all_values():
-            self._packing.add_all(time.monotonic(), table)
 
     def _tell_again(self, table: dict[str, Any], event: str, event_id: str, number: str, told_at: float) -> None:
         view = table["StreamSpecification"].get("StreamViewType", "NEW_AND_OLD_IMAGES")
@@ -131,11 +134,6 @@ class PersistentTables:
         record["eventID"] = event_id
         record["dynamodb"] |= {"SequenceNumber": number, "ApproximateCreationDateTime": told_at}
         self._tables._stream_records.setdefault(table["TableName"], []).append(record)
-
-    def keep_small(self) -> None:
-        """Save memory: drop stream records that all readers have read, and pack unchanged rows."""
-        self.trim()
-        self._packing.pack(time.monotonic())
 
     def expire(self, table: str, attribute: str, now_s: float) -> None:
         """Delete rows whose *attribute*, the time of expiry in seconds since 1970, is not after *now_s*.

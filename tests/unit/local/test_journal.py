@@ -98,9 +98,8 @@ def test_a_kill_before_old_files_are_removed_makes_nothing_twice(tmp_path: Path)
 
 
 def test_a_journal_is_renewed_when_it_is_longer_than_the_state_and_not_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("local.engine.journal.LOOK_S", 0.001)
     states: list[int] = []
 
     def state() -> list[str]:
@@ -110,13 +109,12 @@ def test_a_journal_is_renewed_when_it_is_longer_than_the_state_and_not_before(
     async def play() -> None:
         journal = Journal(tmp_path, grown_bytes=100)
         list(journal.read()[1])
-        renewing = asyncio.ensure_future(journal.renew_when_grown(state))
         for text, times in (("x", 0), ("x" * 200, 1), ("x" * 500, 1), ("x" * 1000, 2)):
             journal.add("is", text)
             journal.write()
-            await asyncio.sleep(0.1)
+            for _ in range(3):
+                await journal.renew_if_grown(state)
             assert len(states) == times
-        renewing.cancel()
 
     asyncio.run(play())
 

@@ -19,7 +19,7 @@ from local.engine import persistent_tables
 from local.engine.aws_request import Request, Response
 from local.engine.checksums import DamageError, store_position
 from local.engine.journal import Journal
-from local.engine.packed_rows import PackedRows, Packing
+from local.engine.packed_rows import PackedRows
 from local.engine.persistent_services import PersistentServices, as_persisted
 from local.engine.persistent_state import PersistentState, write_before_answer
 
@@ -34,7 +34,6 @@ class KeptHere(PersistentState):
         self.folder = folder
         (folder / "positions").mkdir(exist_ok=True)
         super().__init__(folder / "state", folder / "positions")
-        self.tables._packing = Packing(cold_s=-1.0)
 
     def renew(self) -> None:
         asyncio.run(self.journal.renew(self.state))
@@ -187,7 +186,7 @@ def test_after_a_kill_at_any_moment_all_is_as_it_was(
             kept.journal.write()
             if dice.random() < 0.5:
                 before = seen()
-                kept.tables.keep_small()
+                kept.tables.trim()
                 assert seen() == before
         if dice.random() < 0.3:
             kept.renew()
@@ -196,31 +195,18 @@ def test_after_a_kill_at_any_moment_all_is_as_it_was(
         assert about(seen()) == about(before)
 
 
-def test_rows_at_rest_are_packed_wherever_they_came_from_and_long_ones_are_not(kept: KeptHere) -> None:
+def test_rows_are_packed_wherever_they_came_from(kept: KeptHere) -> None:
     make_table()
     for name, length in (("a", 10), ("b", 10_000), ("c", 10)):
         key = {"pk": {"S": name}, "sk": {"S": "s"}}
         call(dynamodb, "PutItem", TableName="Things", Item={**key, "body": {"S": "x" * length}})
-    kept.tables.keep_small()
-    call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": "c"}, "sk": {"S": "s"}, "n": {"N": "1"}})
     for _ in range(2):
-        assert packed() == {"a": 1, "b": 0, "c": 0}
+        [table] = dynamodb._tables.all_values()
+        assert {pk: type(rows) for pk, rows in table["items"].items()} == dict.fromkeys("abc", PackedRows)
         found = call(dynamodb, "Scan", TableName="Things")["Items"]
-        assert [(row["pk"]["S"], len(row.get("body", {"S": ""})["S"])) for row in found] == [
-            ("a", 10),
-            ("b", 10_000),
-            ("c", 0),
-        ]
+        assert [(row["pk"]["S"], len(row["body"]["S"])) for row in found] == [("a", 10), ("b", 10_000), ("c", 10)]
         kept.renew()
         kept = kept.come_back()
-        kept.tables.keep_small()
-        call(dynamodb, "DeleteItem", TableName="Things", Key={"pk": {"S": "c"}, "sk": {"S": "s"}})
-        call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": "c"}, "sk": {"S": "s"}, "n": {"N": "1"}})
-
-
-def packed() -> dict[str, int]:
-    [table] = dynamodb._tables.all_values()
-    return {pk: rows.packed if isinstance(rows, PackedRows) else 0 for pk, rows in table["items"].items()}
 
 
 def test_what_all_readers_have_read_of_a_stream_is_let_go_at_once_and_nothing_else(kept: KeptHere) -> None:
@@ -230,10 +216,10 @@ def test_what_all_readers_have_read_of_a_stream_is_let_go_at_once_and_nothing_el
     numbers = [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]]
     for reader, number in (("Relay", numbers[2]), ("Archive", numbers[1])):
         store_position(kept.folder / "positions" / f"{reader}.Things", number)
-    kept.tables.keep_small()
+    kept.tables.trim()
     assert [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]] == numbers[2:]
     (kept.folder / "positions" / "New.Things").touch()
-    kept.tables.keep_small()
+    kept.tables.trim()
     assert len(dynamodb._stream_records["Things"]) == 2
     position = kept.folder / "positions" / "Archive.Things"
     whole = position.read_bytes()
@@ -254,7 +240,7 @@ def test_what_nobody_has_read_of_a_stream_stays_although_the_clock_went_back(
     position = kept.folder / "positions" / "Relay.Things"
     for read, left in ((0, numbers[1:]), (2, numbers[3:]), (2, numbers[3:])):
         store_position(position, numbers[read])
-        kept.tables.keep_small()
+        kept.tables.trim()
         assert [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]] == left
 
 
@@ -263,8 +249,6 @@ def test_rows_whose_time_to_live_is_over_are_deleted_and_the_stream_tells_of_it(
     for name, ttl in (("past", 5), ("rest", 5), ("later", 100), ("never", None)):
         lives = {} if ttl is None else {"ttl": {"N": f"{ttl}"}}
         call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": name}, "sk": {"S": "s"}, **lives})
-        if name == "rest":
-            kept.tables.keep_small()
     kept.tables.expire("Things", "ttl", 50.0)
     told = [(each["eventName"], each["dynamodb"]["Keys"]["pk"]["S"]) for each in dynamodb._stream_records["Things"]]
     assert told[4:] == [("REMOVE", "past"), ("REMOVE", "rest")]
