@@ -137,7 +137,7 @@ format: $(TOOLS)  ## Rewrite the sources in the house style.
 	$(BIN)/ruff format .
 
 docs: $(READY)  ## Write the documents that are made from the code: parameters, alarms, columns, the API.
-	$(BIN)/python -m local.documents
+	$(BIN)/python -m tests.documents
 	$(BIN)/python -m tagcast_aws.api > docs/openapi.json
 
 lock: .venv/.installed  ## Resolve the dependencies anew into the locks.

@@ -24,7 +24,7 @@ from tagcast.pushing.retry_delay import (
 )
 from tagcast.subscription_settings import RETRIES_FOR_LIFE, TIMEOUT_S_DEFAULT
 
-from local.documents import documents
+from tests.documents import documents
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACKED = subprocess.run(

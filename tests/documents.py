@@ -1,4 +1,4 @@
-"""Generates parts of documents from the code. `python -m local.documents` writes them, and a test compares them."""
+"""Generates parts of documents from the code. `python -m tests.documents` writes them, and a test compares them."""
 
 from __future__ import annotations
 
