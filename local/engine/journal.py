@@ -48,6 +48,11 @@ class Journal:
         self._state_bytes = 0
         self._file: FileIO | None = None
 
+    @property
+    def exists(self) -> bool:
+        """Whether an earlier process has begun the journal."""
+        return any(self._folder.glob("*.log"))
+
     def read(self) -> tuple[Any, Iterator[Change]]:
         """Return the last written state (None if there is none), and an iterator over all later changes in order.
 

@@ -1,7 +1,7 @@
 """The engine's persistent state. It survives a kill of all processes, but not a power failure.
 
 No response leaves the engine before the request's changes are written (:func:`write_before_answer`): rows and messages
-to the journal, all other state to a file for each service.
+to the journal, all other state to one file.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from local.engine.checksums import DamageError
 from local.engine.garbage import collect_rarely
 from local.engine.journal import Journal
 from local.engine.persistent_queues import OF_QUEUES, PersistentQueues
-from local.engine.persistent_services import PersistentServices, as_persisted
+from local.engine.persistent_services import PersistentServices
 from local.engine.persistent_tables import PersistentTables
 
 LOOK_S = 1.0
@@ -39,7 +39,7 @@ OF_ONE = {
 
 
 class PersistentState:
-    """The engine's persistent state: rows and messages in the journal, all other state in one file per service."""
+    """The engine's persistent state: rows and messages in the journal, all other state in one file."""
 
     def __init__(self, folder: Path, positions: Path) -> None:
         from ministack.services import dynamodb, sqs
@@ -47,19 +47,21 @@ class PersistentState:
         self.journal = Journal(folder.parent / "journal")
         self.tables = PersistentTables(dynamodb, self.journal, positions)
         self.queues = PersistentQueues(sqs, self.journal)
-        self.services = PersistentServices(self._states, folder, self._written)
+        self.services = PersistentServices(self._states, folder / "services.json", self._written)
         self.tables.install()
         self.queues.install()
 
     def load_services(self) -> None:
-        """Load the files of all services. Raises DamageError if one is missing, damaged or from a newer engine."""
+        """Load all services' states. Raises DamageError if the file is missing, damaged or from a newer engine."""
         from ministack import app
         from ministack.core import persistence
 
-        for name, path, text in self.services.read():
+        if not self.journal.exists:
+            self.services.keep(())  # Later, a missing file is damage.
+        for name, text in self.services.read().items():
             found = json.loads(text, object_hook=persistence._json_object_hook)
             if found["__ministack_format__"] > persistence._state_format_version(name):
-                raise DamageError(path, "a later version of the engine wrote it")
+                raise DamageError(self.services.path, "a later version of the engine wrote it")
             if found["payload"]:
                 app._get_module(app._state_map[name]).load_persisted_state(found["payload"])
 
@@ -103,7 +105,8 @@ class PersistentState:
     def _written(self, name: str, state: Any) -> str:
         from ministack.core import persistence
 
-        return as_persisted(persistence._state_format_version(name), state, persistence._json_default)
+        stored = {"__ministack_format__": persistence._state_format_version(name), "payload": state}
+        return json.dumps(stored, default=persistence._json_default)
 
 
 def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,8 @@ def test_a_record_that_cannot_be_written_a_dead_engine_and_a_damaged_file_are_a_
     data = tmp_path / "data"
     with start_stack(data) as stack:
         journal = max((data / "engine" / "journal").glob("*.log"))
-        most = journal.stat().st_size + 10 * len(BODY)
+        services = data / "engine" / "state" / "services.json"
+        most = max(journal.stat().st_size, services.stat().st_size) + 10 * len(BODY)
         resource.prlimit(stack.where["engine_pid"], resource.RLIMIT_FSIZE, (most, most))
         acknowledged = publish(stack, "full")
         [sentence] = ended(stack)
@@ -74,7 +75,7 @@ def test_a_record_that_cannot_be_written_a_dead_engine_and_a_damaged_file_are_a_
         [sentence] = ended(stack)
     assert sentence.startswith("tagcast: the engine has ended by itself; its log says why: ")
 
-    path = data / "engine" / "state" / "cloudformation.json"
+    path = data / "engine" / "state" / "services.json"
     path.write_bytes(path.read_bytes()[:1_000])
     code, output = started(data)
     assert (code, output.count("\n")) == (1, 1)

@@ -20,7 +20,7 @@ from local.engine.aws_request import Request, Response
 from local.engine.checksums import DamageError, store_position
 from local.engine.journal import Journal
 from local.engine.packed_rows import PackedRows
-from local.engine.persistent_services import PersistentServices, as_persisted
+from local.engine.persistent_services import PersistentServices
 from local.engine.persistent_state import PersistentState, write_before_answer
 
 CHANGED = ("_set_item", "_remove_item", "_emit_stream_event", "_items_replaced")
@@ -309,57 +309,63 @@ def test_an_answer_goes_when_what_it_answers_for_is_kept(tmp_path: Path) -> None
         journal.add("is", secrets["n"])
         return Response(200)
 
-    services = PersistentServices(
-        lambda: {"secretsmanager": lambda: dict(secrets)}, tmp_path, lambda name, state: str(state)
-    )
+    states = {"secretsmanager": lambda: dict(secrets)}
+    services = PersistentServices(lambda: states, tmp_path / "services.json", written_plainly)
+    services.keep(())
     handler = write_before_answer(engine, services, journal)
 
     async def ask(target: str) -> None:
         await handler(Request("POST", "/", "", {"x-amz-target": target}, b""))
-        kept = tmp_path / "secretsmanager.json"
-        told.append((len(list(Journal(tmp_path / "journal").read()[1])), kept.exists() and kept.read_text()))
+        kept = PersistentServices(dict, tmp_path / "services.json", written_plainly)
+        told.append((len(list(Journal(tmp_path / "journal").read()[1])), kept.read().get("secretsmanager")))
 
     for target in ("DynamoDB_20120810.PutItem", "secretsmanager.PutSecretValue", "AmazonSQS.CreateQueue", "Odd.Do"):
         asyncio.run(ask(target))
-    assert told == [(1, False), (2, "{'n': 2}"), (3, "{'n': 2}"), (4, "{'n': 4}")]
+    assert told == [(1, None), (2, "{'n': 2}"), (3, "{'n': 2}"), (4, "{'n': 4}")]
 
 
 def test_one_service_that_cannot_be_kept_does_not_cost_the_others_theirs(tmp_path: Path) -> None:
     def broken() -> Any:
         raise RuntimeError("broken")
 
-    services = PersistentServices(
-        lambda: {"a": broken, "b": lambda: None, "c": lambda: 1}, tmp_path, lambda name, state: "1"
-    )
+    file = tmp_path / "services.json"
+    PersistentServices(lambda: {"a": lambda: 1, "b": lambda: 2}, file, written_plainly).keep()
+    again = PersistentServices(lambda: {"a": broken, "b": lambda: None, "c": lambda: 3}, file, written_plainly)
+    again.read()
+    again.keep()
+    assert kept_in(file) == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_a_service_alone_is_kept_beside_all_others(tmp_path: Path) -> None:
+    file, counts = tmp_path / "services.json", {"a": 1, "b": 1}
+    states = {"a": lambda: counts["a"], "b": lambda: counts["b"]}
+    services = PersistentServices(lambda: states, file, written_plainly)
     services.keep()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.json", "services"]
+    counts.update(a=2, b=2)
+    services.keep(("a",))
+    assert kept_in(file) == {"a": "2", "b": "1"}
 
 
-@pytest.mark.parametrize("missing", ["a.json", "b.json", "services"])
-def test_a_file_of_a_service_that_is_missing_is_named(tmp_path: Path, missing: str) -> None:
-    services = PersistentServices(lambda: {"a": lambda: 1, "b": lambda: 2}, tmp_path, written_plainly)
-    services.keep()
-    assert [(name, text[-2:]) for name, _, text in kept_in(tmp_path)] == [("a", "1}"), ("b", "2}")]
-    (tmp_path / missing).unlink()
-    with pytest.raises(DamageError, match=f"{missing} is damaged: it is missing"):
-        kept_in(tmp_path)
+def test_the_file_of_the_services_is_missed_when_there_is_a_journal(kept: KeptHere) -> None:
+    with pytest.raises(DamageError, match=r"services.json is damaged: it is missing"):
+        kept.load_services()
 
 
-def test_every_bit_of_a_file_of_a_service_is_looked_at(tmp_path: Path) -> None:
-    PersistentServices(lambda: {"a": lambda: "secret"}, tmp_path, written_plainly).keep()
-    path = tmp_path / "a.json"
+def test_every_bit_of_the_file_of_the_services_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "services.json"
+    PersistentServices(lambda: {"a": lambda: "secret"}, path, written_plainly).keep()
     whole = path.read_bytes()
     for place in range(8 * len(whole)):
         changed = bytearray(whole)
         changed[place // 8] ^= 1 << place % 8
         path.write_bytes(changed)
-        with pytest.raises(DamageError, match=r"a.json is damaged: its \d+ bytes"):
-            kept_in(tmp_path)
+        with pytest.raises(DamageError, match=r"services.json is damaged: its \d+ bytes"):
+            kept_in(path)
 
 
 def written_plainly(name: str, state: Any) -> str:
-    return as_persisted(2, state, str)
+    return str(state)
 
 
-def kept_in(folder: Path) -> list[tuple[str, Path, str]]:
-    return list(PersistentServices(dict, folder, written_plainly).read())
+def kept_in(file: Path) -> dict[str, str]:
+    return dict(PersistentServices(dict, file, written_plainly).read())
