@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from local.engine.credentials import Credentials, create_credentials
+from local.engine.engine_calls import Credentials, create_credentials
 from local.rules.permissions import Grant, Need, PolicyError, Role, decide, grants_of
 from local.template.intrinsics import Resolver
 from local.template.translated import FUNCTION, Template

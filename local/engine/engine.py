@@ -19,8 +19,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from local.engine.credentials import Credentials, create_credentials
-from local.engine.engine_calls import EngineCalls
+from local.engine.engine_calls import Credentials, EngineCalls, create_credentials
 from local.engine.last_error import PIPE, read_last_error
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH
 from local.functions.frames import call_head

@@ -1,13 +1,6 @@
 """The process of the embedded engine: ministack with our Lambda host as its Lambda executor.
 
-Some private names of ministack are used. `tests/unit/local/test_engine_seam.py` checks each of these names:
-`lambda_svc._execute_function_warm`, `lambda_svc._emit_lambda_logs`, `app._build_persistence_save_dict`,
-`persistence._state_format_version`, `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`,
-`stepfunctions._add_event`, `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `s3._version_entry_from_record`,
-`sqs._prune_dedup`, `eventbridge._events_log_list`. Modules of this folder also replace `json` of the services and `os`
-of S3. `speedups`, `statements`, `persistent_state`, `persistent_tables` and `persistent_queues` use further private
-names of tables and queues.
+This folder uses and replaces private names of ministack. `tests/unit/local/test_engine_seam.py` checks each of them.
 """
 
 import asyncio
@@ -21,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
@@ -36,7 +30,6 @@ from local.engine.http_server import serve
 from local.engine.open_files import raise_limit
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
 from local.engine.persistent_state import PersistentState, write_before_answer
-from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
 from local.rules.limits import EXECUTION_EVENTS_MAX
 from local.rules.needs import Account
 
@@ -71,19 +64,17 @@ def host_executor(address: str, otherwise: Executor) -> Executor:
         name = str(configuration.get("FunctionName"))
         connection = http.client.HTTPConnection(host, timeout=HOST_TIMEOUT_S)
         try:
-            connection.request("POST", f"/{key}{invocation_path(quote(name))}", json.dumps(event).encode())
+            connection.request("POST", f"/{key}/{quote(name)}", json.dumps(event).encode())
             answer = connection.getresponse()
             payload = answer.read()
         except OSError as fault:
             return _failed("Lambda.ServiceException", f"the Lambda host does not answer: {fault}")
         finally:
             connection.close()
-        if answer.status == UNKNOWN_FUNCTION:
+        if answer.status == HTTPStatus.NOT_FOUND:
             return otherwise(function, event, request_id)
-        body = json.loads(payload) if payload else None
-        if answer.headers.get(ERROR_HEADER):
-            return {"body": body, "error": True, "log": ""}
-        return {"body": body, "log": ""}
+        result = {"body": json.loads(payload) if payload else None, "log": ""}
+        return result if answer.status == HTTPStatus.OK else {**result, "error": True}
 
     return execute
 

@@ -12,9 +12,9 @@ from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
 
 from local.front.http_event import HttpRequest, Response, event_of, problem, response_of
 from local.front.routes import RouteMatch, Routes
-from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
 from local.functions.quick_json import encode
+from local.functions.worker import Invocation
 from local.rules.browsers import why_refused
 from local.rules.limits import (
     HTTP_API_HEAD_BYTES_MAX,

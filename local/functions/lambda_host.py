@@ -1,4 +1,4 @@
-"""Runs the functions, each in a pool of workers. Serves Lambda's Invoke over HTTP for the engine."""
+"""Runs the functions, each in a pool of workers. The engine invokes them over HTTP."""
 
 import asyncio
 import os
@@ -7,18 +7,13 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 from aiohttp import web
 
-from local.functions.lambda_api import (
-    ERROR_HEADER,
-    UNKNOWN_FUNCTION,
-    Invocation,
-    UnknownFunctionError,
-    invocation_path,
-)
 from local.functions.places import Places, topic_of
-from local.functions.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
+from local.functions.plain_server import plain_server
+from local.functions.worker import SHUTDOWN_S, FunctionSpec, Invocation, LogSink, Worker, failure
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 IDLE_S = 60.0
@@ -129,23 +124,22 @@ class LambdaHost:
     def __init__(self, log: LogSink) -> None:
         self._log = log
         self._pools: dict[str, Pool] = {}
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
+        self._key = secrets.token_urlsafe()
         self._resting: asyncio.Task[None] | None = None
         self.address = ""
 
     async def listen(self) -> None:
-        """Serve Lambda's Invoke for the engine, and set `address` to host:port/key. The key is random.
+        """Serve the engine, and set `address` to host:port/key. The engine posts an event to /key/FUNCTION.
 
-        All paths begin with this key, so that web pages and other users cannot invoke functions.
+        The key is random, so that web pages and other users cannot invoke functions. Status 404 means that there is no
+        such function here, and 502 that the function failed.
         """
-        key = secrets.token_urlsafe()
-        app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
-        app.router.add_post(f"/{key}{invocation_path('{function}')}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.ServerRunner(plain_server(self._serve, 0), shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         host, port = self._runner.addresses[0]
-        self.address = f"{host}:{port}/{key}"
+        self.address = f"{host}:{port}/{self._key}"
 
     def deploy(
         self,
@@ -175,11 +169,8 @@ class LambdaHost:
                 await pool.rest(IDLE_S)
 
     async def invoke(self, function: str, payload: bytes) -> Invocation:
-        """Invoke a function by name and wait for its result. Raises UnknownFunctionError."""
-        pool = self._pools.get(function)
-        if pool is None:
-            raise UnknownFunctionError(function)
-        return await pool.invoke(payload)
+        """Invoke a function by name and wait for its result."""
+        return await self._pools[function].invoke(payload)
 
     @property
     def waiting(self) -> int:
@@ -194,13 +185,14 @@ class LambdaHost:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _serve(self, request: web.Request) -> web.Response:
+    async def _serve(self, request: web.BaseRequest) -> web.Response:
+        key, _, name = request.path.lstrip("/").partition("/")
+        if not secrets.compare_digest(key.encode(), self._key.encode()) or name not in self._pools:
+            return web.Response(status=HTTPStatus.NOT_FOUND)
         try:
-            invocation = await self.invoke(request.match_info["function"], await request.read())
-        except UnknownFunctionError:
-            return web.Response(status=UNKNOWN_FUNCTION)
+            invocation = await self.invoke(name, await request.read())
         except OSError as fault:
-            print(f"cannot run {request.match_info['function']}: {fault}", file=sys.stderr)
+            print(f"cannot run {name}: {fault}", file=sys.stderr)
             invocation = failure("Lambda.ServiceException", str(fault))
-        headers = {ERROR_HEADER: "Unhandled"} if invocation.failed else {}
-        return web.Response(body=invocation.payload, content_type="application/json", headers=headers)
+        status = HTTPStatus.BAD_GATEWAY if invocation.failed else HTTPStatus.OK
+        return web.Response(status=status, body=invocation.payload, content_type="application/json")

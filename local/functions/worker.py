@@ -20,7 +20,6 @@ from pathlib import Path
 
 from aiohttp import web
 
-from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
@@ -46,6 +45,14 @@ class FunctionSpec:
     timeout_s: float
     memory_mb: int
     environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """The result of an invocation as JSON. If *failed*, it is an error with `errorType` and `errorMessage`."""
+
+    payload: bytes
+    failed: bool = False
 
 
 @dataclass

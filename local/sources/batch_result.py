@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from local.functions.lambda_api import Invocation
 from local.functions.quick_json import decode
+from local.functions.worker import Invocation
 
 Invoke = Callable[[str, bytes], Invocation]
 

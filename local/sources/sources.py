@@ -26,8 +26,8 @@ from local.engine.callers import Callers, InvocationRights
 from local.engine.deployment import Deployment
 from local.engine.engine import REGION, Engine
 from local.engine.last_error import why_not_written
-from local.functions.lambda_api import Invocation
 from local.functions.lambda_host import LambdaHost
+from local.functions.worker import Invocation
 from local.sources.queue_source import QueueSource
 from local.sources.stream_source import StreamRules, StreamSource
 from local.template.translated import SourceSpec, Template

@@ -8,9 +8,9 @@ from functools import cache, partial
 from pathlib import Path
 
 from local.engine.callers import Callers, InvocationRights, callers_of
-from local.engine.credentials import Credentials
 from local.engine.deployment import STACK, Deployment, deploy
 from local.engine.engine import ACCOUNT, REGION, Engine, free_port
+from local.engine.engine_calls import Credentials
 from local.front.authorizer import JwtAuthorizer, read_authorizer
 from local.front.front import Front, PortInUseError, anybody
 from local.front.routes import Routes

@@ -25,7 +25,7 @@ from functions.pull import app as pull
 from local.front.authorizer import JwtAuthorizer, read_authorizer
 from local.front.front import Front
 from local.front.routes import Routes
-from local.functions.lambda_api import Invocation
+from local.functions.worker import Invocation
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
 from tests.aws.stack import translated

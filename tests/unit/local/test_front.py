@@ -12,7 +12,7 @@ import pytest
 from local.front.front import AsyncInvoke, Front
 from local.front.http_event import HttpRequest, event_of
 from local.front.routes import DEFAULT, Routes
-from local.functions.lambda_api import Invocation
+from local.functions.worker import Invocation
 from local.template.translated import RouteSpec
 
 PATIENCE_S = 60.0

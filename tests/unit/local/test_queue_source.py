@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from local.engine.engine_calls import EngineCallError, EngineCalls
-from local.functions.lambda_api import Invocation
+from local.functions.worker import Invocation
 from local.sources.batch_result import Invoke
 from local.sources.queue_source import LASTS_S, RETRY_S, TURNS, QueueSource
 from local.sources.sources import BATCHES_AT_ONCE

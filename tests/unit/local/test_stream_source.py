@@ -7,7 +7,7 @@ import pytest
 
 from local.engine.checksums import read_position, store_position
 from local.engine.engine_calls import EngineCallError
-from local.functions.lambda_api import Invocation
+from local.functions.worker import Invocation
 from local.sources.stream_source import StreamRules, StreamSource
 
 DONE = Invocation(b'{"batchItemFailures": []}')
