@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,9 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tagcast_client import Client, ProblemError, Retries, UnreachableError
-
-from local.engine.engine import free_port
+from tagcast_client import Client, Retries
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 60.0
@@ -33,14 +32,6 @@ class StackError(Exception):
 def client_for(url: str) -> Client:
     """Return a client for the API at *url* that repeats no request."""
     return Client(url, retries=Retries(seconds=0), user_agent="tagcast-demo")
-
-
-def is_healthy(api: Client) -> bool:
-    """Return whether the API responds and reports that it is healthy."""
-    try:
-        return api.health().status == "ok"
-    except (ProblemError, UnreachableError):
-        return False
 
 
 def wait_for(holds: Callable[[], bool], timeout_s: float, every_s: float = 0.1) -> bool:
@@ -64,13 +55,20 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def own_stack(time_scale: float, *, show_log: bool = False) -> Iterator[str]:
-    """Run a fresh stack in a temporary folder; yield its URL. Raises StackError if it is not healthy in a minute."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
+    """Run a fresh stack in a temporary folder; yield its URL. Raises StackError if it is not ready in a minute."""
     with tempfile.TemporaryDirectory(prefix="tagcast-demo-", ignore_cleanup_errors=True) as folder:
-        log_path = Path(folder, "stack.log")
-        command = [sys.executable, "-m", "local", "--fresh", "--port", str(port)]
-        command += ["--data", str(Path(folder, "state")), "--time-scale", f"{time_scale:g}"]
+        log_path, state = Path(folder, "stack.log"), Path(folder, "state")
+        command = [
+            sys.executable,
+            "-m",
+            "local",
+            "--port",
+            "0",
+            "--data",
+            str(state),
+            "--time-scale",
+            f"{time_scale:g}",
+        ]
         with log_path.open("wb") as log:
             process = subprocess.Popen(
                 command,
@@ -80,12 +78,12 @@ def own_stack(time_scale: float, *, show_log: bool = False) -> Iterator[str]:
                 stderr=None if show_log else subprocess.STDOUT,
                 start_new_session=True,
             )
-        api = client_for(url)
+        announced = state / "stack.json"
         try:
-            wait_for(lambda: process.poll() is not None or is_healthy(api), START_TIMEOUT_S, 0.2)
-            if process.poll() is not None or not is_healthy(api):
+            wait_for(lambda: process.poll() is not None or announced.exists(), START_TIMEOUT_S, 0.2)
+            if process.poll() is not None or not announced.exists():
                 reason = f"it ended with {process.poll()}" if process.poll() is not None else "no answer"
                 raise StackError(reason, log_path.read_text("utf-8", "replace")[-3000:])
-            yield url
+            yield json.loads(announced.read_text())["url"]
         finally:
             _stop(process)

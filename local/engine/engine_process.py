@@ -43,12 +43,9 @@ ENDED_KEPT, EVENTS_KEPT = 100, 100
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
-def keep_no_lines(*_: object, **__: object) -> None:
-    """Do nothing. The stack prints the functions' lines; the engine would keep a log stream of each invocation."""
-
-
-def keep_no_events(events: ModuleType) -> None:
-    """Make *events*, the engine's module for EventBridge, drop delivered events. The engine would keep them all."""
+def keep_nothing(functions: ModuleType, events: ModuleType) -> None:
+    """Make the engine's modules for Lambda and EventBridge keep no log streams and no delivered events."""
+    functions._emit_lambda_logs = lambda *_, **__: None  # type: ignore[attr-defined]
     events._events_log_list = list  # type: ignore[attr-defined]
 
 
@@ -106,44 +103,40 @@ def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callab
 
 
 @dataclass
-class Running:
-    """Counts the running executions of workflows. Their number is limited, because each has a thread here."""
+class Executions:
+    """Limits the running executions of workflows to *most*, because each has a thread here.
 
+    *known* has the engine's executions. All ended ones but the last *kept* are deleted.
+    """
+
+    known: Any
     most: int = EXECUTIONS_MAX
-    _count: int = 0
+    kept: int = ENDED_KEPT
+    _running: int = 0
+    _ended: deque[str] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def full(self) -> bool:
         """Whether no further execution may start."""
-        return self._count >= self.most
+        return self._running >= self.most
 
     def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
         """Wrap *run*, which runs one execution, to count the execution as long as it runs."""
 
         def counted_run(execution: str) -> None:
             with self._lock:
-                self._count += 1
+                self._running += 1
             try:
                 run(execution)
             finally:
                 with self._lock:
-                    self._count -= 1
+                    self._running -= 1
+                    self._ended.append(execution)
+                    if len(self._ended) > self.kept:
+                        self.known.pop(self._ended.popleft(), None)
 
         return counted_run
-
-
-def forget_ended(run: Callable[[str], None], executions: Any, most: int = ENDED_KEPT) -> Callable[[str], None]:
-    """Wrap *run*, which runs one execution, to delete ended executions: all but the last *most* in *executions*."""
-    ended: deque[str] = deque()
-
-    def run_and_forget(execution: str) -> None:
-        run(execution)
-        ended.append(execution)
-        if len(ended) > most:
-            executions.pop(ended.popleft(), None)
-
-    return run_and_forget
 
 
 def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
@@ -254,8 +247,7 @@ def run(folder: Path) -> None:
 
     address = os.environ["TAGCAST_LAMBDA_HOST"]
     lambda_svc._execute_function_warm = host_executor(address, lambda_svc._execute_function_warm)
-    lambda_svc._emit_lambda_logs = keep_no_lines
-    keep_no_events(eventbridge)
+    keep_nothing(lambda_svc, eventbridge)
     kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
     persistent_objects.install(s3)
@@ -266,9 +258,8 @@ def run(folder: Path) -> None:
 
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
-    running = Running()
-    run_execution = forget_ended(stepfunctions._run_execution, stepfunctions._executions)
-    stepfunctions._run_execution = running.counted(run_execution)
+    executions = Executions(stepfunctions._executions)
+    stepfunctions._run_execution = executions.counted(stepfunctions._run_execution)
     stepfunctions._call_lambda = guard_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bound_history(stepfunctions._add_event, stepfunctions._ExecutionError)
     firehose._deliver_records_to_s3 = forget_records(firehose._deliver_records_to_s3)
@@ -280,7 +271,9 @@ def run(folder: Path) -> None:
         SHOW_PATH: kept.queues.show,
         EXPIRE_PATH: lambda what: kept.tables.expire(what["table"], what["attribute"], time.time()),
     }
-    handler = write_before_answer(_guarded(permissions, lambda: running.full, own_paths), kept.services, kept.journal)
+    handler = write_before_answer(
+        _guarded(permissions, lambda: executions.full, own_paths), kept.services, kept.journal
+    )
     raise_limit()
     ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
     asyncio.run(serve(app.app, handler, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))

@@ -1,4 +1,4 @@
-"""AWS's limits that the engine enforces, and AWS's prices. Each number has its source.
+"""AWS's limits that the engine enforces, and the prices of its estimates. Each number has its source.
 
 A source without a host is a page on https://docs.aws.amazon.com. Sizes are in bytes, durations in seconds.
 """
@@ -35,38 +35,11 @@ PRICES_USD: dict[str, float] = {
     # us-east-1; the page is https://aws.amazon.com/<service>/pricing.
     "dynamodb: a million write request units": 0.625,
     "dynamodb: a million read request units": 0.125,
-    "dynamodb: a GB and month": 0.25,
-    "dynamodb: a GB and month of point-in-time recovery": 0.20,
     "sqs: a million FIFO requests of 64 KiB": 0.50,
-    "sqs: a million standard requests of 64 KiB": 0.40,
     "api gateway: a million requests of an HTTP API": 1.00,
     "lambda: a million requests": 0.20,
     "lambda: a GB-second on arm64": 0.0000133334,
     "stepfunctions: a million transitions": 25.0,
-    "athena: a TB scanned": 5.00,
-    "s3: a GB and month": 0.023,
-    "s3: a GB and month of Glacier Instant Retrieval": 0.004,
-    "s3: a thousand transitions to Glacier Instant Retrieval": 0.02,
-    "s3: a thousand PUTs": 0.005,
-    "s3: a thousand GETs": 0.0004,
     "firehose: a GB": 0.029,
-    "cloudwatch: a GB of logs": 0.50,
-    "cloudwatch: a GB and month of logs": 0.03,
-    "cloudwatch: an alarm and month": 0.10,
-    "cloudwatch: a dashboard and month": 3.00,
-    "cloudwatch: a metric and month": 0.30,
-    "x-ray: a million traces": 5.00,
-    "events: a million custom or opt-in events": 1.00,
     "glue: a DPU-hour": 0.44,
-    "kms: a key and month": 1.00,
-    "kms: a rotation and month": 1.00,  # for each of a key's first two rotations: https://aws.amazon.com/kms/pricing
-    "kms: ten thousand requests": 0.03,
-    "secretsmanager: a secret and month": 0.40,
-    "secretsmanager: ten thousand requests": 0.05,
-    "ec2: a GB to the internet": 0.09,  # the first 10 TB of a month
-    "vpc: a NAT gateway and hour": 0.045,
-    "vpc: a GB through a NAT gateway": 0.045,
-    "vpc: a public address and hour": 0.005,
-    "vpc: an interface endpoint in a zone and hour": 0.01,  # https://aws.amazon.com/privatelink/pricing
-    "vpc: a GB through an interface endpoint": 0.01,
 }

@@ -112,7 +112,7 @@ class StreamSource:
         return len(records) >= (1 if self.urgent() else READ_MAX if self.rules.window_s else MANY)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
-        """Return a stream record as a record of Lambda's event. Binary values are Base64 text."""
+        """Return a stream record as a record of Lambda's event."""
         event = {name: record[name] for name in EVENT_FIELDS}
         if record.get("userIdentity"):
             event["userIdentity"] = record["userIdentity"]
@@ -133,10 +133,10 @@ class StreamSource:
         }
         event = {"eventID": f"{place:032x}", "eventName": "INSERT", "eventVersion": "1.1"}
         event |= {"eventSource": "aws:dynamodb", "awsRegion": self.stream_arn.split(":")[3]}
-        return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
+        return {**event, "dynamodb": change, "eventSourceARN": self.stream_arn}
 
     def _hand_over(self, records: list[Record]) -> None:
-        told = (EncodedRecord(record, encode(record)) for record in records if self._admits(record))
+        told = (EncodedRecord(record, encode(record, _as_base64)) for record in records if self._admits(record))
         for batch in batches(told, self.rules.batch_size):
             self._finish(batch)
 
@@ -228,12 +228,5 @@ def batches(records: Iterable[EncodedRecord], count_max: int) -> Iterator[list[E
         yield batch
 
 
-def _as_json(value: Any) -> Any:
-    """Convert binary attributes to Base64 text, as in Lambda's events (boto3 has decoded them)."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dict):
-        return {name: _as_json(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_as_json(each) for each in value]
-    return value
+def _as_base64(binary: bytes) -> str:
+    return base64.b64encode(binary).decode()

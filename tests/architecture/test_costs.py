@@ -10,7 +10,7 @@ from tagcast.sealing import OPENED_S
 from tagcast_aws.store.signing_key import SIGNING_KEY_KEPT_S
 
 from local.rules.costs import MONTH_S, OF_A_MESSAGE, usd_of_a_million_messages, usd_of_search
-from local.rules.limits import PRICES_USD
+from tests.aws.prices import PRICES_USD
 from tests.aws.stack import translated
 from tests.benchmarks.idle_bill import bill, member_bill, nightly_jobs
 from tests.benchmarks.twinning.bill import search_pass

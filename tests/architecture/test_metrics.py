@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from tagcast_aws.runtime.telemetry import METERED_MAX, UNITS
 
-from local.rules.limits import PRICES_USD
 from tests.architecture.test_documents import ROOT, table_rows, text_of
+from tests.aws.prices import PRICES_USD
 from tests.aws.stack import translated
 
 DOCUMENT = text_of("docs/metrics.md")

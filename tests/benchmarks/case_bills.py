@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tagcast.model import Ordering, RetryPolicy, Strategy
 from tagcast.pushing.retry_delay import DECAY_RETRIES_MAX
 
-from local.rules.limits import PRICES_USD
+from tests.aws.prices import PRICES_USD
 from tests.benchmarks.ratios import print_heading
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import GIGABYTE, MILLION, search_pass, usd_of

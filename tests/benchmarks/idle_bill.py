@@ -1,6 +1,6 @@
 """What the service and a member of a group cost in a month without a message: `python -m tests.benchmarks.idle_bill`.
 
-Computed from template.yaml and the one table of prices (`local.rules.limits`), without any free tier. Storage of what
+Computed from template.yaml and the one table of prices (`tests.aws.prices`), without any free tier. Storage of what
 was kept earlier, and the few megabytes of logs, are left out.
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 from tagcast.membership import HEARTBEAT_S
 from tagcast.rows.lane import WAKE_SHARDS
 
-from local.rules.limits import PRICES_USD
 from local.template.translated import Template, read_template
 from tests.aws.limits import QUEUE_POLL_S, QUEUE_POLLERS
+from tests.aws.prices import PRICES_USD
 
 ROOT = Path(__file__).resolve().parents[2]
 DAYS = 30

@@ -26,9 +26,9 @@ from tagcast_aws.dispatch.queue import SqsQueue
 from tagcast_aws.store.dynamodb import DynamoStore
 
 from functions.fan_out import app as fan_out
-from local.rules.limits import PRICES_USD, READ_UNIT_BYTES
 from tests.aws.account import furnished
-from tests.aws.limits import STALE_MS
+from tests.aws.limits import READ_UNIT_BYTES, STALE_MS
+from tests.aws.prices import PRICES_USD
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import deployed
 from tests.aws.wire import wired

@@ -10,8 +10,9 @@ from tagcast.repairing.search import EVERY_S
 from tagcast.rows.message import GARBAGE_S
 
 from local.rules.costs import ROW_BYTES
-from local.rules.limits import PRICES_USD, READ_UNIT_BYTES, TTL_LATE_S
+from local.rules.limits import READ_UNIT_BYTES, TTL_LATE_S
 from tests.aws.limits import FIFO_SOURCE_BATCH_MAX, KEY_READ_UNITS, LAMBDA_FULL_CPU_MB, XRAY_SAMPLED
+from tests.aws.prices import PRICES_USD
 from tests.benchmarks.twinning.meter import ACCESS_LINE_BYTES, PLATFORM_LINES_BYTES, Usage
 
 MILLION = 1_000_000

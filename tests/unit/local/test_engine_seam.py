@@ -19,7 +19,7 @@ from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, eventbridge, firehose, lambda_svc, s3, sqs, stepfunctions
 
 from local.engine import persistent_objects, queues
-from local.engine.engine_process import forget_ended, forget_records, keep_no_events
+from local.engine.engine_process import Executions, forget_records, keep_nothing
 from local.engine.persistent_queues import HELD, KEPT
 from local.engine.persistent_tables import BESIDE_TABLES
 from local.engine.speedups import OF_A_TEXT, RANGE, dumps, install_json, install_tables, loads
@@ -140,7 +140,8 @@ def test_the_bodies_of_all_versions_are_in_files_and_not_in_memory(
 
 def test_an_event_is_delivered_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eventbridge, "_events_log_list", eventbridge._events_log_list)
-    keep_no_events(eventbridge)
+    monkeypatch.setattr(lambda_svc, "_emit_lambda_logs", lambda_svc._emit_lambda_logs)
+    keep_nothing(lambda_svc, eventbridge)
     told = eventbridge._put_events({"Entries": [{"Source": "s", "DetailType": "d", "Detail": "{}"}]})
     assert json.loads(told[2])["FailedEntryCount"] == 0
     assert not eventbridge._events_log.has_any()
@@ -148,7 +149,7 @@ def test_an_event_is_delivered_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_last_ended_executions_are_kept_and_no_others() -> None:
     executions = {name: {"status": "RUNNING"} for name in "abcd"}
-    run = forget_ended(lambda name: executions[name].update(status="SUCCEEDED"), executions, most=2)
+    run = Executions(executions, kept=2).counted(lambda name: executions[name].update(status="SUCCEEDED"))
     for name in "bac":
         run(name)
     assert executions == {"a": {"status": "SUCCEEDED"}, "c": {"status": "SUCCEEDED"}, "d": {"status": "RUNNING"}}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from local.engine.aws_request import Request, Response
-from local.engine.engine_process import Running, guard_delivery, guard_task
+from local.engine.engine_process import Executions, guard_delivery, guard_task
 from local.engine.http_server import guard_browsers
 from local.engine.permission_guard import ROLES_PATH, PermissionGuard, Permissions
 from local.rules.needs import Account
@@ -186,7 +186,7 @@ def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
 
 
 def test_no_more_executions_are_started_than_the_stack_bears(gate: Gate) -> None:
-    running = Running(most=1)
+    running = Executions({}, most=1)
     gate.guard.full = lambda: running.full
     started = threading.Event()
     ended = threading.Event()
