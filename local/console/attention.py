@@ -36,26 +36,22 @@ class LaneNeed(StrEnum):
     RETRIED = "retried"
     PAUSED = "paused"
 
-    def words(self, lanes: int) -> str:
-        """Return the words that follow a number of lanes.
 
-        >>> LaneNeed.PERSON.words(1), LaneNeed.SOON.words(2), LaneNeed.PAUSED.words(0)
-        ('needs attention', 'expire within an hour', 'paused')
-        """
-        match self:
-            case LaneNeed.PERSON:
-                return "needs attention" if lanes == 1 else "need attention"
-            case LaneNeed.SOON:
-                return "expires within an hour" if lanes == 1 else "expire within an hour"
-            case LaneNeed.RETRIED:
-                return "retrying"
-            case LaneNeed.PAUSED:
-                return "paused"
+NEED_WORDS: Mapping[str, tuple[str, str]] = {
+    LaneNeed.PERSON: ("needs attention", "need attention"),
+    LaneNeed.SOON: ("expires within an hour", "expire within an hour"),
+    LaneNeed.RETRIED: ("retrying", "retrying"),
+}
 
 
 def need_words(name: str, lanes: int) -> str:
-    """Return the words that follow a number of lanes with the need *name*. An unknown name is returned unchanged."""
-    return LaneNeed(name).words(lanes) if name in list(LaneNeed) else name
+    """Return the words that follow a number of lanes with the need *name*. An unknown name is returned unchanged.
+
+    >>> need_words("person", 1), need_words("soon", 2), need_words("paused", 0), need_words("?", 1)
+    ('needs attention', 'expire within an hour', 'paused', '?')
+    """
+    one, many = NEED_WORDS.get(name, (name, name))
+    return one if lanes == 1 else many
 
 
 def need_of(lane: UrgentLane) -> LaneNeed:

@@ -21,6 +21,7 @@ from local.console.minutes import MinuteFile
 from local.console.rendering import environment
 from local.console.samples import Charted, Samples
 
+NAMES_MAX = 1_000
 MINUTES = "minutes.sqlite"
 """The file of sampled minutes, in the folder of the reports."""
 
@@ -63,6 +64,10 @@ class Desk:
     async def stop(self) -> None:
         """Stop background reads, and the sampling of topics."""
         await asyncio.gather(self.lanes.stop(), self.topics.stop(), self.backlogs.stop(), self.charted.stop())
+
+    async def topic_names(self) -> list[str]:
+        """Return the names of topics that a form field suggests."""
+        return [each.name for each in (await self.topics.look_if_possible())[:NAMES_MAX]]
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """Return a response with the rendered *template*. *values* are its variables."""

@@ -96,16 +96,15 @@ async def _bench(request: web.Request) -> Bench:
 async def _page(desk: Desk, bench: Bench, refusal: str = "") -> web.Response:
     recent = await _recent(desk, bench.topic) if bench.topic else []
     verdicts, faults = await _verdicts(desk, bench, recent[:RECENT_SHOWN])
-    topics = await desk.topics.look_if_possible()
     return desk.page(
         "workbench.html",
         412 if refusal else 200,
         refusal=refusal,
         bench=bench,
-        topic_names=[each.name for each in topics],
+        topic_names=await desk.topic_names(),
         verdicts=verdicts,
         looked_at=len(recent),
-        retained=max(len(recent), await _retained(desk, bench.topic)),
+        retained=max(len(recent), (await desk.api.get_topic(bench.topic)).retained_messages or 0) if bench.topic else 0,
         change=await _change(desk, bench, recent) if bench.subscription and not faults else None,
         faults=faults,
         warnings=() if faults else compile_filter(filter_of(bench.form)).warnings,
@@ -180,10 +179,6 @@ async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[li
     except InvalidError as refused:
         return [], [f"{fault.pointer}  {fault.detail}".strip() for fault in refused.faults] or [str(refused)]
     return [invented, *found], []
-
-
-async def _retained(desk: Desk, topic: str) -> int:
-    return (await desk.api.get_topic(topic)).retained_messages or 0 if topic else 0
 
 
 async def _recent(desk: Desk, topic: str) -> list[Message]:

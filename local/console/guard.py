@@ -32,17 +32,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def guard_request(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse a request from another site or without the key. Else answer it, with a strict content security policy."""
-    try:
-        response = await _refusal(request) or await _answer(request, handler)
-    except web.HTTPException as elsewhere:
-        _restrict(elsewhere)
-        raise
-    _restrict(response)
-    return response
+    """Refuse a request from another site or without the key. Else answer it."""
+    return await _refusal(request) or await _answer(request, handler)
 
 
-def _restrict(response: web.StreamResponse) -> None:
+async def restrict_response(request: web.Request, response: web.StreamResponse) -> None:
+    """Give every response a strict content security policy, unless it has one of its own."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
 

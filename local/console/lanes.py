@@ -175,11 +175,8 @@ def instant_of(said: str) -> datetime:
     >>> instant_of("1790000000").year
     2026
     """
-    return datetime.fromtimestamp(int(said), UTC) if said.isascii() and said.isdigit() and len(said) < 11 else _now()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+    is_number = said.isascii() and said.isdigit() and len(said) < 11
+    return datetime.fromtimestamp(int(said), UTC) if is_number else datetime.now(UTC)
 
 
 def history_in(why: Mapping[str, Any]) -> list[Attempt]:
@@ -209,7 +206,7 @@ def command_of(act: str, topic: str, name: str, message_id: str = "") -> str:
 
 def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: list[Attempt]) -> dict[str, Any]:
     """Return the template variables of the head's timeline: acceptance, earlier and planned attempts, and expiry."""
-    now = _now()
+    now = datetime.now(UTC)
     accepted_at = datetime.fromtimestamp(accepted_at_of(head.message_id) / 1000, UTC)
     line = Timeline(accepted_at, head.expires_at)
     plan = NextAttempts((), spent=False)
@@ -229,7 +226,7 @@ def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: li
 
 def lane_page(topic: str, name: str, done: str) -> str:
     """Return the address of a lane's page that reports the finished action *done*."""
-    return f"{lane_path(topic, name)}?done={done}&at={_now().timestamp():.0f}"
+    return f"{lane_path(topic, name)}?done={done}&at={datetime.now(UTC).timestamp():.0f}"
 
 
 ROUTES = (web.get("/topics/{topic}/subscriptions/{subscription}", lane),)

@@ -24,8 +24,8 @@ from local.console.topics import pairs_of
 
 STATES = ("blocked", "pending", "delivered", "discarded", "expired", "cancelled", "filtered")
 """States of deliveries in the forms."""
-MESSAGES_READ, PAGE, NAMES_MAX, HISTORY_SHOWN = 500, 100, 1_000, 50
-"""Bounds of a search: messages read of one topic, messages per request, suggested topic names, a page of a history."""
+MESSAGES_READ, PAGE, HISTORY_SHOWN = 500, 100, 50
+"""Bounds of a search: messages read of one topic, messages per request, a page of a history."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,12 @@ async def search(request: web.Request) -> web.Response:
         query=query,
         states=STATES,
         topic=topic,
-        topic_names=await topic_names(desk),
+        topic_names=await desk.topic_names(),
         messages=messages,
         read=read,
         has_more=has_more,
         faults=faults,
     )
-
-
-async def topic_names(desk: Desk) -> list[str]:
-    """Return the names of topics that a form field suggests."""
-    return [each.name for each in (await desk.topics.look_if_possible())[:NAMES_MAX]]
 
 
 async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> str:

@@ -41,7 +41,7 @@ from local.console import (
 from local.console.archive_jobs import GlueJobs, JobBoard, LocalJobs, Runner
 from local.console.bulk import BULKS, Bulks
 from local.console.desk import DESK, Desk
-from local.console.guard import guard_request
+from local.console.guard import guard_request, restrict_response
 from local.console.samples import Charted, CloudWatchMinutes
 from local.front.front import PortInUseError
 from local.functions.plain_server import LOGGER
@@ -57,6 +57,7 @@ ROOMS = (
 def application(desk: Desk) -> web.Application:
     """Return the web application with all pages of the console."""
     app = web.Application(middlewares=[guard_request], client_max_size=FORM_BYTES_MAX)
+    app.on_response_prepare.append(restrict_response)
     app[DESK] = desk
     app[BULKS] = Bulks()
     for room in ROOMS:

@@ -73,7 +73,7 @@ async def tail(request: web.Request) -> web.Response:
         "tail.html",
         query=asked,
         topic=topic,
-        topic_names=[each.name for each in await desk.topics.look_if_possible()] if not query.get("after") else [],
+        topic_names=[] if after else await desk.topic_names(),
         told=told,
         gone=gone,
         rates=rates_of(told.counts) if told else None,

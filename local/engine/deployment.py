@@ -77,19 +77,12 @@ def deploy(
                 raise
     outputs = _await_outputs(cloudformation)
     record.write_text(digest)
-    functions_api = engine.client("lambda")
+    functions_api, folders = engine.client("lambda"), template.folders
     functions = {
-        logical_id: _function(functions_api, outputs[f"Ref{logical_id}"], folder)
-        for logical_id, folder in _code_folders(template, functions_root).items()
+        lid: _function(functions_api, outputs[f"Ref{lid}"], (functions_root or folders[lid].parent) / folders[lid].name)
+        for lid, _ in template.of_type(FUNCTION)
     }
     return Deployment(outputs, functions)
-
-
-def _code_folders(template: Template, functions_root: Path | None) -> dict[str, Path]:
-    folders = {lid: template.folders[lid] for lid, _ in template.of_type(FUNCTION)}
-    if functions_root is None:
-        return folders
-    return {lid: functions_root / folder.name for lid, folder in folders.items()}
 
 
 def _status(cloudformation: Any) -> str | None:

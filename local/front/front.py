@@ -11,7 +11,7 @@ from aiohttp import web
 from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
 
 from local.front.http_event import HttpRequest, Response, event_of, problem, response_of
-from local.front.routes import RouteMatch, Routes
+from local.front.routes import Routes
 from local.functions.plain_server import plain_server
 from local.functions.quick_json import encode
 from local.functions.worker import Invocation
@@ -99,7 +99,11 @@ class Front:
         caller = await self.authorize(found.route.method, found.route.path, request.header("authorization"))
         if isinstance(caller, Response):
             return caller
-        event = self._event(found, request, caller)
+        query = parse_qsl(request.query, keep_blank_values=True)
+        described = event_of(request, found.key, found.parameters, query)
+        if caller:
+            described["requestContext"]["authorizer"] = caller
+        event = encode(described)
         if len(event) > LAMBDA_PAYLOAD_BYTES_MAX:
             return problem(413, "Content Too Large", f"a function accepts at most {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         running = self.invoke(self.functions[found.route.function], event)
@@ -124,13 +128,6 @@ class Front:
         except ForbiddenError as fault:
             return problem(403, "Forbidden", str(fault))
         return None
-
-    def _event(self, found: RouteMatch, request: HttpRequest, caller: Mapping[str, Any]) -> bytes:
-        query = parse_qsl(request.query, keep_blank_values=True)
-        event = event_of(request, found.key, found.parameters, query)
-        if caller:
-            event["requestContext"]["authorizer"] = caller
-        return encode(event)
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
         refused = why_refused({name.lower(): value for name, value in incoming.headers.items()}, self._port, self.host)

@@ -108,7 +108,9 @@ class StreamSource:
         self._hand_over(records)
         self._iterator = read.get("NextShardIterator")
         if records and not self.stopped():  # Records left at the stop are read again.
-            self._reached(records[-1]["dynamodb"]["SequenceNumber"])
+            self._last = str(records[-1]["dynamodb"]["SequenceNumber"])
+            if self.position is not None:
+                store_position(self.position, self._last)
         return len(records) >= (1 if self.urgent() else READ_MAX if self.rules.window_s else MANY)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
@@ -117,11 +119,6 @@ class StreamSource:
         if record.get("userIdentity"):
             event["userIdentity"] = record["userIdentity"]
         return {**event, "dynamodb": record["dynamodb"], "eventSourceARN": self.stream_arn}
-
-    def _reached(self, number: str) -> None:
-        self._last = number
-        if self.position is not None:
-            store_position(self.position, number)
 
     def _insertion(self, place: int, row: Mapping[str, Any]) -> Record:
         change = {

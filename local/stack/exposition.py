@@ -74,7 +74,10 @@ class Exposition:
         for directive in told["_aws"]["CloudWatchMetrics"]:
             names = {each["Name"] for each in directive["Metrics"]}
             if SWEPT in names:
-                self._forget_levels()
+                # The new sweep reports no gauges for lanes that have become active.
+                for family in self._families.values():
+                    if isinstance(family, Gauge):
+                        family.clear()
             for dimensions in directive["Dimensions"]:
                 labels = {label: str(told[label]) for label in LABELS if label in dimensions}
                 for name in names:
@@ -101,9 +104,3 @@ class Exposition:
             make = partial(Histogram, buckets=kind.buckets) if kind.buckets else Gauge if kind.is_level else Counter
             self._families[kind.name] = make(kind.name, f"{metric} of docs/metrics.md", labels, registry=self._registry)
         return self._families[kind.name]
-
-    def _forget_levels(self) -> None:
-        """Drop the gauges of the last sweep: the new sweep reports none for lanes that have become active."""
-        for family in self._families.values():
-            if isinstance(family, Gauge):
-                family.clear()
