@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import unquote
 
-from local.engine.aws_request import Handler, Request, Response
+from local.engine.aws_request import Handler, Request
+from local.functions.plain_server import Response
 
 Message = MutableMapping[str, Any]
 Application = Callable[

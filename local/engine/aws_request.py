@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
+from local.functions.plain_server import Response
 from local.functions.quick_json import decode
 
 SIGNERS_KNOWN = 256
@@ -50,14 +51,6 @@ class Request(NamedTuple):
         """The prefix of the service and the operation in `x-amz-target`; two empty texts without this header."""
         prefix, _, operation = self.headers.get("x-amz-target", "").partition(".")
         return prefix, operation
-
-
-class Response(NamedTuple):
-    """An HTTP response, without a length, which the server adds. An AWS SDK raises an error for an error status."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...] = ()
-    body: bytes = b""
 
 
 Handler = Callable[[Request], Awaitable[Response]]

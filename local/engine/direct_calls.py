@@ -10,7 +10,8 @@ from functools import lru_cache, partial
 from itertools import count
 from typing import Any
 
-from local.engine.aws_request import Handler, Request, Response
+from local.engine.aws_request import Handler, Request
+from local.functions.plain_server import Response
 
 Service = Callable[[str, str, Any, bytes, dict[str, Any]], Awaitable[tuple[int, dict[str, str], Any]]]
 """A service of the engine: takes method, path, headers, body and query; returns status, headers and body."""

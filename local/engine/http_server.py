@@ -9,13 +9,12 @@ import signal
 from functools import partial
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from local.engine.asgi import Application, start
-from local.engine.aws_request import Handler, Request, Response
+from local.engine.aws_request import Handler, Request
 from local.engine.persistent_state import PersistentState
 from local.functions.frames import LENGTHS, FrameError, lengths_of, pack_frame
-from local.functions.plain_server import plain_server
+from local.functions.plain_server import Response, as_aiohttp, plain_server
 from local.rules.browsers import why_refused
 
 JSON = "application/x-amz-json-1.0"
@@ -160,5 +159,4 @@ async def _answer(handler: Handler, request: web.BaseRequest) -> web.Response:
     path, _, query = request.raw_path.partition("?")
     headers = {name.lower(): value for name, value in request.headers.items()}
     asked = Request(request.method, path, query, headers, await request.read(), request.remote or "127.0.0.1")
-    answer = await handler(asked)
-    return web.Response(status=answer.status, body=answer.body, headers=CIMultiDict(answer.headers))
+    return as_aiohttp(await handler(asked))

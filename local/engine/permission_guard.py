@@ -20,7 +20,6 @@ from local.engine.aws_request import (
     Call,
     Handler,
     Request,
-    Response,
     access_denied,
     call_of,
     refusal,
@@ -28,6 +27,7 @@ from local.engine.aws_request import (
     unknown_key,
 )
 from local.engine.last_error import end_process, why_not_written
+from local.functions.plain_server import Response
 from local.rules import limits
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Grant, Need, Role, decide

@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from local.engine.aws_request import Handler, Request, Response, signer_of
+from local.engine.aws_request import Handler, Request, signer_of
 from local.engine.checksums import DamageError
 from local.engine.garbage import collect_rarely
 from local.engine.journal import Journal
 from local.engine.persistent_queues import OF_QUEUES, PersistentQueues
 from local.engine.persistent_services import PersistentServices
 from local.engine.persistent_tables import PersistentTables
+from local.functions.plain_server import Response
 
 LOOK_S = 1.0
 READS = ("Get", "BatchGet", "TransactGet", "Query", "Scan", "Describe", "List", "Head", "AssumeRole")

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from local.front.http_event import Response, problem
+from local.front.http_event import problem
+from local.functions.plain_server import Response
 from local.template.intrinsics import Resolver
 from local.template.translated import API
 

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
 
-from local.front.http_event import HttpRequest, Response, event_of, problem, response_of
+from local.front.http_event import HttpRequest, event_of, problem, response_of
 from local.front.routes import Routes
-from local.functions.plain_server import plain_server
+from local.functions.plain_server import Response, as_aiohttp, plain_server
 from local.functions.quick_json import encode
 from local.functions.worker import Invocation
 from local.rules.browsers import why_refused
@@ -94,19 +94,19 @@ class Front:
         found = self.routes.find(request.method, request.path)
         if found is None:
             return problem(404, "Not Found", f"there is nothing at {request.path}")
-        if not self.may_invoke(request.method, found.route.path, found.route.function):
+        route, parameters = found
+        if not self.may_invoke(request.method, route.path, route.function):
             return problem(500, "Internal Server Error", "the API may not invoke the function of this route")
-        caller = await self.authorize(found.route.method, found.route.path, request.header("authorization"))
+        caller = await self.authorize(route.method, route.path, request.header("authorization"))
         if isinstance(caller, Response):
             return caller
-        query = parse_qsl(request.query, keep_blank_values=True)
-        described = event_of(request, found.key, found.parameters, query)
+        described = event_of(request, route.key, parameters, parse_qsl(request.query, keep_blank_values=True))
         if caller:
             described["requestContext"]["authorizer"] = caller
         event = encode(described)
         if len(event) > LAMBDA_PAYLOAD_BYTES_MAX:
             return problem(413, "Content Too Large", f"a function accepts at most {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
-        running = self.invoke(self.functions[found.route.function], event)
+        running = self.invoke(self.functions[route.function], event)
         try:
             # Shielded: on AWS, too, a function continues after its client has disconnected.
             invocation = await asyncio.wait_for(asyncio.shield(running), HTTP_API_TIMEOUT_S)
@@ -150,12 +150,3 @@ class Front:
             return web.Response(status=HTTPStatus.BAD_REQUEST)
         headers, source_ip = tuple(incoming.headers.items()), incoming.remote or "127.0.0.1"
         return as_aiohttp(await self.answer(HttpRequest(incoming.method, raw_path, query, headers, body, source_ip)))
-
-
-def as_aiohttp(answer: Response) -> web.Response:
-    """Convert the response to a response of aiohttp."""
-    response = web.Response(status=answer.status, body=answer.body)
-    response.headers.popall("Content-Type", None)
-    for name, value in answer.headers:
-        response.headers.add(name, value)
-    return response

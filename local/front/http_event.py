@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from local.functions.plain_server import Response
 from local.functions.quick_json import decode
 
 TEXT_TYPES = ("text/", "application/json", "application/javascript", "application/xml")
@@ -28,15 +29,6 @@ class HttpRequest:
     def header(self, name: str) -> str | None:
         """Return the value of the header whose name in lower case is *name*; None if the request does not have it."""
         return next((value for found, value in self.headers if found.lower() == name), None)
-
-
-@dataclass(frozen=True)
-class Response:
-    """An HTTP response. `headers` may contain a name several times, for instance for cookies."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
 
 
 def join_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -2,65 +2,44 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import unquote
 
-from local.template.translated import RouteSpec
-
-DEFAULT = "$default"
-"""The route for all other requests."""
-
-
-@dataclass(frozen=True)
-class RouteMatch:
-    """The route of a request, and the values of its path parameters by name."""
-
-    route: RouteSpec
-    parameters: dict[str, str]
-
-    @property
-    def key(self) -> str:
-        """The route key, such as `GET /topics/{topic}`."""
-        return DEFAULT if self.route.path == DEFAULT else f"{self.route.method} {self.route.path}"
+from local.template.translated import ANY, DEFAULT, RouteSpec
 
 
 class Routes:
     """The routes of an API, from which `find` selects one for a request.
 
     >>> table = Routes([RouteSpec("GET", "/topics/{topic}", "F"), RouteSpec("GET", "/topics/all", "G")])
-    >>> table.find("GET", "/topics/a%20b").parameters
+    >>> table.find("GET", "/topics/a%20b")[1]
     {'topic': 'a b'}
-    >>> table.find("GET", "/topics/all").route.function
+    >>> table.find("GET", "/topics/all")[0].function
     'G'
     >>> table.find("PUT", "/topics/all") is None
     True
-    >>> Routes([RouteSpec("ANY", DEFAULT, "F")]).find("PUT", "/nowhere").key
+    >>> Routes([RouteSpec(ANY, DEFAULT, "F")]).find("PUT", "/nowhere")[0].key
     '$default'
     """
 
     def __init__(self, routes: Iterable[RouteSpec]) -> None:
-        named = list(routes)
-        self._default = next((route for route in named if route.path == DEFAULT), None)
-        others = [route for route in named if route.path != DEFAULT]
-        ordered = sorted(others, key=lambda route: [part.startswith("{") for part in route.path.split("/")])
-        self._routes = [(self._pattern(route.path), route) for route in ordered]
+        self._routes = [(self._pattern(route.path), route) for route in sorted(routes, key=self._place)]
+
+    @staticmethod
+    def _place(route: RouteSpec) -> tuple[bool, list[bool]]:
+        return route.path == DEFAULT, [part.startswith("{") for part in route.path.split("/")]
 
     @staticmethod
     def _pattern(path: str) -> re.Pattern[str]:
-        parts = re.split(r"(\{\w+\+?\})", path)
-        return re.compile("".join(_expression(part) for part in parts))
+        named = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(path))
+        return re.compile(".*" if path == DEFAULT else named, re.DOTALL)
 
-    def find(self, method: str, path: str) -> RouteMatch | None:
-        """Return the route for a method and a percent-encoded path. If none fits, return the default route, or None."""
+    def find(self, method: str, path: str) -> tuple[RouteSpec, dict[str, str]] | None:
+        """Return the route for a method and a percent-encoded path, with the values of its path parameters by name.
+
+        If no other route fits, return the default route, or None without one.
+        """
         for pattern, route in self._routes:
             match = pattern.fullmatch(path)
-            if match is not None and route.method in (method, "ANY", "X-AMAZON-APIGATEWAY-ANY-METHOD"):
-                return RouteMatch(route, {name: unquote(value) for name, value in match.groupdict().items()})
-        return None if self._default is None else RouteMatch(self._default, {})
-
-
-def _expression(part: str) -> str:
-    if part.startswith("{"):
-        name = part.strip("{}+")
-        return f"(?P<{name}>.+)" if part.endswith("+}") else f"(?P<{name}>[^/]+)"
-    return re.escape(part)
+            if match is not None and route.method in (method, ANY):
+                return route, {name: unquote(value) for name, value in match.groupdict().items()}
+        return None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -12,6 +12,23 @@ LOGGER = logging.getLogger(__name__)
 """Logs faults of local servers, but no malformed requests: their records quote the line, which may be a token."""
 LOGGER.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
 Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Response(NamedTuple):
+    """An HTTP response. *headers* may contain a name several times, for instance for cookies."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+def as_aiohttp(answer: Response) -> web.Response:
+    """Convert a response to a response of aiohttp, which adds the length if it is missing."""
+    response = web.Response(status=answer.status, body=answer.body)
+    response.headers.popall("Content-Type", None)
+    for name, value in answer.headers:
+        response.headers.add(name, value)
+    return response
 
 
 def plain_server(serve: Serve, body_bytes_max: int, **how: Any) -> web.Server:

@@ -35,6 +35,8 @@ PACKAGED = {
     "AWS::Serverless::LayerVersion": "ContentUri",
     "AWS::Serverless::StateMachine": "DefinitionUri",
 }
+DEFAULT, ANY = "$default", "X-AMAZON-APIGATEWAY-ANY-METHOD"
+"""The path of the route for all other requests, and the method of a route for all methods."""
 KEPT = Path(__file__).parent / "__pycache__" / "template.json"
 _FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
 
@@ -47,6 +49,11 @@ class RouteSpec:
     path: str
     function: str
     security: Any = ()
+
+    @property
+    def key(self) -> str:
+        """The route key, such as `GET /topics/{topic}`."""
+        return DEFAULT if self.path == DEFAULT else f"{self.method} {self.path}"
 
 
 @dataclass(frozen=True)

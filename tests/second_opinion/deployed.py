@@ -105,8 +105,9 @@ class Deployment:
         content = b"" if body is None else json.dumps(body).encode()
         sent = (("content-type", "application/json"), *(headers or {}).items())
         request = HttpRequest(method, path, query, sent, content)
-        event = event_of(request, found.key, found.parameters, parse_qsl(query))
-        answer = response_of(json.dumps(self.functions[found.route.function](event)).encode())
+        route, parameters = found
+        event = event_of(request, route.key, parameters, parse_qsl(query))
+        answer = response_of(json.dumps(self.functions[route.function](event)).encode())
         return answer.status, json.loads(answer.body) if answer.body else None
 
     def do(self, method: str, target: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:

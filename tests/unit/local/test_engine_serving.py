@@ -10,10 +10,11 @@ from aiohttp import web
 from yarl import URL
 
 from local.engine.asgi import Message, handler_of
-from local.engine.aws_request import Handler, Request, Response
+from local.engine.aws_request import Handler, Request
 from local.engine.direct_calls import DirectCalls
 from local.engine.http_server import http_server
 from local.engine.queues import LongPoll
+from local.functions.plain_server import Response
 
 PATIENCE_S = 60
 

@@ -17,11 +17,12 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
-from local.engine.aws_request import Handler, Request, Response
+from local.engine.aws_request import Handler, Request
 from local.engine.engine import Engine
 from local.engine.http_server import listen_to_frames
 from local.functions import sdk_plugin
 from local.functions.frames import FrameCalls, call_head, pack_frame
+from local.functions.plain_server import Response
 from local.stack.stack import Stack, StackOptions
 
 PATIENCE_S = 60.0

@@ -11,12 +11,12 @@ import pytest
 
 from local.front.front import AsyncInvoke, Front
 from local.front.http_event import HttpRequest, event_of
-from local.front.routes import DEFAULT, Routes
+from local.front.routes import Routes
 from local.functions.worker import Invocation
-from local.template.translated import RouteSpec
+from local.template.translated import ANY, DEFAULT, RouteSpec
 
 PATIENCE_S = 60.0
-ROUTES = [RouteSpec("PUT", "/topics/{topic}", "F"), RouteSpec("ANY", DEFAULT, "F")]
+ROUTES = [RouteSpec("PUT", "/topics/{topic}", "F"), RouteSpec(ANY, DEFAULT, "F")]
 Call = Callable[..., tuple[int, str | None, bytes]]
 
 

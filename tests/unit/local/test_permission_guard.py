@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from local.engine.aws_request import Request, Response
+from local.engine.aws_request import Request
 from local.engine.engine_process import Executions, guard_delivery, guard_task
 from local.engine.http_server import guard_browsers
 from local.engine.permission_guard import ROLES_PATH, PermissionGuard, Permissions
+from local.functions.plain_server import Response
 from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role
 

@@ -16,12 +16,13 @@ import pytest
 from ministack.services import dynamodb, sqs
 
 from local.engine import persistent_tables
-from local.engine.aws_request import Request, Response
+from local.engine.aws_request import Request
 from local.engine.checksums import DamageError, store_position
 from local.engine.journal import Journal
 from local.engine.packed_rows import PackedRows
 from local.engine.persistent_services import PersistentServices
 from local.engine.persistent_state import PersistentState, write_before_answer
+from local.functions.plain_server import Response
 
 CHANGED = ("_set_item", "_remove_item", "_emit_stream_event", "_items_replaced")
 CHANGED_OF_QUEUES = ("_act_send_message", "_collect_msgs", "_dlq_sweep", "_HANDLERS")
