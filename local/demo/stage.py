@@ -34,14 +34,11 @@ def client_for(url: str) -> Client:
     return Client(url, retries=Retries(seconds=0), user_agent="tagcast-demo")
 
 
-def wait_for(holds: Callable[[], bool], timeout_s: float, every_s: float = 0.1) -> bool:
-    """Call *holds* every *every_s* seconds until it returns True. Return False after *timeout_s* seconds."""
+def wait_for(holds: Callable[[], bool], timeout_s: float, every_s: float = 0.1) -> None:
+    """Call *holds* every *every_s* seconds until it returns True, but for at most *timeout_s* seconds."""
     deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
+    while not holds() and time.monotonic() < deadline:
         time.sleep(every_s)
-    return True
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

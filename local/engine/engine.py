@@ -21,8 +21,8 @@ from botocore.config import Config
 
 from local.engine.engine_calls import Credentials, EngineCalls, create_credentials
 from local.engine.last_error import PIPE, read_last_error
-from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH
-from local.functions.frames import call_head
+from local.engine.permission_guard import OWN_PATH
+from local.functions.frames import FrameCalls, call_head
 from local.rules.permissions import Role
 
 REGION = "us-east-1"
@@ -92,6 +92,11 @@ class Engine:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables with which AWS SDKs call the engine, except credentials."""
+        return {"AWS_ENDPOINT_URL": self.url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+
+    @property
     def frames(self) -> str:
         """The address (host:port) that accepts calls in frames, see :mod:`local.functions.frames`."""
         return f"127.0.0.1:{self._frames_port}"
@@ -109,7 +114,7 @@ class Engine:
 
     def calls(self, credentials: Credentials) -> EngineCalls:
         """Return an object that makes calls with *credentials*. It is faster than a boto3 client."""
-        return EngineCalls(self.frames, credentials, REGION)
+        return EngineCalls(FrameCalls(self.frames), credentials, REGION)
 
     def start(self) -> None:
         """Start the process and wait until it responds. Raises EngineError."""
@@ -142,7 +147,7 @@ class Engine:
 
     def show(self, queue_arn: str) -> None:
         """Make all received messages of a queue visible again. Call this after the process that received them died."""
-        self._tell(SHOW_PATH, queue_arn)
+        self._tell("show", queue_arn)
 
     def expire(self, table: str, attribute: str) -> None:
         """Delete expired rows of a table. A row's *attribute* has the time of its expiry.
@@ -150,11 +155,11 @@ class Engine:
         This replaces the engine's own expiry, which writes no stream record. On AWS a row may stay for two more days,
         so no code may rely on a prompt deletion.
         """
-        self._tell(EXPIRE_PATH, {"table": table, "attribute": attribute})
+        self._tell("expire", {"table": table, "attribute": attribute})
 
     def permit(self, roles: Mapping[str, Role]) -> None:
         """Replace all roles. The keys of *roles* are access keys, or names of services that assume a role."""
-        self._tell(ROLES_PATH, {caller: asdict(role) for caller, role in roles.items()})
+        self._tell("roles", {caller: asdict(role) for caller, role in roles.items()})
 
     def stop(self) -> None:
         """Ask the engine to save its state and end; kill it after :data:`STOP_S` seconds."""
@@ -197,8 +202,8 @@ class Engine:
         except (urllib.error.URLError, OSError):
             return False
 
-    def _tell(self, path: str, what: Any) -> None:
-        self._asked(path, START_S, json.dumps(what).encode()).close()
+    def _tell(self, act: str, what: Any) -> None:
+        self._asked(OWN_PATH + act, START_S, json.dumps(what).encode()).close()
 
     def _asked(self, path: str, within_s: float, body: bytes | None = None) -> Any:
         """Send a request to a path of the engine itself, not of an AWS service. Return the response."""

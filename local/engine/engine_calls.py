@@ -5,7 +5,7 @@ The sources pass the JSON on without parsing it into an SDK's objects, so they n
 
 import base64
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from local.functions.frames import FrameCalls, call_head
@@ -43,16 +43,11 @@ class EngineCallError(OSError):
 
 @dataclass
 class EngineCalls:
-    """Makes calls to the engine for one caller. The engine accepts frames at *address* (host:port)."""
+    """Makes calls to the engine for one caller."""
 
-    address: str
+    frames: FrameCalls
     credentials: Credentials
     region: str
-    _frames: FrameCalls = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Prepare the calls. Connections are opened on demand."""
-        self._frames = FrameCalls(self.address)
 
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Call an *operation* of a *service* in :data:`TARGETS`, and return the response.
@@ -61,7 +56,7 @@ class EngineCalls:
         """
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)
-        done, answer = self._frames.call(head, encode(request), ANSWER_S)
+        done, answer = self.frames.call(head, encode(request), ANSWER_S)
         if not done:
             raise EngineCallError(f"{operation}: {answer.decode(errors='replace')}")
         found: dict[str, Any] = decode(answer or b"{}")

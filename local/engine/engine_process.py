@@ -28,7 +28,7 @@ from local.engine.checksums import DamageError
 from local.engine.direct_calls import DirectCalls, enter
 from local.engine.http_server import serve
 from local.engine.open_files import raise_limit
-from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
+from local.engine.permission_guard import PermissionGuard, Permissions
 from local.engine.persistent_state import PersistentState, write_before_answer
 from local.rules.limits import EXECUTION_EVENTS_MAX
 from local.rules.needs import Account
@@ -202,9 +202,7 @@ def _stop_with_the_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _guarded(
-    permissions: Permissions, full: Callable[[], bool], own_paths: Mapping[str, Callable[[Any], None]]
-) -> Handler:
+def _guarded(permissions: Permissions, full: Callable[[], bool], acts: Mapping[str, Callable[[Any], None]]) -> Handler:
     """Return the engine behind the permission guard. Most calls bypass the engine's router."""
     from ministack import app
     from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
@@ -216,7 +214,7 @@ def _guarded(
         "Firehose_20150804": firehose.handle_request,
     }
     direct = DirectCalls(handler_of(app.app), services, enter)
-    return PermissionGuard(direct, permissions, os.environ["TAGCAST_OWNER"], full, own_paths)
+    return PermissionGuard(direct, permissions, os.environ["TAGCAST_OWNER"], full, acts)
 
 
 def main() -> None:
@@ -266,14 +264,12 @@ def run(folder: Path) -> None:
     firehose._put_s3_object = guard_delivery(permissions, persistent_objects.put_object(s3))
 
     threading.Thread(target=_stop_with_the_parent, args=(int(os.environ["TAGCAST_PARENT"]),), daemon=True).start()
-    own_paths: dict[str, Callable[[Any], None]] = {
-        ROLES_PATH: permissions.put,
-        SHOW_PATH: kept.queues.show,
-        EXPIRE_PATH: lambda what: kept.tables.expire(what["table"], what["attribute"], time.time()),
+    acts: dict[str, Callable[[Any], None]] = {
+        "roles": permissions.put,
+        "show": kept.queues.show,
+        "expire": lambda what: kept.tables.expire(what["table"], what["attribute"], time.time()),
     }
-    handler = write_before_answer(
-        _guarded(permissions, lambda: executions.full, own_paths), kept.services, kept.journal
-    )
+    handler = write_before_answer(_guarded(permissions, lambda: executions.full, acts), kept.services, kept.journal)
     raise_limit()
     ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
     asyncio.run(serve(app.app, handler, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))

@@ -32,11 +32,8 @@ from local.rules import limits
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Grant, Need, Role, decide
 
-ROLES_PATH = "/_tagcast/roles"
-SHOW_PATH = "/_tagcast/show"
-"""The path that makes the received messages of a queue, named by its ARN, visible again."""
-EXPIRE_PATH = "/_tagcast/expire"
-"""The path that deletes the expired rows of a table."""
+OWN_PATH = "/_tagcast/"
+"""The path of requests to the engine itself, followed by the name of an act."""
 TYPE_HEADER = "x-amz-invocation-type"
 BY_CONTENT = ("content-length", "x-amz-crc32")
 DECISIONS_KEPT = 2_000
@@ -117,15 +114,15 @@ def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
 class PermissionGuard:
     """A handler in front of the engine. The access key *owner* has all permissions.
 
-    *full* returns whether no further execution may start. *own_paths* maps paths to functions that get the request's
-    JSON; only the owner may call these paths.
+    *full* returns whether no further execution may start. *acts* maps names below :data:`OWN_PATH` to functions that
+    get the request's JSON; only the owner may call them.
     """
 
     engine: Handler
     permissions: Permissions
     owner: str
     full: Callable[[], bool]
-    own_paths: Mapping[str, Callable[[Any], None]]
+    acts: Mapping[str, Callable[[Any], None]]
 
     async def __call__(self, request: Request) -> Response:
         """Refuse the request, or pass it on."""
@@ -134,7 +131,7 @@ class PermissionGuard:
         if role is None:
             if key != self.owner:
                 return unknown_key(service)
-            if (act := self.own_paths.get(request.path)) is not None:
+            if (act := self.acts.get(request.path.removeprefix(OWN_PATH))) is not None:
                 act(json.loads(request.body or b"{}"))
                 return Response(204)
             if not _is_measured(service, request.operation[1]):

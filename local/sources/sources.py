@@ -212,8 +212,19 @@ class Sources:
         return not self.broken and self.is_engine_alive()
 
     def _tick(self, function: str) -> None:
-        if not self._overload.puts_off(time.monotonic()):
-            self._invoke(function, json.dumps(scheduled_event()).encode())
+        """Invoke a function as EventBridge does on schedule, unless the stack is overloaded."""
+        if self._overload.puts_off(time.monotonic()):
+            return
+        event = {
+            "version": "0",
+            "source": "aws.events",
+            "detail-type": "Scheduled Event",
+            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": REGION,
+            "resources": [],
+            "detail": {},
+        }
+        self._invoke(function, json.dumps(event).encode())
 
     def _repeat(
         self,
@@ -278,19 +289,6 @@ def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
     if lane.state.is_asleep or not (lane.is_claimed or is_waiting):
         return None
     return lane_transitions.retry_now(lane, generation, now)[1]
-
-
-def scheduled_event() -> Mapping[str, Any]:
-    """Return the event with which EventBridge invokes a function on schedule."""
-    return {
-        "version": "0",
-        "source": "aws.events",
-        "detail-type": "Scheduled Event",
-        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "region": REGION,
-        "resources": [],
-        "detail": {},
-    }
 
 
 def _join(threads: list[threading.Thread], within_s: float) -> None:

@@ -74,11 +74,6 @@ class DataFolder:
         """The folder of the engine's state."""
         return self.path / "engine"
 
-    @property
-    def deployed(self) -> Path:
-        """The file with the digest of the last deployment."""
-        return self.path / "deployed"
-
     def engine_port(self) -> int:
         """Return a free port for the engine: if possible the port of the last run, because queue URLs contain it."""
         remembered = self.path / "engine" / "port"

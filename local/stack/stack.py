@@ -95,7 +95,7 @@ class Stack:
         check_parameters(template.parameters, self.options.parameters)
         parameters = {**LOCAL, "TimeScale": f"{self.options.time_scale:g}", **self.options.parameters}
         deployment = await asyncio.to_thread(
-            deploy, template, self._engine, parameters, self._folder.deployed, self.options.functions_root
+            deploy, template, self._engine, parameters, self._folder.path / "deployed", self.options.functions_root
         )
         resolver = resolver_of(template, deployment, parameters)
         callers = callers_of(template, resolver)
@@ -150,10 +150,9 @@ class Stack:
     async def _announce(self, engine: Engine, deployment: Deployment, callers: Callers) -> None:
         """Accept jobs, and write all addresses for the command line and other tools."""
         some_function = next(iter(deployment.functions.values()))
-        owner = {"AWS_ENDPOINT_URL": engine.url, "AWS_DEFAULT_REGION": REGION, **engine.owner.environment}
+        owner = {**engine.environment, **engine.owner.environment}
         self._folder.write_environment({**some_function.environment, **owner})
-        where = {"AWS_ENDPOINT_URL": engine.url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
-        self._jobs = JobSession({**where, **callers.jobs.environment, "JDK_JAVA_OPTIONS": QUICK_START})
+        self._jobs = JobSession({**engine.environment, **callers.jobs.environment, "JDK_JAVA_OPTIONS": QUICK_START})
         self._folder.announce(
             url=self.url,
             engine_url=engine.url,
@@ -199,9 +198,7 @@ class Stack:
 
     def _common_environment(self, engine: Engine, credentials: Credentials) -> dict[str, str]:
         return {
-            "AWS_ENDPOINT_URL": engine.url,
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
+            **engine.environment,
             **credentials.environment,
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_XRAY_SDK_ENABLED": "false",

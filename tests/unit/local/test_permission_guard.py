@@ -13,7 +13,7 @@ import pytest
 from local.engine.aws_request import Request
 from local.engine.engine_process import Executions, guard_delivery, guard_task
 from local.engine.http_server import guard_browsers
-from local.engine.permission_guard import ROLES_PATH, PermissionGuard, Permissions
+from local.engine.permission_guard import OWN_PATH, PermissionGuard, Permissions
 from local.functions.plain_server import Response
 from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role
@@ -70,7 +70,7 @@ def gate(tmp_path: Path) -> Gate:
     permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
     permissions.put({"R": asdict(READER), "L": asdict(LISTER)})
     return Gate(
-        PermissionGuard(engine, permissions, OWNER, lambda: False, {ROLES_PATH: permissions.put}),
+        PermissionGuard(engine, permissions, OWNER, lambda: False, {"roles": permissions.put}),
         engine,
         tmp_path / "uses.jsonl",
     )
@@ -179,10 +179,10 @@ def test_pages_in_a_browser_may_not_call_the_engine(gate: Gate, header: tuple[st
 
 def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
     body = json.dumps({"R": asdict(Role(READER.name, (Grant("*", "*"),)))}).encode()
-    assert gate.send({}, body, ROLES_PATH, "POST")[0] == 403
-    assert gate.call("R", "engine", "", json.loads(body), ROLES_PATH)[0] == 400
+    assert gate.send({}, body, OWN_PATH + "roles", "POST")[0] == 403
+    assert gate.call("R", "engine", "", json.loads(body), OWN_PATH + "roles")[0] == 400
     assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 400
-    assert gate.call(OWNER, "engine", "", json.loads(body), ROLES_PATH)[0] == 204
+    assert gate.call(OWNER, "engine", "", json.loads(body), OWN_PATH + "roles")[0] == 204
     assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 200
 
 
