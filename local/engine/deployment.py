@@ -67,14 +67,14 @@ def deploy(
         except WaiterError as fault:
             raise EngineError("the engine did not delete an incomplete stack in time") from fault
         status = None
-    if status is None:
-        cloudformation.create_stack(**request)
-    elif not record.exists() or record.read_text() != digest:
-        try:
+    try:
+        if status is None:
+            cloudformation.create_stack(**request)
+        elif not record.exists() or record.read_text() != digest:
             cloudformation.update_stack(**request)
-        except ClientError as refusal:
-            if "No updates" not in str(refusal):
-                raise
+    except ClientError as refusal:
+        if "No updates" not in str(refusal):  # For instance, a parameter has a wrong value.
+            raise EngineError(f"the stack did not deploy: {refusal.response['Error']['Message']}") from refusal
     outputs = _await_outputs(cloudformation)
     record.write_text(digest)
     functions_api, folders = engine.client("lambda"), template.folders

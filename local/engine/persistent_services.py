@@ -18,35 +18,38 @@ States = Mapping[str, Callable[[], Any]]
 
 @dataclass
 class PersistentServices:
-    """Stores the states of services in the file *path*. *written* converts a service's name and state to JSON."""
+    """Stores the states of services in the file *path*. *written* converts a service's name and state to JSON.
+
+    The first line has the names of the services. Each further line has the state of one of them, in this order.
+    """
 
     states: Callable[[], States]
     path: Path
     written: Callable[[str, Any], str]
-    _stored: dict[str, str] = field(default_factory=dict)
+    _lines: dict[str, bytes] = field(default_factory=dict)
 
     def read(self) -> Mapping[str, str]:
         """Return the JSON of each stored service. Raises DamageError."""
         if not self.path.exists():
             raise DamageError(self.path, "it is missing")
-        line = self.path.read_bytes()
-        found = unframe_line(line)
-        if found is None:
-            raise DamageError(self.path, CHANGED.format(len(line)))
-        self._stored = decode(found[0])
-        return self._stored
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        texts = [found[0] for found in map(unframe_line, lines) if found is not None]
+        names = decode(texts[0]) if texts and len(texts) == len(lines) else None
+        if names is None or len(names) != len(texts) - 1:
+            raise DamageError(self.path, CHANGED.format(sum(map(len, lines))))
+        self._lines = dict(zip(names, lines[1:], strict=True))
+        return {name: text.decode() for name, text in zip(names, texts[1:], strict=True)}
 
     def keep(self, names: Collection[str] | None = None) -> None:
         """Write the file if a state has changed, of the services in *names*. None means all services."""
         states = {name: state_of for name, state_of in self.states().items() if names is None or name in names}
-        changed = self._stored | {
-            name: text for name, state_of in states.items() if (text := self._text(name, state_of))
-        }
-        if changed == self._stored and self.path.exists():
+        texts = {name: self._text(name, state_of) for name, state_of in states.items()}
+        changed = self._lines | {name: frame_line(text.encode())[0] for name, text in texts.items() if text}
+        if changed == self._lines and self.path.exists():
             return
-        self._stored = changed
+        self._lines = changed
         try:
-            replace_file(self.path, frame_line(encode(changed))[0])
+            replace_file(self.path, frame_line(encode(list(changed)))[0], *changed.values())
         except OSError as fault:
             end_process(why_not_written(fault, self.path.parent) or f"{self.path} cannot be written: {fault}")
 

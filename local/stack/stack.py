@@ -25,7 +25,7 @@ from local.stack.exposition import Exposition
 from local.stack.job_session import QUICK_START, JobSession
 from local.stack.user_functions import make_known, specs_of
 from local.template.intrinsics import Resolver
-from local.template.parameters import LOCAL, check_parameters
+from local.template.parameters import LOCAL, check_names
 from local.template.translated import Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,7 +92,7 @@ class Stack:
         template, _ = await asyncio.gather(
             asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
         )
-        check_parameters(template.parameters, self.options.parameters)
+        check_names(template.parameters, self.options.parameters)
         parameters = {**LOCAL, "TimeScale": f"{self.options.time_scale:g}", **self.options.parameters}
         deployment = await asyncio.to_thread(
             deploy, template, self._engine, parameters, self._folder.path / "deployed", self.options.functions_root

@@ -112,3 +112,16 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         code, said = started(tmp_path / "data", "--port", str(port))
     assert (code, f"port {port} of 127.0.0.1 is in use" in said) == (1, True)
+
+
+def test_a_parameter_with_a_wrong_value_is_a_sentence_and_the_stack_may_be_started_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for given, why in (
+        ("PublishUrl=maybe", "Parameter 'PublishUrl' value 'maybe' is not in AllowedValues: ['true', 'false']"),
+        ("TopicKnownSeconds=9", "Parameter 'TopicKnownSeconds' must be a number not greater than 5"),
+        ("PublishUr=true", "--parameter PublishUr is not in the template; did you mean PublishUrl?"),
+    ):
+        code, said = started(data, "--parameter", given)
+        assert (code, why in said, said.count("\n")) == (1, True, 1), said
+    with start_stack(data, "--parameter", "TopicKnownSeconds=1") as stack:
+        assert call("GET", f"{stack.url}/health")[0] == 200
