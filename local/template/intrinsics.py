@@ -9,18 +9,6 @@ from typing import Any
 from local.rules.needs import Account
 from local.template.translated import Template
 
-NAMED_BY = {
-    "AWS::DynamoDB::Table": "TableName",
-    "AWS::Glue::Job": "Name",
-    "AWS::IAM::Role": "RoleName",
-    "AWS::KinesisFirehose::DeliveryStream": "DeliveryStreamName",
-    "AWS::Lambda::Function": "FunctionName",
-    "AWS::Logs::LogGroup": "LogGroupName",
-    "AWS::S3::Bucket": "BucketName",
-    "AWS::SQS::Queue": "QueueName",
-    "AWS::SecretsManager::Secret": "Name",
-    "AWS::StepFunctions::StateMachine": "StateMachineName",
-}
 ARN_OF = {
     "AWS::DynamoDB::Table": "dynamodb:{region}:{number}:table/{name}",
     "AWS::Events::Rule": "events:{region}:{number}:rule/{name}",
@@ -119,7 +107,7 @@ class Resolver:
             given = self.physical[logical_id]
             return given if kind in _NAME_HAS_SLASHES else re.split(r"[/:]", given)[-1]
         properties = self.template.resources[logical_id].get("Properties", {})
-        declared = properties.get(NAMED_BY.get(kind, ""))
+        declared = properties.get(f"{kind.rpartition('::')[2]}Name", properties.get("Name"))
         if declared is not None:
             return str(self.value(declared))
         made_up = f"{self.stack}-{logical_id}"
