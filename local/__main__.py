@@ -17,9 +17,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tagcast_cli import OTHERS, bypass_proxies
 
 from local.engine.engine import EngineError
-from local.engine.garbage import collect_rarely
 from local.engine.last_error import why_not_written
-from local.engine.open_files import raise_limit
+from local.engine.long_lived import collect_rarely, raise_limit
 from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
 from local.stack.stack import Stack, StackOptions

@@ -9,7 +9,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from local.engine.garbage import collect_rarely
+from local.engine.long_lived import collect_rarely
 from tests.running_stack import TIME_SCALE, RunningStack, start_stack
 
 # No test may reach AWS: every session of boto3 gets keys that open nothing.

@@ -27,7 +27,7 @@ from local.engine.callers import FIREHOSE, STATES
 from local.engine.checksums import DamageError
 from local.engine.direct_calls import DirectCalls, enter
 from local.engine.http_server import serve
-from local.engine.open_files import raise_limit
+from local.engine.long_lived import raise_limit
 from local.engine.permission_guard import PermissionGuard, Permissions
 from local.engine.persistent_state import PersistentState, write_before_answer
 from local.rules.limits import EXECUTION_EVENTS_MAX
@@ -65,7 +65,8 @@ def host_executor(address: str, otherwise: Executor) -> Executor:
             answer = connection.getresponse()
             payload = answer.read()
         except OSError as fault:
-            return _failed("Lambda.ServiceException", f"the Lambda host does not answer: {fault}")
+            why = {"errorType": "Lambda.ServiceException", "errorMessage": f"the Lambda host does not answer: {fault}"}
+            return {"body": why, "error": True, "log": ""}
         finally:
             connection.close()
         if answer.status == HTTPStatus.NOT_FOUND:
@@ -179,10 +180,6 @@ def forget_records(deliver: Callable[..., None]) -> Callable[..., None]:
         destination["records"].clear()
 
     return deliver_all
-
-
-def _failed(error_type: str, message: str) -> dict[str, Any]:
-    return {"body": {"errorType": error_type, "errorMessage": message}, "error": True, "log": ""}
 
 
 def hold(folder: Path) -> TextIO:

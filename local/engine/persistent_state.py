@@ -13,8 +13,8 @@ from typing import Any
 
 from local.engine.aws_request import Handler, Request, signer_of
 from local.engine.checksums import DamageError
-from local.engine.garbage import collect_rarely
 from local.engine.journal import Journal
+from local.engine.long_lived import collect_rarely
 from local.engine.persistent_queues import OF_QUEUES, PersistentQueues
 from local.engine.persistent_services import PersistentServices
 from local.engine.persistent_tables import PersistentTables
