@@ -4,14 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import tagcast_aws.api.http.operations as operations
 from tagcast.model import Outcome
+from tagcast_aws.api.http import openapi
+from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 
 from tests.fakes.handlers import answered
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FakeWorld
 
-FILE = Path(operations.__file__).parent / "examples.json"
+FILE = Path(openapi.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
 WORKERS = "/topics/orders/subscriptions/workers"
 DEAD = "/topics/orders/subscriptions/dead"
@@ -98,7 +99,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("removed", "DELETE", WORKERS, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
-NAMES = {name for name, _ in operations.OPERATIONS.values()}
+NAMES = {route.name for route in (*PUBLISH, *PULL, *MANAGE)}
 """All else is asked only for the sake of what comes next."""
 
 

@@ -3,6 +3,6 @@
 - `limits`: the limits of requests and answers;
 - `http`: parts that all resources share, from the event of API Gateway to problem details;
 - `publishing`, `pulling`, `messages`, `tail`, `topics`, `filters`, `subscriptions`, `shadows`, `members`,
-  `hosts`, `service`: the resources;
-- `routes`: the route tables.
+  `hosts`: the resources;
+- `routes`: the route tables, and the routes of the service itself.
 """

@@ -153,7 +153,10 @@ def filter_faults(value: object) -> list[Fault]:
 
 
 def try_filter(world: World, request: Request[FilterTestBody]) -> Answer:
-    """Test a filter on a message. Nothing is stored or sent, and no filter function is called."""
+    """Try a filter on a message.
+
+    Nothing is stored or sent, and no filter function is called.
+    """
     try:
         verdict, explanation, warnings = test_filter(request.body.filter, request.body.message.draft())
     except InvalidFilterError as error:
@@ -164,10 +167,11 @@ def try_filter(world: World, request: Request[FilterTestBody]) -> Answer:
 
 ROUTES = (
     Route(
+        "test_filter",
+        "filters",
         "POST",
         "/filters/test",
         try_filter,
-        "Try a filter on a message",
         {200: FilterTestAnswer},
         body=FilterTestBody,
         scope=TokenScope.READ,

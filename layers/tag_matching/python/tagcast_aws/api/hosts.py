@@ -35,7 +35,7 @@ class HostsAnswer(TypedDict):
 
 
 def answer_hosts(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the hosts that recently failed to respond."""
+    """List the hosts that do not respond."""
     found, now = list_hosts(world, *request.page("[0-9a-f]{32}")), world.clock.now()
     return Answer(200, page("hosts", [_shown(host, now) for host in found.items], encode_cursor(found.cursor)))
 
@@ -52,4 +52,4 @@ def _shown(value: Host, now: int) -> HostAnswer:
     }
 
 
-ROUTES = (Route("GET", "/hosts", answer_hosts, "List the hosts that do not respond", {200: HostsAnswer}, query=PAGING),)
+ROUTES = (Route("list_hosts", "lanes", "GET", "/hosts", answer_hosts, {200: HostsAnswer}, query=PAGING),)

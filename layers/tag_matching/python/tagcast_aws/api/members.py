@@ -66,7 +66,7 @@ class MembersAnswer(TypedDict):
 
 
 def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
-    """Record a member's heartbeat, and answer with the group."""
+    """Send the heartbeat of a consumer."""
     body = request.body
     heartbeat = Heartbeat(
         topic=request.topic,
@@ -104,29 +104,22 @@ def _shown(value: Membership) -> list[MemberAnswer]:
 
 
 def answer_members(world: World, request: Request[None]) -> Answer:
-    """Answer with the live members of a group."""
+    """List the members of a group."""
     return Answer(200, {"members": _shown(membership(world, request.topic, request.subscription))})
 
 
 def delete(world: World, request: Request[None]) -> Answer:
-    """Remove a member from a group."""
+    """Leave a group."""
     leave(world, request.topic, request.subscription, request.path["member_id"])
     return Answer(204)
 
 
-_CLIENTS = "/topics/{topic}/subscriptions/{subscription}/members"
-_CLIENT = _CLIENTS + "/{member_id}"
+_ALL = "/topics/{topic}/subscriptions/{subscription}/members"
+_ONE = f"{_ALL}/{{member_id}}"
+_BEATEN, _SCOPE = {201: GroupAnswer, 200: GroupAnswer}, TokenScope.CONSUME
 
 ROUTES = (
-    Route(
-        "PUT",
-        _CLIENT,
-        beat,
-        "Send the heartbeat of a consumer",
-        {201: GroupAnswer, 200: GroupAnswer},
-        body=HeartbeatBody,
-        scope=TokenScope.CONSUME,
-    ),
-    Route("DELETE", _CLIENT, delete, "Leave a group", {204: None}, scope=TokenScope.CONSUME),
-    Route("GET", _CLIENTS, answer_members, "List the members of a group", {200: MembersAnswer}),
+    Route("heartbeat", "groups", "PUT", _ONE, beat, _BEATEN, body=HeartbeatBody, scope=_SCOPE),
+    Route("leave", "groups", "DELETE", _ONE, delete, {204: None}, scope=_SCOPE),
+    Route("list_members", "groups", "GET", _ALL, answer_members, {200: MembersAnswer}),
 )

@@ -170,7 +170,7 @@ def _entry(value: Entry) -> EntryAnswer:
 
 
 def answer_retained(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the retained messages. Bodies are included on request."""
+    """List the retained messages."""
     limit, cursor = request.page("[0-9]{20}(#[0-9]{5})?")
     show = show_message if request.flag("bodies") else show_without_body
     found = list_retained(
@@ -181,12 +181,12 @@ def answer_retained(world: World, request: Request[None]) -> Answer:
 
 
 def answer_message(world: World, request: Request[None]) -> Answer:
-    """Answer with a message or its receipt."""
+    """Get a message or its receipt."""
     return _message(world, request, request.topic)
 
 
 def find(world: World, request: Request[None]) -> Answer:
-    """Answer with a message or its receipt, searched in all topics that the caller may read."""
+    """Find a message by its id in all topics."""
     topic = find_message(world, request.path["message_id"], partial(may_act_on, request.rights))
     return _message(world, request, topic)
 
@@ -206,7 +206,7 @@ def _message(world: World, request: Request[None], topic: str) -> Answer:
 
 
 def answer_attempts(world: World, request: Request[None]) -> Answer:
-    """Answer with the last attempts of the deliveries that are pending or failed."""
+    """List the last attempts of a message's deliveries."""
     limit, cursor = request.page()
     found = list_attempts(world, request.topic, request.path["message_id"], limit, cursor)
     shown = [
@@ -222,7 +222,7 @@ def answer_attempts(world: World, request: Request[None]) -> Answer:
 
 
 def answer_explanation(world: World, request: Request[None]) -> Answer:
-    """Answer why a subscription did or did not receive a message."""
+    """Explain why a subscription did or did not receive a message."""
     faults: list[Fault] = []
     subscription = request.word("subscription", ENTRY_NAME, faults)
     if subscription is None:
@@ -248,7 +248,7 @@ class HistoryAnswer(TypedDict):
 
 
 def answer_history(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the messages since a given instant, by default of the last day."""
+    """List the messages of the last day."""
     faults: list[Fault] = []
     now, name = world.clock.now(), request.word("subscription", NAME, faults)
     since, state = _since(request, now, faults), request.choice("state", DELIVERY_STATES, faults)
@@ -306,43 +306,19 @@ def _property(request: Request[None], faults: list[Fault]) -> tuple[str, str] | 
 
 
 _ALL = "/topics/{topic}/messages"
-_ONE = "/topics/{topic}/messages/{message_id}"
+_ONE = f"{_ALL}/{{message_id}}"
+_HISTORY = "/topics/{topic}/history"
+_SHOWN, _EXPLAINED = {200: MessageAnswer}, {200: dict[str, Any]}
+_SECTION, _NAME = ("cursor", "only"), ("subscription",)
+_WANTED = (*PAGING, "since", "tag", "property", "subscription", "state")
 
 ROUTES = (
-    Route("GET", _ALL, answer_retained, "List the retained messages", {200: MessagesAnswer}, query=(*PAGING, "bodies")),
-    Route("GET", _ONE, answer_message, "Get a message or its receipt", {200: MessageAnswer}, query=("cursor", "only")),
+    Route("list_messages", "messages", "GET", _ALL, answer_retained, {200: MessagesAnswer}, query=(*PAGING, "bodies")),
+    Route("get_message", "messages", "GET", _ONE, answer_message, _SHOWN, query=_SECTION),
     Route(
-        "GET",
-        "/messages/{message_id}",
-        find,
-        "Find a message by its id in all topics",
-        {200: MessageAnswer},
-        query=("cursor", "only"),
-        names_no_topic=True,
+        "find_message", "messages", "GET", "/messages/{message_id}", find, _SHOWN, query=_SECTION, names_no_topic=True
     ),
-    Route(
-        "GET",
-        _ONE + "/attempts",
-        answer_attempts,
-        "List the last attempts of a message's deliveries",
-        {200: AttemptsAnswer},
-        query=PAGING,
-    ),
-    Route(
-        "GET",
-        _ONE + "/explain",
-        answer_explanation,
-        "Explain why a subscription did or did not receive a message",
-        {200: dict[str, Any]},
-        query=("subscription",),
-        required=("subscription",),
-    ),
-    Route(
-        "GET",
-        "/topics/{topic}/history",
-        answer_history,
-        "List the messages of the last day",
-        {200: HistoryAnswer},
-        query=(*PAGING, "since", "tag", "property", "subscription", "state"),
-    ),
+    Route("list_attempts", "messages", "GET", f"{_ONE}/attempts", answer_attempts, {200: AttemptsAnswer}, query=PAGING),
+    Route("explain", "messages", "GET", f"{_ONE}/explain", answer_explanation, _EXPLAINED, query=_NAME, required=_NAME),
+    Route("read_history", "messages", "GET", _HISTORY, answer_history, {200: HistoryAnswer}, query=_WANTED),
 )

@@ -82,7 +82,7 @@ class HandlesAnswer(TypedDict):
 
 
 def pull_messages(world: World, request: Request[PullBody]) -> Answer:
-    """Answer with messages from the queue of a group."""
+    """Pull messages of a group."""
     asked = request.body
     wish = PullRequest(
         messages_max=asked.max_messages,
@@ -99,12 +99,12 @@ def pull_messages(world: World, request: Request[PullBody]) -> Answer:
 
 
 def ack(world: World, request: Request[AckBody]) -> Answer:
-    """Acknowledge messages: their deliveries end as delivered."""
+    """Acknowledge messages."""
     return _results(acknowledge(world, request.topic, request.subscription, request.body.receipt_handles))
 
 
 def nack(world: World, request: Request[NackBody]) -> Answer:
-    """Make messages visible again, after the requested delay."""
+    """Nack messages."""
     asked = request.body
     return _results(release(world, request.topic, request.subscription, asked.receipt_handles, asked.delay_seconds))
 
@@ -133,11 +133,11 @@ def _results(answered: Sequence[HandleResult]) -> Answer:
 _GROUP = "/topics/{topic}/subscriptions/{subscription}"
 
 ROUTES = tuple(
-    Route("POST", f"{_GROUP}/{path}", serve, summary, {200: answer}, body=body, scope=TokenScope.CONSUME)
-    for path, serve, summary, answer, body in (
-        ("pull", pull_messages, "Pull messages of a group", PullAnswer, PullBody),
-        ("ack", ack, "Acknowledge messages", HandlesAnswer, AckBody),
-        ("nack", nack, "Nack messages", HandlesAnswer, NackBody),
-        ("extend", extend_pulls, "Extend the visibility timeout of messages", HandlesAnswer, ExtendBody),
+    Route(name, "groups", "POST", f"{_GROUP}/{name}", serve, {200: answer}, body=body, scope=TokenScope.CONSUME)
+    for name, serve, answer, body in (
+        ("pull", pull_messages, PullAnswer, PullBody),
+        ("ack", ack, HandlesAnswer, AckBody),
+        ("nack", nack, HandlesAnswer, NackBody),
+        ("extend", extend_pulls, HandlesAnswer, ExtendBody),
     )
 )

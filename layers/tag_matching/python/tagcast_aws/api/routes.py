@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from tagcast.ports import World
+from typing_extensions import TypedDict
 
 from tagcast_aws.api import filters, hosts, members, messages, pulling, shadows, tail, topics
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
-from tagcast_aws.api.service import HEALTH
 from tagcast_aws.api.subscriptions import routes as subscriptions
+from tagcast_aws.runtime.version import VERSION
+
+
+class HealthAnswer(TypedDict):
+    """The health of the service."""
+
+    status: Literal["ok"]
+    version: str
+
+
+def answer_health(world: World, request: Request[None]) -> Answer:
+    """Get the health of the service."""
+    return Answer(200, {"status": "ok", "version": VERSION})
 
 
 def answer_document(world: World, request: Request[None]) -> Answer:
-    """Answer with the document of this API."""
+    """Describe this API."""
     return Answer(200, description())
 
 
@@ -30,8 +43,8 @@ MANAGE = (
     *topics.ROUTES,
     *messages.ROUTES,
     *filters.ROUTES,
-    HEALTH,
-    Route("GET", "/openapi.json", answer_document, "Describe this API", {200: dict[str, Any]}, is_public=True),
+    Route("health", "service", "GET", "/health", answer_health, {200: HealthAnswer}, is_public=True),
+    Route("get_openapi", "service", "GET", "/openapi.json", answer_document, {200: dict[str, Any]}, is_public=True),
     *subscriptions.ROUTES,
     *shadows.ROUTES,
     *members.ROUTES,

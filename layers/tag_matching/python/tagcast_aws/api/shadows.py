@@ -89,13 +89,13 @@ def show_shadow(value: ShadowReport) -> ShadowAnswer:
 
 
 def put(world: World, request: Request[ShadowBody]) -> Answer:
-    """Start a shadow. The same filter again changes nothing."""
+    """Run a candidate filter alongside the active one."""
     report, is_new = put_shadow(world, request.topic, request.subscription, request.body.filter)
     return Answer(201 if is_new else 200, show_shadow(report))
 
 
 def answer_shadow(world: World, request: Request[None]) -> Answer:
-    """Answer with the shadow, its counts and samples."""
+    """Get the shadow, its counts and samples."""
     return Answer(200, show_shadow(get_shadow(world, request.topic, request.subscription)))
 
 
@@ -112,24 +112,11 @@ def promote(world: World, request: Request[PromoteBody]) -> Answer:
 
 
 _SHADOW = "/topics/{topic}/subscriptions/{subscription}/shadow"
+_SHOWN, _PROMOTED = {200: ShadowAnswer}, {200: SubscriptionAnswer}
 
 ROUTES = (
-    Route(
-        "PUT",
-        _SHADOW,
-        put,
-        "Run a candidate filter alongside the active one",
-        {201: ShadowAnswer, 200: ShadowAnswer},
-        body=ShadowBody,
-    ),
-    Route("GET", _SHADOW, answer_shadow, "Get the shadow, its counts and samples", {200: ShadowAnswer}),
-    Route("DELETE", _SHADOW, delete, "End the shadow", {204: None}),
-    Route(
-        "POST",
-        _SHADOW + "/promote",
-        promote,
-        "Make the shadow the active filter",
-        {200: SubscriptionAnswer},
-        body=PromoteBody,
-    ),
+    Route("set_shadow", "filters", "PUT", _SHADOW, put, {201: ShadowAnswer, **_SHOWN}, body=ShadowBody),
+    Route("get_shadow", "filters", "GET", _SHADOW, answer_shadow, _SHOWN),
+    Route("delete_shadow", "filters", "DELETE", _SHADOW, delete, {204: None}),
+    Route("promote_shadow", "filters", "POST", f"{_SHADOW}/promote", promote, _PROMOTED, body=PromoteBody),
 )

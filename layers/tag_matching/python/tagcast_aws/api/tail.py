@@ -55,7 +55,7 @@ class TailAnswer(TypedDict):
 
 
 def answer_tail(world: World, request: Request[None]) -> Answer:
-    """Answer with the events since the cursor. If there are none, wait for one up to ``wait_seconds``."""
+    """Watch the events of a topic."""
     faults: list[Fault] = []
     kind = request.choice("kind", tuple(EventKind), faults)
     wish = TailRequest(
@@ -100,13 +100,5 @@ def _event(event: TailEvent, name: str | None) -> TailEventAnswer:
     return cast("TailEventAnswer", dense(answer))
 
 
-ROUTES = (
-    Route(
-        "GET",
-        "/topics/{topic}/tail",
-        answer_tail,
-        "Watch the events of a topic",
-        {200: TailAnswer},
-        query=("cursor", "wait_seconds", "max_events", "kind", "subscription", "state"),
-    ),
-)
+_QUERY = ("cursor", "wait_seconds", "max_events", "kind", "subscription", "state")
+ROUTES = (Route("tail", "messages", "GET", "/topics/{topic}/tail", answer_tail, {200: TailAnswer}, query=_QUERY),)

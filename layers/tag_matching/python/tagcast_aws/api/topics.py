@@ -115,7 +115,7 @@ def put(world: World, request: Request[TopicBody]) -> Answer:
 
 
 def change(world: World, request: Request[TopicPatch]) -> Answer:
-    """Update the settings that the request names."""
+    """Update a topic."""
     check_publishing(
         world, request.rights, request.topic, request.body.named_fields().get("events_topic"), "events_topic"
     )
@@ -124,12 +124,12 @@ def change(world: World, request: Request[TopicPatch]) -> Answer:
 
 
 def answer_topic(world: World, request: Request[None]) -> Answer:
-    """Answer with one topic and its number of retained messages."""
+    """Get a topic."""
     return _answer(world, read_topic(world, request.topic), retained_messages=retained_count(world, request.topic))
 
 
 def answer_topics(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of topics."""
+    """List the topics."""
     found = list_topics(world, *request.page(NAME))
     return Answer(200, page("topics", [show_topic(item) for item in found.items], encode_cursor(found.cursor)))
 
@@ -141,27 +141,13 @@ def delete(world: World, request: Request[None]) -> Answer:
 
 
 _ONE = "/topics/{topic}"
+_SHOWN, _MADE = {200: TopicAnswer}, {201: TopicAnswer, 200: TopicAnswer}
+_IF, _IF_ANY = ("If-Match",), ("If-Match", "If-None-Match")
 
 ROUTES = (
-    Route("GET", "/topics", answer_topics, "List the topics", {200: TopicsAnswer}, query=PAGING),
-    Route(
-        "PUT",
-        _ONE,
-        put,
-        "Create or replace a topic",
-        {201: TopicAnswer, 200: TopicAnswer},
-        body=TopicBody,
-        headers=("If-Match", "If-None-Match"),
-    ),
-    Route(
-        "PATCH",
-        _ONE,
-        change,
-        "Update a topic",
-        {200: TopicAnswer},
-        body=TopicPatch,
-        headers=("If-Match",),
-    ),
-    Route("GET", _ONE, answer_topic, "Get a topic", {200: TopicAnswer}),
-    Route("DELETE", _ONE, delete, "Delete a topic without subscriptions", {204: None}, headers=("If-Match",)),
+    Route("list_topics", "topics", "GET", "/topics", answer_topics, {200: TopicsAnswer}, query=PAGING),
+    Route("create_topic", "topics", "PUT", _ONE, put, _MADE, body=TopicBody, headers=_IF_ANY),
+    Route("update_topic", "topics", "PATCH", _ONE, change, _SHOWN, body=TopicPatch, headers=_IF),
+    Route("get_topic", "topics", "GET", _ONE, answer_topic, _SHOWN),
+    Route("delete_topic", "topics", "DELETE", _ONE, delete, {204: None}, headers=_IF),
 )

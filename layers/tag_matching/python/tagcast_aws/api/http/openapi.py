@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -22,11 +25,20 @@ from tagcast_aws.api.http.answer_headers import (
 )
 from tagcast_aws.api.http.answer_types import DELIVERY_STATES, EVENT_STATES
 from tagcast_aws.api.http.body import EmptyBody
-from tagcast_aws.api.http.operations import OPERATIONS, TAG_OF_WEBHOOKS, TAGS, examples
 from tagcast_aws.api.http.problems import ABOUT_BLANK, MEDIA_TYPE, ProblemCode
 from tagcast_aws.api.http.routing import Route
-from tagcast_aws.api.http.webhooks import PushBody, webhooks
+from tagcast_aws.api.http.webhooks import TAG_OF_WEBHOOKS, PushBody, webhooks
 
+TAGS = {
+    "publishing": "Publish messages.",
+    "messages": "Track messages, and explain their deliveries.",
+    "topics": "Named streams of messages.",
+    "subscriptions": "Subscriptions of a topic, and their settings.",
+    "lanes": "Deliveries of a subscription: pause, resume, retry, skip, list the backlog.",
+    "filters": "Shadows (candidate filters that run alongside the active one), and tests of filters.",
+    "groups": "Consumer groups: members, pulls and acknowledgements.",
+    "service": "The service itself.",
+}
 _MADE: Mapping[str, Mapping[str, str]] = {
     "create_topic": {"topic": "$response.body#/name"},
     "create_subscription": {"topic": "$request.path.topic", "subscription": "$response.body#/name"},
@@ -176,6 +188,16 @@ _REPLAYED: dict[str, Any] = {
 }
 
 
+@cache
+def examples() -> Mapping[str, Mapping[str, Any]]:
+    """Return one example for each operation: its request (``body``) and its answer (``status``, ``answer``).
+
+    The service gave these answers in the story of tests/unit/api/example_story.py. A test runs the story again.
+    """
+    found: Mapping[str, Mapping[str, Any]] = json.loads((Path(__file__).parent / "examples.json").read_text())
+    return found
+
+
 def openapi(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the document that describes *routes*, in their order."""
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
@@ -266,12 +288,11 @@ def markdown(text: str) -> str:
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    name, tag = OPERATIONS[route.method, route.path]
-    example = examples().get(name, {})
+    example = examples().get(route.name, {})
     operation: dict[str, Any] = {
-        "operationId": name,
-        "tags": [tag],
-        "summary": route.summary,
+        "operationId": route.name,
+        "tags": [route.group],
+        "summary": route.summary or str(route.serve.__doc__).partition("\n")[0].removesuffix("."),
         "parameters": _parameters(route),
         "responses": {str(status): _answer(status, kind, schemas) for status, kind in route.answers.items()},
     }

@@ -38,15 +38,18 @@ class Answer:
 class Route:
     """One method of one path: its function, the model of its body, and its description for the API document.
 
-    *answers* maps a status to the type of its JSON value. *query* and *headers* name the parameters that the route
-    reads; *required* names the mandatory query parameters. If the path has no topic, the caller needs rights for all
-    topics, unless *names_no_topic* is set. The default *scope* is read for GET, and manage for other methods.
+    *name* and *group* are the operation's id and tag; clients name their methods by the ids. *answers* maps a status to
+    the type of its JSON value. *query* and *headers* name the parameters that the route reads; *required* names the
+    mandatory query parameters. If the path has no topic, the caller needs rights for all topics, unless
+    *names_no_topic* is set. The default *scope* is read for GET, and manage for other methods. The default *summary* is
+    the first line of the function's docstring.
     """
 
+    name: str
+    group: str
     method: str
     path: str
     serve: Callable[[World, Request[Any]], Answer]
-    summary: str
     answers: Mapping[int, Any]
     body: type[Body] | None = None
     query: tuple[str, ...] = ()
@@ -55,6 +58,7 @@ class Route:
     scope: TokenScope | None = None
     names_no_topic: bool = False
     required: tuple[str, ...] = ()
+    summary: str = ""
 
     @property
     def scopes(self) -> tuple[TokenScope, ...]:
@@ -67,7 +71,7 @@ class Route:
     def parameters_in(self, path: str) -> dict[str, str] | None:
         """Return the values of the path parameters in *path*; None if the path does not match.
 
-        >>> route = Route("GET", "/topics/{topic}", lambda world, request: Answer(200), "Get a topic", {})
+        >>> route = Route("get_topic", "topics", "GET", "/topics/{topic}", lambda world, request: Answer(200), {})
         >>> route.parameters_in("/topics/orders"), route.parameters_in("/topics"), route.parameters_in("/topics/")
         ({'topic': 'orders'}, None, None)
         """

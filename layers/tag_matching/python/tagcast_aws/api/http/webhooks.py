@@ -11,7 +11,8 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.declared import answer_base
-from tagcast_aws.api.http.operations import TAG_OF_WEBHOOKS
+
+TAG_OF_WEBHOOKS = "pushes"
 
 if TYPE_CHECKING:
 

@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
-    """Publish one message."""
+    """Publish a message."""
     (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _claims(request, 1))
     return Answer(201, show_accepted(one), _replayed((one,)))
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
-    """Publish the valid messages of a batch. The results contain the problems of refused messages."""
+    """Publish up to 100 messages; each succeeds or fails on its own."""
     topic = publishing_directory(world, request.topic).topic
     claims = _claims(request, len(request.body.messages))
     items = [_item(world, topic, MessageBody, *each) for each in zip(request.body.messages, claims, strict=True)]
@@ -43,7 +43,7 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
 
 
 def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
-    """Publish archived messages again, for one subscription. An invalid message does not affect the others."""
+    """Replay up to 100 archived messages to this subscription only."""
     from tagcast.registry.subscriptions import get_subscription  # Only replays need this import.
 
     topic, subscription = publishing_directory(world, request.topic).topic, request.subscription
@@ -99,35 +99,25 @@ def _claims(
     return [idempotency.at(place) for place in range(count)]
 
 
+_ALL = "/topics/{topic}/messages"
+_REPLAY = "/topics/{topic}/subscriptions/{subscription}/replay"
+_OF, _SCOPE = "publishing", TokenScope.PUBLISH
+_ONCE = ("Idempotency-Key",)
+_TRACED = (*_ONCE, "traceparent", "tracestate")
+_TAKEN, _RESULTS = {201: AcceptedAnswer}, {200: BatchAnswer}
+
 ROUTES = (
+    Route("publish", _OF, "POST", _ALL, publish_one, _TAKEN, body=MessageBody, headers=_TRACED, scope=_SCOPE),
     Route(
+        "publish_batch",
+        _OF,
         "POST",
-        "/topics/{topic}/messages",
-        publish_one,
-        "Publish a message",
-        {201: AcceptedAnswer},
-        body=MessageBody,
-        headers=("Idempotency-Key", "traceparent", "tracestate"),
-        scope=TokenScope.PUBLISH,
-    ),
-    Route(
-        "POST",
-        "/topics/{topic}/messages/batch",
+        f"{_ALL}/batch",
         publish_batch,
-        "Publish up to 100 messages; each succeeds or fails on its own",
-        {200: BatchAnswer},
+        _RESULTS,
         body=BatchBody,
-        headers=("Idempotency-Key", "traceparent", "tracestate"),
-        scope=TokenScope.PUBLISH,
+        headers=_TRACED,
+        scope=_SCOPE,
     ),
-    Route(
-        "POST",
-        "/topics/{topic}/subscriptions/{subscription}/replay",
-        replay_batch,
-        "Replay up to 100 archived messages to this subscription only",
-        {200: BatchAnswer},
-        body=ReplayBody,
-        headers=("Idempotency-Key",),
-        scope=TokenScope.PUBLISH,
-    ),
+    Route("replay", _OF, "POST", _REPLAY, replay_batch, _RESULTS, body=ReplayBody, headers=_ONCE, scope=_SCOPE),
 )

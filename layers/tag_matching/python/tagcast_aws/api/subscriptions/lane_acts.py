@@ -204,8 +204,20 @@ def _shown(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
     return answer
 
 
+_ACTED = {200: ActedLanesAnswer}
+
 ROUTES = tuple(
-    Route("POST", f"/lanes/{act}", partial(_act, act), summary, {200: ActedLanesAnswer}, body=body, names_no_topic=True)
+    Route(
+        f"{act}_lanes",
+        "lanes",
+        "POST",
+        f"/lanes/{act}",
+        partial(_act, act),
+        _ACTED,
+        body=body,
+        names_no_topic=True,
+        summary=summary,
+    )
     for act, summary, body in (
         (LaneChange.RETRY, "Retry the heads of many lanes now", LanesBody),
         (LaneChange.PAUSE, "Pause many lanes", LanesBody),

@@ -82,7 +82,7 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
 
 
 def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
-    """Update the named settings of a subscription. All other settings stay, including write-only ones."""
+    """Update a subscription."""
     known = get_subscription(world, request.topic, request.subscription)
     dead_letters = request.body.named_fields().get("dead_letter_topic")
     check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
@@ -94,14 +94,14 @@ def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
 
 
 def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
-    """Replace the filter of a subscription. All other settings stay, including write-only ones."""
+    """Replace the filter only."""
     wanted = _wanted_version(world, request)
     changed = change_filter(world, request.topic, request.subscription, request.body.filter, wanted)
     return answer_with_lane(world, changed, 200)
 
 
 def rotate(world: World, request: Request[RotationBody]) -> Answer:
-    """Rotate the secret of a subscription. The old secret also signs until its grace period ends."""
+    """Rotate the secret."""
     wanted = _wanted_version(world, request)
     secret, untold = make_secret(world, request.body.secret)
     assert secret is not None
@@ -111,7 +111,7 @@ def rotate(world: World, request: Request[RotationBody]) -> Answer:
 
 
 def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
-    """Verify the endpoint of a subscription again."""
+    """Verify the endpoint again."""
     return answer_with_lane(world, verify(world, request.topic, request.subscription), 200)
 
 
@@ -122,12 +122,12 @@ def _secrets_once(secret: str | None, former_ends_at: int | None = None) -> dict
 
 
 def answer_subscription(world: World, request: Request[None]) -> Answer:
-    """Answer with one subscription and its lane."""
+    """Get a subscription and its lane."""
     return answer_with_lane(world, get_subscription(world, request.topic, request.subscription), 200)
 
 
 def answer_subscriptions(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of subscriptions, each with its lane."""
+    """List the subscriptions."""
     found = list_subscriptions(world, request.topic, *request.page(NAME))
     lanes, keys = lane_views(world, request.topic, found.items), public_keys(world, found.items)
     items = [show_subscription(item, its, lane) for item, its, lane in zip(found.items, keys, lanes, strict=True)]
@@ -142,7 +142,7 @@ def _that_fit(items: Sequence[T], places: Sequence[str], cursor: str | None) -> 
 
 
 def delete(world: World, request: Request[None]) -> Answer:
-    """Delete a subscription. Its pending deliveries are cancelled."""
+    """Delete a subscription."""
     wanted = _wanted_version(world, request)
     delete_subscription(world, request.topic, request.subscription, wanted)
     return Answer(204)
@@ -157,7 +157,7 @@ def act_on_lane(change: LaneChange, world: World, request: Request[EmptyBody]) -
 
 
 def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
-    """Cancel the head of the backlog. If the request names a message, cancel only that message (:class:`SkipBody`)."""
+    """Cancel the head."""
     reason, message_id = request.body.reason, request.body.message_id
     lane = change_lane(
         world, LaneChange.SKIP, request.topic, request.subscription, reason=reason, message_id=message_id
@@ -171,7 +171,7 @@ def _lane(world: World, request: Request[Any], lane: LaneView) -> Answer:
 
 
 def answer_backlog(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the backlog."""
+    """List the backlog."""
     limit, cursor = request.page("[0-9]{20}#[0-9]{20}")
     found = backlog(world, request.topic, request.subscription, limit, cursor)
     items = [show_delivery(item) for item in found.items]
@@ -179,13 +179,13 @@ def answer_backlog(world: World, request: Request[None]) -> Answer:
 
 
 def answer_urgent_lanes(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the lanes that are not active, of all topics. The lane to be checked next comes first."""
+    """List the lanes that are not active."""
     found = urgent_lanes(world, *request.page())
     return Answer(200, page("lanes", [show_urgent_lane(item) for item in found.items], encode_cursor(found.cursor)))
 
 
 def answer_versions(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the versions of a filter, newest first."""
+    """List the filter's versions."""
     limit, cursor = request.page("[1-9][0-9]{0,9}")
     found = filter_versions(world, request.topic, request.subscription, limit, cursor)
     items, places = [show_version(each) for each in found.items], [str(each.version) for each in found.items]
@@ -194,7 +194,7 @@ def answer_versions(world: World, request: Request[None]) -> Answer:
 
 
 def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
-    """Retry the blocked subscriptions of a topic now."""
+    """Retry the blocked subscriptions of a topic now, for at most ten seconds; repeat the request for more."""
     return Answer(202, {"lanes": list(retry_topic(world, request.topic))})
 
 
@@ -220,86 +220,33 @@ def _wanted_version(world: World, request: Request[Any], *, may_create: bool = F
 
 
 _ALL = "/topics/{topic}/subscriptions"
-_ONE = "/topics/{topic}/subscriptions/{subscription}"
-_LANE = {200: LaneAnswer}
+_ONE = f"{_ALL}/{{subscription}}"
+_LANE, _SHOWN = {200: LaneAnswer}, {200: SubscriptionAnswer}
+_MADE = {201: SubscriptionAnswer, **_SHOWN}
+_OF, _IF, _IF_ANY = "subscriptions", ("If-Match",), ("If-Match", "If-None-Match")
 
 ROUTES = (
-    Route(
-        "GET",
-        "/lanes",
-        answer_urgent_lanes,
-        "List the lanes that are not active",
-        {200: UrgentLanesAnswer},
-        query=PAGING,
-    ),
+    Route("list_lanes", "lanes", "GET", "/lanes", answer_urgent_lanes, {200: UrgentLanesAnswer}, query=PAGING),
     *BULK,
     SEVERAL,
-    Route("GET", _ALL, answer_subscriptions, "List the subscriptions", {200: SubscriptionsAnswer}, query=PAGING),
-    Route(
-        "PUT",
-        _ONE,
-        put,
-        "Create or replace a subscription",
-        {201: SubscriptionAnswer, 200: SubscriptionAnswer},
-        body=SubscriptionBody,
-        headers=("If-Match", "If-None-Match"),
-    ),
-    Route(
-        "PATCH",
-        _ONE,
-        change,
-        "Update a subscription",
-        {200: SubscriptionAnswer},
-        body=SubscriptionPatch,
-        headers=("If-Match",),
-    ),
-    Route(
-        "PUT",
-        _ONE + "/filter",
-        put_filter,
-        "Replace the filter only",
-        {200: SubscriptionAnswer},
-        body=NewFilterBody,
-        headers=("If-Match",),
-    ),
-    Route("GET", _ONE, answer_subscription, "Get a subscription and its lane", {200: SubscriptionAnswer}),
-    Route("DELETE", _ONE, delete, "Delete a subscription", {204: None}, headers=("If-Match",)),
-    Route(
-        "POST",
-        _ONE + "/secret/rotate",
-        rotate,
-        "Rotate the secret",
-        {200: SubscriptionAnswer},
-        body=RotationBody,
-        headers=("If-Match",),
-    ),
-    Route(
-        "POST",
-        _ONE + "/verify",
-        verify_endpoint,
-        "Verify the endpoint again",
-        {200: SubscriptionAnswer},
-        body=EmptyBody,
-    ),
+    Route("list_subscriptions", _OF, "GET", _ALL, answer_subscriptions, {200: SubscriptionsAnswer}, query=PAGING),
+    Route("create_subscription", _OF, "PUT", _ONE, put, _MADE, body=SubscriptionBody, headers=_IF_ANY),
+    Route("update_subscription", _OF, "PATCH", _ONE, change, _SHOWN, body=SubscriptionPatch, headers=_IF),
+    Route("update_filter", _OF, "PUT", f"{_ONE}/filter", put_filter, _SHOWN, body=NewFilterBody, headers=_IF),
+    Route("get_subscription", _OF, "GET", _ONE, answer_subscription, _SHOWN),
+    Route("delete_subscription", _OF, "DELETE", _ONE, delete, {204: None}, headers=_IF),
+    Route("rotate_secret", _OF, "POST", f"{_ONE}/secret/rotate", rotate, _SHOWN, body=RotationBody, headers=_IF),
+    Route("verify_endpoint", _OF, "POST", f"{_ONE}/verify", verify_endpoint, _SHOWN, body=EmptyBody),
     *(
-        Route("POST", f"{_ONE}/{change}", partial(act_on_lane, change), summary, _LANE, body=EmptyBody)
-        for change, summary in (
+        Route(act, "lanes", "POST", f"{_ONE}/{act}", partial(act_on_lane, act), _LANE, body=EmptyBody, summary=summary)
+        for act, summary in (
             (LaneChange.PAUSE, "Pause a subscription"),
             (LaneChange.RESUME, "Resume a subscription"),
             (LaneChange.RETRY, "Retry the head now"),
         )
     ),
-    Route("POST", _ONE + "/skip", skip_in_lane, "Cancel the head", _LANE, body=SkipBody),
-    Route("GET", _ONE + "/backlog", answer_backlog, "List the backlog", {200: BacklogAnswer}, query=PAGING),
-    Route(
-        "GET", _ONE + "/versions", answer_versions, "List the filter's versions", {200: VersionsAnswer}, query=PAGING
-    ),
-    Route(
-        "POST",
-        "/topics/{topic}/retry",
-        retry_blocked,
-        "Retry the blocked subscriptions of a topic now, for at most ten seconds; repeat the request for more",
-        {202: LanesAnswer},
-        body=EmptyBody,
-    ),
+    Route("skip", "lanes", "POST", f"{_ONE}/skip", skip_in_lane, _LANE, body=SkipBody),
+    Route("list_backlog", "lanes", "GET", f"{_ONE}/backlog", answer_backlog, {200: BacklogAnswer}, query=PAGING),
+    Route("list_versions", _OF, "GET", f"{_ONE}/versions", answer_versions, {200: VersionsAnswer}, query=PAGING),
+    Route("retry_topic", "lanes", "POST", "/topics/{topic}/retry", retry_blocked, {202: LanesAnswer}, body=EmptyBody),
 )

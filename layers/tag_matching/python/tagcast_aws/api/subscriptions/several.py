@@ -72,7 +72,7 @@ class _Asked:
 
 
 def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
-    """Create or replace the valid subscriptions of a request. The results contain the problems of refused items.
+    """Create or replace up to 100 subscriptions; each succeeds or fails on its own.
 
     Raises TooLargeError if the answer might be too large to be sent.
     """
@@ -142,11 +142,6 @@ def _result(
     return {"error": problem_json(result)}
 
 
-ROUTE = Route(
-    "POST",
-    "/topics/{topic}/subscriptions/batch",
-    put_several,
-    "Create or replace up to 100 subscriptions; each succeeds or fails on its own",
-    {200: PutSubscriptionsAnswer},
-    body=SubscriptionsBody,
-)
+_PATH = "/topics/{topic}/subscriptions/batch"
+_RESULTS = {200: PutSubscriptionsAnswer}
+ROUTE = Route("create_subscriptions", "subscriptions", "POST", _PATH, put_several, _RESULTS, body=SubscriptionsBody)
