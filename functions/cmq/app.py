@@ -13,7 +13,7 @@ from tagcast_aws.api.http.routing import Router
 from tagcast_aws.cmq.authentication import Secret
 from tagcast_aws.cmq.endpoint import CmqEndpoint
 from tagcast_aws.cmq.form import is_of_cmq
-from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.settings import Home
 
 router = Router(())
 

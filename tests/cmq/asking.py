@@ -15,7 +15,7 @@ from tagcast_aws.cmq.authentication import signature, string_to_sign
 from tagcast_aws.cmq.form import Form
 from tagcast_aws.cmq.keys import CmqKey as CmqKey
 from tagcast_aws.cmq.keys import KeyRing
-from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.settings import Home
 
 from functions.cmq import app
 from tests.fakes.world import FakeWorld

@@ -9,8 +9,7 @@ from tagcast.delivery.publishing import publish
 from tagcast.errors import UnavailableError
 from tagcast.filters.compiled import FilterValue
 from tagcast.filters.event_pattern.pattern import read_pattern
-from tagcast.filters.event_pattern.size import count_values
-from tagcast.filters.index.parted_index import parts_of
+from tagcast.filters.index.parted_index import count_values, parts_of
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Draft
 from tagcast.ports import Memory

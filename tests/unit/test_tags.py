@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tagcast.errors import FilterSyntaxError
-from tagcast.filters.tag_expression import parse_tag_expression
-from tagcast.filters.tags import java_hash_code, matches
+from tagcast.filters.tags import java_hash_code, matches, parse_tag_expression
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "tags_bloom.json").read_text())
 NO_TAG_LEFT = {"||", "||||", " || ", "   "}

@@ -13,8 +13,8 @@ import pytest
 from tagcast.errors import FaultCode
 from tagcast.filters.kinds import KINDS
 from tagcast_aws import wiring
-from tagcast_aws.api.http.answer_headers import API_VERSION
 from tagcast_aws.api.http.problems import ProblemCode
+from tagcast_aws.api.http.routing import API_VERSION
 from tagcast_aws.api.routes import description
 from tagcast_client import version
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from tagcast.ports import Clock, Dice, EndpointGuard, GroupQueues, Verification, World
 
 from tagcast_aws.runtime.aws_clients import ONCE, SOON, WAITING, client_factory
-from tagcast_aws.runtime.home import Home
-from tagcast_aws.runtime.settings import Settings
+from tagcast_aws.runtime.settings import Home, Settings
 from tagcast_aws.runtime.system import SystemClock, SystemDice, ThreadExecutor
 from tagcast_aws.runtime.telemetry import flush_after as flush_after
 from tagcast_aws.runtime.telemetry import logger as logger

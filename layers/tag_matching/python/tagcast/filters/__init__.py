@@ -2,5 +2,5 @@
 
 `kinds` lists all six kinds. Five modules (`tag_filters`, `routing_key_filter`, `sql92_filter`, `event_pattern_filter`,
 `function_filter`) compile them to a `compiled.CompiledFilter`. `explanation` has the tree that explains a verdict.
-The rules of matching are in `tags`, `tag_expression`, `routing_key`, `sql92` and `event_pattern`.
+The rules of matching are in `tags`, `routing_key`, `sql92` and `event_pattern`.
 """

@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import takewhile
 
 from tagcast.filters.compiled import quote_texts
-from tagcast.filters.tag_expression import parse_tag_expression
+from tagcast.filters.tags import parse_tag_expression
 from tagcast.strict_json import same_json
 
 Canonical = Mapping[str, object]

@@ -13,8 +13,7 @@ from tagcast.filters.compiled import (
     unknown_keys,
 )
 from tagcast.filters.explanation import Explanation
-from tagcast.filters.tag_expression import parse_tag_expression
-from tagcast.filters.tags import matches
+from tagcast.filters.tags import matches, parse_tag_expression
 
 FILTER_TAGS_MAX = 100
 EXPRESSION_TAGS_MAX = 256

@@ -1,6 +1,10 @@
-"""CMQ's rule for matching tags, and Java's hash code of a tag."""
+"""CMQ's rule for matching tags, and RocketMQ's tag expressions: ``TagA || TagB``."""
 
+import re
 from collections.abc import Collection
+from dataclasses import dataclass
+
+from tagcast.errors import FilterSyntaxError
 
 _INT_BITS = 0xFFFFFFFF
 
@@ -33,3 +37,80 @@ def java_hash_code(text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & _INT_BITS
     return code - 0x1_0000_0000 if code > 0x7FFFFFFF else code
+
+
+EVERYTHING = "*"
+_SEPARATOR = "||"
+_OPERATOR = re.compile(r"\|\||\||&&")
+# Java's String.trim: removes everything up to the blank, and nothing above it (a no-break space is part of a tag).
+_TRIMMED = "".join(map(chr, range(0x21)))
+
+
+@dataclass(frozen=True, slots=True)
+class TagExpression:
+    """A parsed tag expression: its distinct tags in the order written. Without tags, it matches everything."""
+
+    tags: tuple[str, ...]
+
+    @property
+    def everything(self) -> bool:
+        """Whether the expression matches every message, including messages without tags."""
+        return not self.tags
+
+    @property
+    def codes(self) -> frozenset[int]:
+        """The hash codes of the tags, for a prefilter. Several tags may share a code.
+
+        >>> sorted(TagExpression(("Aa", "BB")).codes)
+        [2112]
+        """
+        return frozenset(map(java_hash_code, self.tags))
+
+    @property
+    def text(self) -> str:
+        """The expression in its normal form.
+
+        >>> TagExpression(("TagA", "TagB")).text, TagExpression(()).text
+        ('TagA || TagB', '*')
+        """
+        return f" {_SEPARATOR} ".join(self.tags) or EVERYTHING
+
+
+def parse_tag_expression(text: str | None) -> TagExpression:
+    """Parse tags with ``||`` between them; ``*``, the empty text and ``None`` match everything.
+
+    Empty parts and duplicates are dropped. Raises :class:`FilterSyntaxError` for some texts to which RocketMQ gives an
+    unexpected meaning: texts without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``.
+    RocketMQ reads ``&&`` and a single ``|`` as part of a tag.
+
+    >>> parse_tag_expression(" TagA||TagB || TagA ").tags
+    ('TagA', 'TagB')
+    >>> parse_tag_expression(" * ").everything, parse_tag_expression(None).everything
+    (True, True)
+    """
+    if not text:
+        return TagExpression(())
+    parts = [part.strip(_TRIMMED) for part in text.split(_SEPARATOR)]
+    tags = tuple(dict.fromkeys(part for part in parts if part))
+    if not tags:
+        raise _refuse("Expression without a tag", text, 0, "a tag or *", "Expected a tag or *, e.g. TagA || TagB")
+    other = next((found for found in _OPERATOR.finditer(text) if found[0] != _SEPARATOR), None)
+    if other is not None:
+        hint = f"Write tags with {_SEPARATOR} between them, e.g. TagA || TagB"
+        raise _refuse(f"Unexpected {other[0]!r}", text, other.start(), _SEPARATOR, hint)
+    if EVERYTHING not in tags:
+        return TagExpression(tags)
+    if len(tags) == 1:
+        return TagExpression(())
+    star = sum(len(part) for part in text.split(_SEPARATOR)[: parts.index(EVERYTHING)])
+    star += len(_SEPARATOR) * parts.index(EVERYTHING)
+    star = text.index(EVERYTHING, star)
+    expected = "* alone, or tags without *"
+    raise _refuse("* combined with tags", text, star, expected, f"Write {expected}")
+
+
+def _refuse(message: str, text: str, offset: int, expected: str, hint: str) -> FilterSyntaxError:
+    before = text[:offset]
+    line, column = before.count("\n") + 1, offset - before.rfind("\n")
+    found = text[offset : offset + 20]
+    return FilterSyntaxError(message, line, column, found=found, expected=expected, hint=hint)

@@ -15,8 +15,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.authorization import check_publishing
 from tagcast_aws.api.http.body import Body
-from tagcast_aws.api.http.declared import answer_base, body_base, patch_base, settings_in, show_settings
-from tagcast_aws.api.http.merge_patch import apply_patch
+from tagcast_aws.api.http.declared import answer_base, apply_patch, body_base, patch_base, settings_in, show_settings
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route

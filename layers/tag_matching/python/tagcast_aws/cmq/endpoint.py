@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.ports import World
 
-from tagcast_aws.api.http.answer_headers import REQUEST_ID_HEADER, request_id_of
 from tagcast_aws.api.http.authorization import EVERY_TOPIC, covers
-from tagcast_aws.api.http.routing import response
+from tagcast_aws.api.http.routing import REQUEST_ID_HEADER, request_id_of, response
 from tagcast_aws.cmq import publishing, subscriptions, topics
 from tagcast_aws.cmq.authentication import Secret, authenticate
 from tagcast_aws.cmq.errors import CmqError, CmqFault, error_of
@@ -20,7 +19,7 @@ from tagcast_aws.cmq.keys import CmqKey
 from tagcast_aws.cmq.limits import FORM_BYTES_MAX, NONCE_DIGITS_MAX
 from tagcast_aws.cmq.parameters import Parameters
 from tagcast_aws.cmq.request import OF_EVERY_ACTION, Action, CmqRequest
-from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.settings import Home
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger

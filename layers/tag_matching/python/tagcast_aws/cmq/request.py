@@ -10,7 +10,7 @@ from tagcast.ports import World
 
 from tagcast_aws.cmq.limits import OFFSET_MAX, PAGE_DEFAULT
 from tagcast_aws.cmq.parameters import Parameters
-from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.settings import Home
 
 T = TypeVar("T")
 

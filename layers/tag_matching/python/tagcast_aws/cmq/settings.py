@@ -15,7 +15,7 @@ from tagcast_aws.api.subscriptions.endpoint import writing_fault
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BINDING_KEYS_MAX, TAGS_MAX, URL_LENGTH_MAX
 from tagcast_aws.cmq.parameters import Parameters
-from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.settings import Home
 
 _POLICIES = {
     Strategy.BACKOFF_RETRY: RetryPolicy(Strategy.BACKOFF_RETRY, BACKOFF_RETRIES_DEFAULT),

@@ -4,7 +4,8 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import TypeVar
 
 from tagcast.errors import Fault, FaultCode
 from tagcast.filters.compiled import pointer_part
@@ -41,6 +42,7 @@ FIELDS_MAX = 256
 SEARCHES_MAX = 32
 """The most wildcards of a pattern with a text between two ``*``. Only these wildcards need a search."""
 OR = "$or"
+_L = TypeVar("_L", bound=Leaf)
 _RESERVED = frozenset(
     (
         *("exactly", "equals-ignore-case", "prefix", "suffix", "anything-but", "exists", "wildcard", "numeric", "cidr"),
@@ -102,13 +104,6 @@ class Pattern:
     alternatives: tuple[tuple[int, ...], ...]
     or_is_a_field: bool = False
     weight: int = 0
-
-
-class WrittenPath(NamedTuple):
-    """A path in a pattern. *level* is the number of objects around its list of values."""
-
-    path: str
-    level: int
 
 
 class PatternError(Exception):
@@ -232,7 +227,7 @@ class _Reader:
             if isinstance(value, Mapping):
                 self._object(alternatives, value, path + ".", here, level + 1, in_or=in_or)
             elif isinstance(value, list):
-                self._field(alternatives, WrittenPath(path, level), value, here)
+                self._field(alternatives, path, level, value, here)
             else:
                 self._fault("must be an object or a list of values", here)
 
@@ -265,16 +260,17 @@ class _Reader:
                 pointer,
             )
 
-    def _field(self, alternatives: list[_Alternative], place: WrittenPath, listed: list[object], pointer: str) -> None:
+    def _field(
+        self, alternatives: list[_Alternative], path: str, level: int, listed: list[object], pointer: str
+    ) -> None:
         self._count(len(listed), pointer)
         if not listed:
             self._fault("must not be empty", pointer)
-        path = place.path
         leaves: dict[Leaf, object] = {}
         for number, value in enumerate(listed):
             if (leaf := self._leaf(value, f"{pointer}/{number}")) is not None:
                 leaves.setdefault(leaf, value)
-        condition = Condition(path, tuple(leaves), tuple(leaves.values()), len(listed), place.level)
+        condition = Condition(path, tuple(leaves), tuple(leaves.values()), len(listed), level)
         if not alternatives:
             alternatives.append({})
         for alternative in alternatives:
@@ -351,37 +347,6 @@ class _Reader:
             self._fault("a comparison must have one operator", pointer)
             return None
         return next(iter(members))
-
-    def _exactly(self, value: object, pointer: str) -> Leaf | None:
-        text = self._text(value, pointer)
-        return None if text is None else Equals(text)
-
-    def _prefix(self, value: object, pointer: str) -> Leaf | None:
-        return self._end(value, pointer, "prefix")
-
-    def _suffix(self, value: object, pointer: str) -> Leaf | None:
-        return self._end(value, pointer, "suffix")
-
-    def _end(self, value: object, pointer: str, where: str) -> Leaf | None:
-        if isinstance(value, Mapping) and self._is_allowed(f"{where} ignoring case"):
-            if list(value) != ["equals-ignore-case"]:
-                self._fault("must be a text or {equals-ignore-case}", pointer)
-                return None
-            text = self._text(value["equals-ignore-case"], f"{pointer}/equals-ignore-case")
-            return None if text is None else IgnoringCase(text, where)
-        return self._plain_prefix(value, pointer) if where == "prefix" else self._plain_suffix(value, pointer)
-
-    def _plain_prefix(self, value: object, pointer: str) -> Prefix | None:
-        text = self._text(value, pointer)
-        return None if text is None else Prefix(text)
-
-    def _plain_suffix(self, value: object, pointer: str) -> Suffix | None:
-        text = self._text(value, pointer)
-        return None if text is None else Suffix(text)
-
-    def _ignoring_case(self, value: object, pointer: str) -> IgnoringCase | None:
-        text = self._text(value, pointer)
-        return None if text is None else IgnoringCase(text)
 
     def _wildcard(self, value: object, pointer: str) -> Wildcard | None:
         text = self._text(value, pointer)
@@ -478,20 +443,34 @@ class _Reader:
         return AnythingBut(kept)
 
 
-_OPERATORS: Mapping[str, Callable[[_Reader, object, str], Leaf | None]] = {
-    "prefix": _Reader._prefix,
-    "suffix": _Reader._suffix,
-    "equals-ignore-case": _Reader._ignoring_case,
+def _of_text(make: Callable[[str], _L], reader: _Reader, value: object, pointer: str) -> _L | None:
+    text = reader._text(value, pointer)
+    return None if text is None else make(text)
+
+
+def _end(where: str, reader: _Reader, value: object, pointer: str) -> Leaf | None:
+    if not isinstance(value, Mapping) or not reader._is_allowed(f"{where} ignoring case"):
+        return _LISTED[where](reader, value, pointer)
+    if list(value) != ["equals-ignore-case"]:
+        reader._fault("must be a text or {equals-ignore-case}", pointer)
+        return None
+    make = partial(IgnoringCase, where=where)
+    return _of_text(make, reader, value["equals-ignore-case"], f"{pointer}/equals-ignore-case")
+
+
+_LISTED: Mapping[str, Callable[[_Reader, object, str], Listed | None]] = {
+    "prefix": partial(_of_text, Prefix),
+    "suffix": partial(_of_text, Suffix),
+    "equals-ignore-case": partial(_of_text, IgnoringCase),
     "wildcard": _Reader._wildcard,
+}
+_OPERATORS: Mapping[str, Callable[[_Reader, object, str], Leaf | None]] = {
+    **_LISTED,
+    "prefix": partial(_end, "prefix"),
+    "suffix": partial(_end, "suffix"),
     "numeric": _Reader._numeric,
     "cidr": _Reader._cidr,
     "exists": _Reader._exists,
     "anything-but": _Reader._anything_but,
-    "exactly": _Reader._exactly,
-}
-_LISTED: Mapping[str, Callable[[_Reader, object, str], Listed | None]] = {
-    "prefix": _Reader._plain_prefix,
-    "suffix": _Reader._plain_suffix,
-    "equals-ignore-case": _Reader._ignoring_case,
-    "wildcard": _Reader._wildcard,
+    "exactly": partial(_of_text, Equals),
 }

@@ -15,8 +15,8 @@ from tagcast.filters.sql92.access import AccessPlan, Popularity, may_hide, plans
 from tagcast.filters.sql92.alternatives import alternatives_of
 from tagcast.filters.sql92.cell import SqlCell, SqlList, cell_rows, cells_of
 from tagcast.filters.sql92.entry import FullExpression, SqlEntry, Suspect
-from tagcast.filters.sql92.failing import failing_dimensions
 from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, PropertyReadings, Reading, as_row, from_row
+from tagcast.filters.sql92.terms import failing_dimensions
 
 _Cells = tuple[SqlCell | SqlList, ...]
 _Found = list[SqlEntry] | bytes

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from tagcast.filters.sql92.alternatives import Alternative
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.expression import CompiledExpression
-from tagcast.filters.sql92.failing import failing_dimensions
 from tagcast.filters.sql92.readings import JAVA_DOUBLE, JAVA_INT, JAVA_LONG, PRESENCE, Dimension, Reading
-from tagcast.filters.sql92.terms import ANY, MISSING, Term, terms_of
+from tagcast.filters.sql92.terms import ANY, MISSING, Term, failing_dimensions, terms_of
 from tagcast.filters.sql92.tree import OPERANDS, Node
 
 _MAY_FAIL = frozenset({JAVA_INT, JAVA_LONG, JAVA_DOUBLE})

@@ -8,12 +8,11 @@ from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.numbers import number_of, truth_of
 from tagcast.filters.sql92.steps import build_steps, run_steps
 from tagcast.filters.sql92.strict import sort_of
-from tagcast.filters.sql92.tree import OPERANDS, ORDERINGS, Node
+from tagcast.filters.sql92.tree import COMPARISONS, EQUALITIES, OPERANDS, Node
 
 TEXT_LENGTH_MAX = 256
 """A part with children shows at most 256 characters of its text, because the children repeat the text."""
 VALUE_LENGTH_MAX = 64
-_ORDERED = frozenset({*ORDERINGS.values(), "between", "not_between"})
 
 
 class _Values(list[bool | None]):
@@ -71,14 +70,12 @@ def _with_parents(nodes: Sequence[Node], failed: int) -> set[int]:
 
 def _wanted_sort(nodes: Sequence[Node], node: Node) -> str:
     """Return ``number`` or ``truth`` if the strict dialect reads the node's properties so, otherwise an empty text."""
-    if node.operator in _ORDERED:
-        return "number"
     if node.operator == "is_true":
         return "truth"
-    if node.operator in ("equal", "unequal"):
+    if node.operator in EQUALITIES.values():
         sorts = {sort_of(nodes, child) for child in node.children}
         return next((sort for sort in ("truth", "number") if sort in sorts), "")
-    return ""
+    return "number" if node.operator in COMPARISONS else ""
 
 
 def _properties(nodes: Sequence[Node], node: Node) -> Iterator[int]:

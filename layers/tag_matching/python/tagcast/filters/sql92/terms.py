@@ -4,8 +4,9 @@ Terms are exact in both dialects: all of them hold exactly when the condition ha
 error is neither TRUE nor FALSE. :mod:`tagcast.filters.sql92.alternatives` splits AND, OR and NOT.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.java import is_int
@@ -19,18 +20,25 @@ from tagcast.filters.sql92.readings import (
     NUMBER,
     TEXT,
     TRUTH,
+    UNREADABLE,
     Dimension,
     Reading,
 )
 from tagcast.filters.sql92.strict import constant_number
-from tagcast.filters.sql92.tree import NUMBER_LITERALS, Node
+from tagcast.filters.sql92.tree import COMPARISONS, EQUALITIES, NUMBER_LITERALS, Node
 
 ANY, NONE, MISSING, PRESENT = "any", "none", "missing", "present"
 ABOVE, AT_LEAST, BELOW, AT_MOST = "above", "at_least", "below", "at_most"
 STARTS, ENDS, CONTAINS, LIKE = "startswith", "endswith", "contains", "like"
 NOT = "not_"
 """The prefix of a negated search: the property is present and the search finds nothing."""
-BOUNDS = frozenset({ABOVE, AT_LEAST, BELOW, AT_MOST})
+_BESIDE: Mapping[str, Callable[[Any, Any], bool]] = {
+    ABOVE: operator.gt,
+    AT_LEAST: operator.ge,
+    BELOW: operator.lt,
+    AT_MOST: operator.le,
+}
+BOUNDS = frozenset(_BESIDE)
 _SEARCHES = frozenset({STARTS, ENDS, CONTAINS, LIKE})
 _ORDERINGS = {"less": BELOW, "at_most": AT_MOST, "greater": ABOVE, "at_least": AT_LEAST}
 _MIRRORED = {BELOW: ABOVE, ABOVE: BELOW, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
@@ -66,7 +74,7 @@ class Term(NamedTuple):
             case "present":
                 return True
             case test if test in BOUNDS:
-                return _is_beside(test, value, self.values[0])
+                return _BESIDE[test](value, self.values[0])
             case test:
                 return search_of(test.removeprefix(NOT), self.values)(str(value)) is not test.startswith(NOT)
 
@@ -139,20 +147,6 @@ def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str
         return JAVA_DOUBLE, float(text)
     whole = int(text)
     return (JAVA_INT if is_int(whole) else JAVA_LONG), whole
-
-
-def _is_beside(test: str, value: Reading, bound: Reading) -> bool:
-    assert not isinstance(value, str)
-    assert not isinstance(bound, str)
-    match test:
-        case "above":
-            return value > bound
-        case "at_least":
-            return value >= bound
-        case "below":
-            return value < bound
-        case _:
-            return value <= bound
 
 
 def _equality(nodes: Sequence[Node], node: Node, same: bool, strict: bool) -> tuple[Term, ...] | None:
@@ -254,3 +248,39 @@ def _simplest(pattern: str, escape: str) -> tuple[str, tuple[str, ...]]:
             return CONTAINS, (text,)
         case _:
             return LIKE, (pattern, escape)
+
+
+def failing_dimensions(nodes: Sequence[Node]) -> frozenset[Dimension] | None:
+    """Return the dimensions that may make the expression fail, because the property's text is unreadable.
+
+    Return None if the expression may also fail for another reason.
+
+    >>> from tagcast.filters.sql92 import compile_sql92
+    >>> sorted(failing_dimensions(compile_sql92("a > 5 AND b = 'x' AND c < 1.5", "rocketmq").nodes))
+    [Dimension(kind='double', name='c'), Dimension(kind='int', name='a')]
+    """
+    found: set[Dimension] = set()
+    for node in nodes:
+        for other in node.children[1:] if node.operator in COMPARISONS else ():
+            dimensions = _failing_pair(nodes, node.children[0], other, node.operator in EQUALITIES.values())
+            if dimensions is None:
+                return None
+            found.update(dimensions)
+    return frozenset(found)
+
+
+def _failing_pair(nodes: Sequence[Node], left: int, right: int, equality: bool) -> list[Dimension] | None:
+    operators = nodes[left].operator, nodes[right].operator
+    names = [str(nodes[place].value) for place in (left, right) if nodes[place].operator == "property"]
+    constants = [constant for place in (left, right) if (constant := typed_constant(nodes, place, False)) is not None]
+    if len(names) == 2:
+        return [] if equality else [Dimension(JAVA_DOUBLE, name) for name in names]
+    if names and constants:
+        return [Dimension(constants[0][0], names[0])]
+    if len(constants) == 2 or (names and operators[1] in ("true", "false", "text", "signed")):
+        return []
+    if names and operators[0] in ("text", "signed"):
+        return []
+    if names and operators[0] in ("true", "false"):
+        return [Dimension(UNREADABLE, names[0])]
+    return None

@@ -8,10 +8,9 @@ from tagcast.filters.explanation import shorten
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.java import is_int
 from tagcast.filters.sql92.rocketmq import SEARCHES
-from tagcast.filters.sql92.tree import Node
+from tagcast.filters.sql92.tree import COMPARISONS, Node
 
 _short = partial(shorten, most=60)
-_COMPARISONS = frozenset({"equal", "unequal", "less", "at_most", "greater", "at_least", "between", "not_between"})
 
 
 def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str) -> tuple[str, ...]:
@@ -52,7 +51,7 @@ def _trap(text: str, nodes: Sequence[Node], node: Node) -> str | None:
     is_test = node.operator not in ("and", "or", "not")
     if is_test and children and children[0].operator == "not" and written[:3].upper() == "NOT":
         return f"NOT binds tighter than the comparison: {written} negates only its left side"
-    if node.operator not in _COMPARISONS:
+    if node.operator not in COMPARISONS:
         return None
     literals = [_literal(nodes, child) for child in node.children]
     properties = any(child.operator == "property" for child in children)

@@ -13,6 +13,7 @@ BOOLEAN_LITERALS = frozenset({"true", "false", "null"})
 OPERANDS = frozenset({"property", "text", "integer", "float", "signed"})
 ORDERINGS = {"<": "less", "<=": "at_most", ">": "greater", ">=": "at_least"}
 EQUALITIES = {"=": "equal", "<>": "unequal"}
+COMPARISONS = frozenset({*EQUALITIES.values(), *ORDERINGS.values(), "between", "not_between"})
 TOO_DEEP = f"At most {DEPTH_MAX} are allowed"
 
 

@@ -150,3 +150,24 @@ def _described(each: Declared, wire: Wire | None) -> dict[str, Any]:
     extra: JsonDict = {f"x-{name}": value for name, value in said.items()}
     described: dict[str, Any] = {"description": f"{each.setting.help} {wire.description if wire else ''}".strip()}
     return described | ({"json_schema_extra": extra} if extra else {})
+
+
+def apply_patch(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *present* with a merge patch: null removes a field, objects are merged, other values replace.
+
+    >>> present = {"retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3}, "batch": {}}
+    >>> apply_patch(present, {"retry": {"max_retries": 5}})
+    {'retry': {'strategy': 'BACKOFF_RETRY', 'max_retries': 5}, 'batch': {}}
+    >>> apply_patch({"filter": {"kind": "tags"}}, {"filter": None}), apply_patch({}, {"batch": {"max_bytes": None}})
+    ({}, {'batch': {}})
+    """
+    result = dict(present)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            before = result.get(name)
+            result[name] = apply_patch(before if isinstance(before, Mapping) else {}, value)
+        else:
+            result[name] = value
+    return result

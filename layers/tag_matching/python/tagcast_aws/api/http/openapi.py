@@ -16,17 +16,17 @@ from tagcast.model import EntryState
 from tagcast.rows.tail import EVENTS_MAX, EventKind
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.answer_headers import (
+from tagcast_aws.api.http.answer_types import DELIVERY_STATES, EVENT_STATES
+from tagcast_aws.api.http.body import EmptyBody
+from tagcast_aws.api.http.problems import ABOUT_BLANK, MEDIA_TYPE, ProblemCode
+from tagcast_aws.api.http.routing import (
     API_VERSION,
     API_VERSIONS,
     REPLAYED_HEADER,
     REQUEST_ID_HEADER,
     VERSION_HEADER,
+    Route,
 )
-from tagcast_aws.api.http.answer_types import DELIVERY_STATES, EVENT_STATES
-from tagcast_aws.api.http.body import EmptyBody
-from tagcast_aws.api.http.problems import ABOUT_BLANK, MEDIA_TYPE, ProblemCode
-from tagcast_aws.api.http.routing import Route
 from tagcast_aws.api.http.webhooks import TAG_OF_WEBHOOKS, PushBody, webhooks
 
 TAGS = {

@@ -4,23 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tagcast.delivery.publishing import Idempotency, check_draft, publish, replay
+from tagcast.instant import rfc3339
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
 from tagcast.registry.directory import publishing_directory
 from tagcast.rows.claim import Accepted
 from tagcast.trace_context import TraceContext
+from typing_extensions import TypedDict
 
-from tagcast_aws.api.http.answer_headers import REPLAYED_HEADER
+from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.http.body import read
 from tagcast_aws.api.http.problems import Problem, invalid_problem, too_large_problem
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.publishing.answer import AcceptedAnswer, BatchAnswer, RefusedAnswer, show_accepted
+from tagcast_aws.api.http.routing import REPLAYED_HEADER, Answer, Route
 from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, ReplayedMessage
+
+
+class AcceptedAnswer(TypedDict):
+    """An accepted message. ``matched`` is the number of subscriptions that matched."""
+
+    message_id: str
+    accepted_at: Instant
+    expires_at: Instant
+    matched: int
+
+
+class RefusedAnswer(TypedDict):
+    """The problem of a refused item of a batch."""
+
+    error: dict[str, Any]
+
+
+class BatchAnswer(TypedDict):
+    """The results of a batch, in the order of its messages."""
+
+    results: list[AcceptedAnswer | RefusedAnswer]
+
+
+def show_accepted(value: Accepted) -> AcceptedAnswer:
+    """Return the answer to one accepted message."""
+    return {
+        "message_id": value.message_id,
+        "accepted_at": rfc3339(value.accepted_at),
+        "expires_at": rfc3339(value.expires_at),
+        "matched": value.matched,
+    }
+
 
 M = TypeVar("M", bound=MessageBody)
 T = TypeVar("T")

@@ -16,8 +16,7 @@ from tagcast.rows.host import host_of
 from tagcast.sealing import KEPT, check_host, open_secrets
 
 from tagcast_aws.api.http.body import Body, read
-from tagcast_aws.api.http.declared import patch_base
-from tagcast_aws.api.http.merge_patch import apply_patch
+from tagcast_aws.api.http.declared import apply_patch, patch_base
 from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody, add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.retry import present_for

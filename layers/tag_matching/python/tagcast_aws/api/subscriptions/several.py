@@ -20,7 +20,7 @@ from tagcast_aws.api.http.paging import encoded_size
 from tagcast_aws.api.http.problems import invalid_problem, problem_json
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.publishing.answer import RefusedAnswer
+from tagcast_aws.api.publishing.routes import RefusedAnswer
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.secret import make_secret, public_keys
