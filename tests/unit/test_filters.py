@@ -89,12 +89,10 @@ print(len(late()))
 
 
 @dataclass(frozen=True)
-class NeverFilter:
+class NeverFilter(CompiledFilter):
     """A filter of a kind that only its own module knows."""
 
-    kind: str = "never"
-    warnings: tuple[str, ...] = ()
-    reads_body: bool = False
+    kind = "never"
 
     def evaluate(self, message: FilterInput) -> bool:
         return False

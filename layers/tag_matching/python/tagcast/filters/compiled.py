@@ -1,9 +1,10 @@
 """The interface of compiled filters of every kind, and the fields of a message that a filter may read."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from itertools import islice
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from tagcast.errors import Fault, FaultCode
 from tagcast.filters.explanation import Explanation
@@ -24,56 +25,53 @@ class FilterInput(Protocol):
     @property
     def tags(self) -> frozenset[str] | tuple[str, ...]:
         """The distinct tags."""
-        ...
 
     @property
     def routing_key(self) -> str | None:
         """The routing key, which has dots between its words, or ``None``."""
-        ...
 
     @property
     def properties(self) -> Mapping[str, str]:
         """The text of each property, by name."""
-        ...
 
     @property
     def body(self) -> bytes | None:
         """The published body, or ``None`` after its deletion."""
-        ...
 
 
-class CompiledFilter(Protocol):
-    """A validated, immutable filter that can be pickled."""
+class CompiledFilter(ABC):
+    """A validated, immutable filter that can be pickled.
 
-    @property
-    def kind(self) -> str:
-        """The kind, as in the JSON form, or ``"everything"`` for a subscription without a filter."""
-        ...
+    *kind* is the kind as in the JSON form, or ``"everything"`` for a subscription without a filter.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
 
     @property
     def reads_body(self) -> bool:
         """Whether a verdict needs the body."""
-        ...
+        return False
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about parts of the filter that may not mean what its author intended, as sentences."""
-        ...
+        return ()
 
+    @abstractmethod
     def evaluate(self, message: FilterInput) -> bool | None:
         """Return ``True`` if the message matches, else ``False`` or ``None`` (unknown).
 
         Raises :class:`tagcast.errors.FilterEvaluationError` if the evaluation fails. The message then does not match.
         """
-        ...
 
+    @abstractmethod
     def explain(self, message: FilterInput) -> Explanation:
         """Return a tree that explains the result of :meth:`evaluate`. An error becomes a node, and is never raised."""
-        ...
 
+    @abstractmethod
     def as_json(self) -> dict[str, object] | None:
         """Return the normal JSON form, from which an equal filter can be compiled; None for no filter."""
-        ...
 
 
 def is_plain_text(text: str) -> bool:

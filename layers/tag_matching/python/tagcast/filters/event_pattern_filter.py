@@ -7,7 +7,7 @@ from math import prod
 from typing import TypeVar
 
 from tagcast.errors import Fault, FaultCode, FilterEvaluationError, InvalidFilterError
-from tagcast.filters.compiled import FilterInput, FilterValue, pointer_part, unknown_keys
+from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue, pointer_part, unknown_keys
 from tagcast.filters.event_pattern.evaluate import matches
 from tagcast.filters.event_pattern.event import Event
 from tagcast.filters.event_pattern.explain import explain
@@ -94,14 +94,14 @@ class PatternDialect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EventPatternFilter:
+class EventPatternFilter(CompiledFilter):
     """A filter that matches if the part *scope* of the message meets the pattern. *written* is the pattern's JSON."""
 
+    kind = "event_pattern"
     pattern: Pattern
     dialect: PatternDialect
     scope: PatternScope
     written: Mapping[str, object] = field(repr=False)
-    kind: str = "event_pattern"
 
     @property
     def warnings(self) -> tuple[str, ...]:

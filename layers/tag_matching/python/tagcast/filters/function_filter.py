@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from tagcast.errors import Fault, FaultCode, InvalidFilterError
-from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
+from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue, unknown_keys
 from tagcast.filters.explanation import Explanation
 from tagcast.model import Subscription
 from tagcast.resource_names import function_named
@@ -19,15 +19,13 @@ _ON_ERROR = ("drop", "block")
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionFilter:
+class FunctionFilter(CompiledFilter):
     """A filter that matches every published message. ``fan_out`` later invokes the function for the verdicts."""
 
+    kind = "function"
     function: str
     on_error: str
     timeout_s: int
-    kind: str = "function"
-    warnings: tuple[str, ...] = ()
-    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """Return ``True``: user code never runs while a message is accepted."""

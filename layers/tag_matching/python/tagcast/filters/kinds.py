@@ -16,12 +16,10 @@ from tagcast.filters.tag_filters import compile_tag_expression, compile_tags
 
 
 @dataclass(frozen=True, slots=True)
-class EverythingFilter:
+class EverythingFilter(CompiledFilter):
     """The filter of a subscription that has no filter (``null``). It matches every message."""
 
-    kind: str = "everything"
-    warnings: tuple[str, ...] = ()
-    reads_body: bool = False
+    kind = "everything"
 
     def evaluate(self, message: FilterInput) -> bool:
         """Return ``True``."""

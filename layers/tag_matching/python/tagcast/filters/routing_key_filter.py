@@ -4,13 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tagcast.errors import Fault, FaultCode, InvalidFilterError
-from tagcast.filters.compiled import (
-    FilterInput,
-    FilterValue,
-    is_plain_text,
-    list_of_text,
-    unknown_keys,
-)
+from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue, is_plain_text, list_of_text, unknown_keys
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.routing_key import (
     ANY_WORDS,
@@ -28,13 +22,11 @@ KEY_DOTS_MAX = 15
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingKeyFilter:
+class RoutingKeyFilter(CompiledFilter):
     """A filter that matches if one of its patterns matches the routing key. A missing routing key is the empty text."""
 
+    kind = "routing_key"
     patterns: tuple[str, ...]
-    kind: str = "routing_key"
-    warnings: tuple[str, ...] = ()
-    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """Return whether one of the patterns matches (:func:`tagcast.filters.routing_key.matches_key`)."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tagcast.errors import Fault, FaultCode, InvalidFilterError
-from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
+from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue, unknown_keys
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.sql92 import CompiledExpression, Dialect, compile_sql92
 
@@ -15,17 +15,16 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Sql92Filter:
+class Sql92Filter(CompiledFilter):
     """A filter that matches if the expression is TRUE for the properties of the message.
 
     *reads_tags*: the expression reads the tags as a property (:func:`properties_with_tags`). Only the rocketmq dialect
     has this property.
     """
 
+    kind = "sql92"
     expression: CompiledExpression
-    kind: str = "sql92"
     reads_tags: bool = False
-    reads_body: bool = False
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tagcast.errors import Fault, FaultCode, InvalidFilterError
 from tagcast.filters.compiled import (
+    CompiledFilter,
     FilterInput,
     FilterValue,
     is_plain_text,
@@ -23,15 +24,13 @@ EXPRESSION_CHARACTERS_MAX = 17_408
 
 
 @dataclass(frozen=True, slots=True)
-class TagsFilter:
+class TagsFilter(CompiledFilter):
     """A filter that matches if the message has one of *tags*, or all (*match_all*). Without tags it always matches."""
 
+    kind = "tags"
     tags: frozenset[str]
     written: tuple[str, ...]
     match_all: bool = False
-    kind: str = "tags"
-    warnings: tuple[str, ...] = ()
-    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """Return whether the message has one tag of the filter, or with *match_all* all of them."""
@@ -49,15 +48,13 @@ class TagsFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class TagExpressionFilter:
+class TagExpressionFilter(CompiledFilter):
     """A filter that matches if the message has one tag of a RocketMQ expression; ``*`` matches everything."""
 
+    kind = "tag_expression"
     tags: frozenset[str]
     expression: str
     written: tuple[str, ...]
-    kind: str = "tag_expression"
-    warnings: tuple[str, ...] = ()
-    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """Return whether the message has one tag of the expression, by exact texts, not by RocketMQ's hash codes."""

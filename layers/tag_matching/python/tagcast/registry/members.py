@@ -36,15 +36,7 @@ from tagcast.membership import (
     Mode,
     Registration,
 )
-from tagcast.model import (
-    ContentFormat,
-    Endpoint,
-    Protocol,
-    RetryPolicy,
-    Strategy,
-    Subscription,
-    SubscriptionSettings,
-)
+from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, Subscription, SubscriptionSettings
 from tagcast.ports import World, Write
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.registry.subscriptions import put_subscription

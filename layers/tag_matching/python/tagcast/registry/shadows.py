@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tagcast.concurrency.contention import until_won
-from tagcast.errors import (
-    ConflictError,
-    Fault,
-    FaultCode,
-    InvalidFilterError,
-    NotFoundError,
-    PreconditionFailedError,
-)
+from tagcast.errors import ConflictError, Fault, FaultCode, InvalidFilterError, NotFoundError, PreconditionFailedError
 from tagcast.filters.function_filter import is_function
 from tagcast.filters.kinds import canonical
 from tagcast.model import Subscription

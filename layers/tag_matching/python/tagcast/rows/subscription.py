@@ -12,13 +12,7 @@ from tagcast.rows.codec import Codec, RowPart, json_part, row_format
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
 from tagcast.rows.lane import Lane
 from tagcast.rows.values import number, optional_text, text
-from tagcast.subscription_settings import (
-    Batching,
-    ClientCertificate,
-    Endpoint,
-    RetryPolicy,
-    SubscriptionSettings,
-)
+from tagcast.subscription_settings import Batching, ClientCertificate, Endpoint, RetryPolicy, SubscriptionSettings
 from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
 
 SETTINGS = Codec(

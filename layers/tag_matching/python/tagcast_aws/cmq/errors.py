@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tagcast.errors import (
-    InvalidRequestError,
-    NotFoundError,
-    TooLargeError,
-    UnmatchedError,
-)
+from tagcast.errors import InvalidRequestError, NotFoundError, TooLargeError, UnmatchedError
 
 from tagcast_aws.api.http.problems import problem_of
 

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.literals import QueueAttributeFilterType, QueueAttributeNameType
-    from mypy_boto3_sqs.type_defs import (
-        ChangeMessageVisibilityBatchRequestEntryTypeDef,
-        MessageTypeDef,
-    )
+    from mypy_boto3_sqs.type_defs import ChangeMessageVisibilityBatchRequestEntryTypeDef, MessageTypeDef
 
 RETENTION_S = 4 * 86_400
 """Entries stay for 4 days, longer than a message's life (a day) and its longest visibility timeout (half a day)."""

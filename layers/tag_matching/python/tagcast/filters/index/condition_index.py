@@ -6,81 +6,90 @@ languages take a quarter of a publishing function's import time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
 from tagcast.filters.compiled import CompiledFilter, FilterInput
-from tagcast.filters.event_pattern_filter import EventPatternFilter
-from tagcast.filters.index.event_index import EventIndex
+from tagcast.filters.event_pattern.event import Event
+from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, PatternScope, event_of
+from tagcast.filters.event_pattern_filter import EventPatternFilter, PatternDialect
+from tagcast.filters.index.event_index import PatternIndex
 from tagcast.filters.index.sql92_index import Sql92Index
 from tagcast.filters.sql92 import CompiledExpression
 from tagcast.filters.sql92_filter import Sql92Filter, properties_with_tags
+
+_View = tuple[PatternScope, bool]
+"""What a pattern reads: the part of the message, and whether its properties are read like SNS attributes."""
 
 
 class ConditionIndex:
     """An immutable index, which returns the same results as each filter's ``evaluate``.
 
-    *reading_tags* has the SQL92 expressions that read the tags as a property.
+    *reading_tags* has the SQL92 expressions that read the tags as a property. *patterns* has the event patterns.
     """
 
-    __slots__ = ("_events", "_expressions", "_has_events", "_has_expressions", "_reading_tags", "_reads_tags")
+    __slots__ = ("_asked", "_expressions", "_patterns", "overlapping")
 
-    def __init__(self, expressions: Sql92Index, reading_tags: Sql92Index, events: EventIndex) -> None:
-        self._expressions, self._has_expressions = expressions, len(expressions) > 0
-        self._reading_tags, self._reads_tags = reading_tags, len(reading_tags) > 0
-        self._events, self._has_events = events, len(events) > 0
+    def __init__(
+        self, expressions: Sql92Index, reading_tags: Sql92Index, patterns: Mapping[_View, PatternIndex]
+    ) -> None:
+        self._expressions, self._patterns = (expressions, reading_tags), patterns
+        self._asked = [(index, index is reading_tags) for index in self._expressions if len(index)]
+        self.overlapping = expressions.overlapping or reading_tags.overlapping
+        """Whether a match may return an ordinal twice."""
 
     @classmethod
     def build(cls, filters: Sequence[tuple[int, CompiledFilter]]) -> ConditionIndex:
         """Return an index of *filters*, each with its subscription's ordinal. Raises TypeError for an unknown kind."""
-        expressions: list[tuple[int, CompiledExpression]] = []
-        reading_tags: list[tuple[int, CompiledExpression]] = []
-        events: list[tuple[int, EventPatternFilter]] = []
+        expressions: dict[bool, list[tuple[int, CompiledExpression]]] = {False: [], True: []}
+        patterns: dict[_View, list[tuple[int, EventPatternFilter]]] = {}
         for ordinal, compiled in filters:
             match compiled:
                 case Sql92Filter():
-                    kept = reading_tags if compiled.reads_tags else expressions
-                    kept.append((ordinal, compiled.expression))
-                case EventPatternFilter():
-                    events.append((ordinal, compiled))
+                    expressions[compiled.reads_tags].append((ordinal, compiled.expression))
+                case EventPatternFilter(scope=scope, dialect=dialect):
+                    view = scope, scope is PatternScope.PROPERTIES and dialect is PatternDialect.SNS
+                    patterns.setdefault(view, []).append((ordinal, compiled))
                 case _:
                     raise TypeError(f"the index does not know filters of kind {compiled.kind}")
-        return cls(Sql92Index.build(expressions), Sql92Index.build(reading_tags), EventIndex.build(events))
-
-    @property
-    def overlapping(self) -> bool:
-        """Whether a match may return an ordinal twice."""
-        return self._expressions.overlapping or self._reading_tags.overlapping
+        plain, reading_tags = (Sql92Index.build(expressions[reads_tags]) for reads_tags in (False, True))
+        return cls(plain, reading_tags, {view: PatternIndex.build(several) for view, several in patterns.items()})
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
         """Return the ordinals of the filters that match, and of the filters that failed, both unsorted."""
-        found, errors = self._expressions.match(message.properties) if self._has_expressions else ([], [])
-        if self._reads_tags:
-            more, failing = self._reading_tags.match(properties_with_tags(message))
-            found, errors = [*found, *more], [*errors, *failing]
-        if self._has_events:
-            more, failing = self._events.match(message)
-            found, errors = [*found, *more], [*errors, *failing]
+        found: list[int] = []
+        errors: list[int] = []
+        for expressions, reads_tags in self._asked:
+            more, failed = expressions.match(properties_with_tags(message) if reads_tags else message.properties)
+            found, errors = [*found, *more] if found else more, [*errors, *failed]
+        for (scope, are_attributes), patterns in self._patterns.items():
+            event = event_of(message, scope, are_attributes=are_attributes)
+            if isinstance(event, Event):
+                more, failed = patterns.match(event)
+                found, errors = [*found, *more] if found else more, [*errors, *failed]
+            elif event == BODY_UNKNOWN:
+                errors += patterns.owners
         return found, errors
 
     def snapshot(self) -> tuple[list[Any], list[bytes]]:
         """Return a snapshot as a head that is parsed at once, and lines that are parsed on demand.
 
-        The head has the number of lines of each index, then the rows of each index.
+        The head has the number of lines of each SQL92 index, the rows of both, and the rows of the patterns.
         """
-        each = self._expressions, self._reading_tags, self._events
-        lines = [index.lines() for index in each]
-        return [[*map(len, lines)], *(index.as_rows() for index in each)], list(chain.from_iterable(lines))
+        lines = [index.lines() for index in self._expressions]
+        rows = [index.as_rows() for index in self._expressions]
+        views = [[*view, index.as_row()] for view, index in self._patterns.items()]
+        of_patterns = (index.lines() for index in self._patterns.values())
+        return [[*map(len, lines)], *rows, views], list(chain.from_iterable((*lines, *of_patterns)))
 
     @classmethod
     def from_rows(cls, lines: Iterable[bytes], counts: Sequence[int], *rows: Sequence[Any]) -> ConditionIndex:
         """Restore the index of a :meth:`snapshot`."""
-        rest = iter(lines)
-        first, second, third = (list(islice(rest, count)) for count in counts)
-        expressions, reading_tags, events = rows
-        return cls(
-            Sql92Index.from_rows(first, *expressions),
-            Sql92Index.from_rows(second, *reading_tags),
-            EventIndex.from_rows(third, *events),
+        rest, (*expressions, views) = iter(lines), rows
+        plain, reading_tags = (
+            Sql92Index.from_rows(list(islice(rest, count)), *row)
+            for count, row in zip(counts, expressions, strict=True)
         )
+        patterns = {(PatternScope(scope), flag): PatternIndex.from_row(rest, *row) for scope, flag, row in views}
+        return cls(plain, reading_tags, patterns)

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from tagcast.filters.compiled import FilterInput
 from tagcast.filters.event_pattern.evaluate import COMPARISONS_MAX, TRIED, branches_of
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
 from tagcast.filters.event_pattern.leaves import Absent, AnythingBut, Equals, Exists, Leaf, Numeric, read_value
 from tagcast.filters.event_pattern.pattern import Condition
-from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, EVENT_VALUES_MAX, PatternScope, event_of
-from tagcast.filters.event_pattern_filter import EventPatternFilter, PatternDialect
+from tagcast.filters.event_pattern.scopes import EVENT_VALUES_MAX
+from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.index.event_cell import HANDFUL_MAX, EventCell, EventEntry, EventList, EventMatches
 from tagcast.filters.index.event_column import Checked, Column, Skips, token_from_row, token_row
 
@@ -215,55 +214,6 @@ class PatternIndex:
         postings = {path: Posting.from_row(lines, *row) for path, *row in rows}
         rest: list[_Asked | bytes] = [next(lines) for _ in range(always)]
         return cls(owners, [HeavyPattern(*each) for each in heavy], postings, rest, overlapping)
-
-
-class EventIndex:
-    """The index of a topic's event patterns, with a :class:`PatternIndex` for each scope."""
-
-    def __init__(self, views: Mapping[tuple[PatternScope, bool], PatternIndex]) -> None:
-        self._views = views
-
-    @classmethod
-    def build(cls, filters: Sequence[tuple[int, EventPatternFilter]]) -> EventIndex:
-        """Return an index of *filters*. Each has its subscription's ordinal, which :meth:`match` returns as owner."""
-        by_view: dict[tuple[PatternScope, bool], list[tuple[int, EventPatternFilter]]] = {}
-        for owner, each in filters:
-            are_attributes = each.scope is PatternScope.PROPERTIES and each.dialect is PatternDialect.SNS
-            by_view.setdefault((each.scope, are_attributes), []).append((owner, each))
-        return cls({view: PatternIndex.build(several) for view, several in by_view.items()})
-
-    def __len__(self) -> int:
-        return sum(len(index.owners) for index in self._views.values())
-
-    def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
-        """Return the owners of the patterns that *message* matches, and the owners of those whose evaluation fails."""
-        found: list[int] = []
-        errors: list[int] = []
-        for (scope, are_attributes), index in self._views.items():
-            event = event_of(message, scope, are_attributes=are_attributes)
-            if isinstance(event, Event):
-                more, failed = index.match(event)
-                found += more
-                errors += failed
-            elif event == BODY_UNKNOWN:
-                errors += index.owners
-        return found, errors
-
-    def as_rows(self) -> list[Any]:
-        """Return the index as plain lists, for a snapshot. Its tables and cells are in :meth:`lines`."""
-        return [[*view, index.as_row()] for view, index in self._views.items()]
-
-    def lines(self) -> list[bytes]:
-        """Return the lines of the snapshot that are parsed at their first use."""
-        return [line for index in self._views.values() for line in index.lines()]
-
-    @classmethod
-    def from_rows(cls, lines: Iterable[bytes], *rows: Any) -> EventIndex:
-        """Restore the index from its *lines* and its :meth:`as_rows`."""
-        rest = iter(lines)
-        return cls(
-            {(PatternScope(scope), attributes): PatternIndex.from_row(rest, *row) for scope, attributes, row in rows}
-        )
 
 
 def _others(column: Column | None, skips: Skips | None) -> Checked:

@@ -24,7 +24,7 @@ from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 if TYPE_CHECKING:
     from tagcast.filters.index.condition_index import ConditionIndex
 
-SNAPSHOT_FORMAT = "tagcast-topic-index-7"
+SNAPSHOT_FORMAT = "tagcast-topic-index-8"
 """The format of a snapshot, in its first line.
 
 Increase the number with each change of the layout, or of any filter's result, e.g. the order of evaluation. The name of

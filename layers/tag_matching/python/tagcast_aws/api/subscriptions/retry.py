@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    WrapValidator,
-)
+from pydantic import ConfigDict, Discriminator, Field, Tag, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic.config import JsonDict, JsonValue
 from tagcast.errors import Fault, FaultCode
 from tagcast.model import RetryPolicy, Strategy
