@@ -95,7 +95,5 @@ def compile_function(value: FilterValue) -> FunctionFilter:
         faults.append(Fault(detail, "/timeout_seconds", FaultCode.NOT_ALLOWED))
     if faults:
         raise InvalidFilterError(tuple(faults))
-    assert isinstance(function, str)
-    assert isinstance(on_error, str)
     assert isinstance(timeout, int)
-    return FunctionFilter(function, on_error, timeout)
+    return FunctionFilter(str(function), str(on_error), timeout)

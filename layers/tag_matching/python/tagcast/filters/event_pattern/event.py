@@ -87,7 +87,7 @@ class Event:
     def of(cls, value: Mapping[str, object]) -> "Event":
         """Return the event of a JSON object. *value* maps the names of its members to their values."""
         event = cls()
-        event._object("", value)
+        event._object("", value, None)
         return event
 
     def put(self, path: str, value: Value) -> None:
@@ -98,7 +98,7 @@ class Event:
         """Add a JSON scalar to the values of a path."""
         self._add(path, value if isinstance(value, str) else _scalar(value), None)
 
-    def _object(self, prefix: str, members: Mapping[str, object]) -> None:
+    def _object(self, prefix: str, members: Mapping[str, object], inside: Element | None) -> None:
         values = self.values
         for name, value in members.items():
             path = prefix + name
@@ -108,41 +108,29 @@ class Event:
             if kind is str:
                 known = value
             elif kind is dict:
-                self._object(path + ".", value)  # type: ignore[arg-type]
+                self._object(path + ".", value, inside)  # type: ignore[arg-type]
                 continue
             elif kind is list:
-                self._array(path, value, None)  # type: ignore[arg-type]
+                self._array(path, value, inside)  # type: ignore[arg-type]
                 continue
             elif kind is float:
                 known = value
             else:
                 known = _scalar(value)
-            if path in values:
-                self._add(path, known, None)  # type: ignore[arg-type]
-            else:
+            if inside is None and path not in values:
                 values[path] = [known]  # type: ignore[list-item]
+            else:
+                self._add(path, known, inside)  # type: ignore[arg-type]
 
     def _array(self, path: str, members: Sequence[object], inside: Element | None) -> None:
         number, self._arrays = self._arrays, self._arrays + 1
         for index, value in enumerate(members):
             if isinstance(value, dict):
                 self.objects += 1
-                self._inner(path + ".", value, Element(number, index, inside))
+                self._object(path + ".", value, Element(number, index, inside))
             elif isinstance(value, list):
                 self.objects += 1
                 self._array(path, value, Element(number, index, inside))
-            else:
-                self._add(path, value if isinstance(value, str) else _scalar(value), inside)
-
-    def _inner(self, prefix: str, members: Mapping[str, object], inside: Element) -> None:
-        for name, value in members.items():
-            path = prefix + name
-            if len(path) > PATH_CHARACTERS_MAX:
-                continue
-            if isinstance(value, dict):
-                self._inner(path + ".", value, inside)
-            elif isinstance(value, list):
-                self._array(path, value, inside)
             else:
                 self._add(path, value if isinstance(value, str) else _scalar(value), inside)
 

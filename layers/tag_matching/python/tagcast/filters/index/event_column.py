@@ -4,7 +4,7 @@ Each leaf has a place: an owner, the number of a cell, or the position of a bit.
 are found by a fixed part, if they have one (:func:`fixed_part`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tagcast.filters.event_pattern.address import address_digits
@@ -150,19 +150,10 @@ class Column:
         ]
 
     @classmethod
-    def from_row(
-        cls,
-        tokens: Sequence[Any],
-        parts: Sequence[Any],
-        checked: Sequence[Any],
-        others: Sequence[Any],
-        numeric: Sequence[Any],
-        but: Sequence[Any],
-        exists: Places,
-        absent: Places,
-    ) -> "Column":
+    def from_row(cls, *row: Any) -> "Column":
         """Restore the column from the items of its :meth:`as_row`."""
         column = cls()
+        tokens, parts, checked, others, numeric, (column.but, excluded), column.exists, column.absent = row
         column.tokens = {token_from_row(*row): places for row, places in tokens}
         column.parts = {(kind, size): table for kind, size, table in parts}
         column.checked = {
@@ -170,9 +161,7 @@ class Column:
         }
         column.others = _checked_from(others)
         column.numeric = {place: Numeric(*row) for place, *row in numeric}
-        column.but, excluded = but
         column.excluded = None if excluded is None else cls.from_row(*excluded)
-        column.exists, column.absent = exists, absent
         return column
 
 

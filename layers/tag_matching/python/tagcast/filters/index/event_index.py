@@ -55,23 +55,18 @@ class Posting:
     evaluated if the path is present. Lookup tables and cells are parsed at their first use.
     """
 
-    __slots__ = ("_cells", "_line", "_looked_up", "_present")
+    __slots__ = ("_cells", "_looked_up", "_present")
 
     def __init__(
-        self,
-        looked_up: LookupTables | None,
-        cells: list[_Asked | bytes],
-        present: list[_Asked | bytes],
-        line: bytes = b"",
+        self, looked_up: LookupTables | bytes, cells: list[_Asked | bytes], present: list[_Asked | bytes]
     ) -> None:
-        self._looked_up, self._line = looked_up, line
-        self._cells, self._present = cells, present
+        self._looked_up, self._cells, self._present = looked_up, cells, present
 
     def match(self, values: Sequence[Value], event: Event, found: EventMatches) -> None:
         """Add to *found* the owners of the alternatives that *event* matches."""
         looked_up = self._looked_up
-        if looked_up is None:
-            looked_up = self._looked_up = LookupTables.from_row(*json.loads(self._line))
+        if isinstance(looked_up, bytes):
+            looked_up = self._looked_up = LookupTables.from_row(*json.loads(looked_up))
         exact, alone, keys = looked_up
         skips = found.skipped.__contains__ if found.skipped else None
         skips_cell = cache(lambda number: _cell(self._cells, number).is_skipped(found.skipped)) if skips else None
@@ -93,7 +88,7 @@ class Posting:
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of the snapshot that are parsed at their first use: the lookup tables, then the cells."""
-        yield self._line if self._looked_up is None else _pack(self._looked_up.as_row())
+        yield self._looked_up if isinstance(self._looked_up, bytes) else _pack(self._looked_up.as_row())
         for cell in (*self._cells, *self._present):
             yield cell if isinstance(cell, bytes) else _write_cell(cell)
 
@@ -104,8 +99,8 @@ class Posting:
     @classmethod
     def from_row(cls, lines: Iterator[bytes], cells: int, present: int) -> Posting:
         """Restore the posting from its *lines* and the two numbers of its :meth:`as_row`."""
-        line = next(lines)
-        return cls(None, [next(lines) for _ in range(cells)], [next(lines) for _ in range(present)], line)
+        looked_up = next(lines)
+        return cls(looked_up, [next(lines) for _ in range(cells)], [next(lines) for _ in range(present)])
 
 
 class LookupTables(NamedTuple):
@@ -201,16 +196,9 @@ class PatternIndex:
         return found + [cell if isinstance(cell, bytes) else _write_cell(cell) for cell in self._always]
 
     @classmethod
-    def from_row(
-        cls,
-        lines: Iterator[bytes],
-        owners: list[int],
-        heavy: Sequence[Any],
-        rows: Sequence[Any],
-        always: int,
-        overlapping: bool,
-    ) -> PatternIndex:
+    def from_row(cls, lines: Iterator[bytes], *row: Any) -> PatternIndex:
         """Restore the index from its *lines* and its :meth:`as_row`."""
+        owners, heavy, rows, always, overlapping = row
         postings = {path: Posting.from_row(lines, *row) for path, *row in rows}
         rest: list[_Asked | bytes] = [next(lines) for _ in range(always)]
         return cls(owners, [HeavyPattern(*each) for each in heavy], postings, rest, overlapping)

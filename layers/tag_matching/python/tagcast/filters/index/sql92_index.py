@@ -14,7 +14,7 @@ from tagcast.filters.sql92 import CompiledExpression, Dialect
 from tagcast.filters.sql92.access import AccessPlan, Popularity, may_hide, plans_of
 from tagcast.filters.sql92.alternatives import alternatives_of
 from tagcast.filters.sql92.cell import SqlCell, SqlList, cell_rows, cells_of
-from tagcast.filters.sql92.entry import FullExpression, SqlEntry, Suspect
+from tagcast.filters.sql92.entry import SqlEntry, Suspect
 from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, PropertyReadings, Reading, as_row, from_row
 from tagcast.filters.sql92.terms import failing_dimensions
 
@@ -38,7 +38,7 @@ class Sql92Index:
     def __init__(
         self,
         postings: Mapping[Dimension, Mapping[Reading, _Found]],
-        wholes: Sequence[FullExpression],
+        wholes: Sequence[CompiledExpression],
         suspects: Sequence[Suspect | bytes],
         failing: Mapping[Dimension, list[int]],
         suspected: list[int],
@@ -73,17 +73,16 @@ class Sql92Index:
             for alternative in alternatives:
                 popularity.count(alternative)
         postings: dict[Dimension, dict[Reading, list[SqlEntry]]] = {}
-        wholes: list[FullExpression] = []
+        wholes: list[CompiledExpression] = []
         failures = _Failures()
         overlapping = False
         for (expression, owners), alternatives in zip(grouped.items(), apart, strict=True):
-            whole = FullExpression.of(expression)
             if expression.dialect is Dialect.ROCKETMQ:
-                failures.add(expression, Suspect.of(owners, alternatives, whole))
+                failures.add(expression, Suspect.of(owners, alternatives, expression))
             plans = plans_of(expression, alternatives, len(owners), popularity)
             hiding = _hides(expression, plans)
             if hiding or not all(plan.is_exact for plan in plans):
-                wholes.append(whole)
+                wholes.append(expression)
             for access, terms, is_exact in plans:
                 entry = SqlEntry(owners, terms, len(wholes) - 1 if hiding or not is_exact else None)
                 for dimension, value in access.keys if access is not None else ((_ALWAYS, True),):
@@ -130,7 +129,7 @@ class Sql92Index:
             [*dimension, [as_row(value) for value in by_value]] for dimension, by_value in self._postings.items()
         ]
         failing = [[*dimension, places] for dimension, places in self._failing.items()]
-        wholes = [whole.as_row() for whole in self._wholes]
+        wholes = [[whole.text, whole.dialect] for whole in self._wholes]
         return [postings, wholes, failing, self._suspected, self.overlapping]
 
     @classmethod
@@ -142,7 +141,8 @@ class Sql92Index:
             Dimension(kind, name): {from_row(kind, value): line for value, line in zip(values, rest, strict=False)}
             for kind, name, values in rows[0]
         }
-        wholes = [FullExpression.from_row(*row) for row in rows[1]]
+        dialects = {each.value: each for each in Dialect}
+        wholes = [CompiledExpression(text, dialects[dialect]) for text, dialect in rows[1]]
         failing = {Dimension(kind, name): places for kind, name, places in rows[2]}
         return cls(postings, wholes, list(rest), failing, *rows[3:])
 

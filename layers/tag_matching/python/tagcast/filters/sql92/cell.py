@@ -6,7 +6,8 @@ from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from tagcast.bits import flags_of
-from tagcast.filters.sql92.entry import FullExpression, SqlEntry
+from tagcast.filters.sql92.entry import SqlEntry
+from tagcast.filters.sql92.expression import CompiledExpression
 from tagcast.filters.sql92.readings import TEXT, Dimension, PropertyReadings, Reading, as_row, float_of, from_row
 from tagcast.filters.sql92.terms import (
     ABOVE,
@@ -382,7 +383,7 @@ class SqlCell:
         "_unsure",
     )
 
-    def __init__(self, columns: Columns, wholes: Sequence[FullExpression]) -> None:
+    def __init__(self, columns: Columns, wholes: Sequence[CompiledExpression]) -> None:
         self._always, below, self._firsts, crowds, partial, tests = columns
         count = len(self._firsts)
         self._all = (1 << count) - 1
@@ -461,7 +462,7 @@ class SqlList:
 
     __slots__ = ("_always", "_asked", "_wholes")
 
-    def __init__(self, entries: Sequence[SqlEntry], wholes: Sequence[FullExpression]) -> None:
+    def __init__(self, entries: Sequence[SqlEntry], wholes: Sequence[CompiledExpression]) -> None:
         self._always: list[int] = []
         self._asked: list[SqlEntry] = []
         self._wholes = wholes
@@ -493,7 +494,7 @@ def cell_rows(entries: Sequence[SqlEntry]) -> list[Any]:
     return [[_CELL, *columns_of(part)] for part in parts]
 
 
-def cells_of(rows: Iterable[Sequence[Any]], wholes: Sequence[FullExpression]) -> tuple[SqlCell | SqlList, ...]:
+def cells_of(rows: Iterable[Sequence[Any]], wholes: Sequence[CompiledExpression]) -> tuple[SqlCell | SqlList, ...]:
     """Restore the cells in *rows* (:func:`cell_rows`). *wholes* has the full expressions by number."""
     return tuple(
         SqlCell(Columns(*rest), wholes) if kind == _CELL else SqlList([SqlEntry.from_row(*row) for row in rest], wholes)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast.errors import FilterSyntaxError
+from tagcast.errors import FilterEvaluationError, FilterSyntaxError
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.sql92.dialect import CHARACTERS_MAX, Dialect
 from tagcast.filters.sql92.explain import explain_nodes
@@ -14,16 +14,37 @@ from tagcast.filters.sql92.tree import Node
 
 
 class CompiledExpression:
-    """A compiled expression, which can be pickled. Expressions with the same text and dialect are equal."""
+    """A compiled expression, which can be pickled. Expressions with the same text and dialect are equal.
 
-    __slots__ = ("_steps", "dialect", "nodes", "text", "warnings")
+    *parsed* has the nodes and the warnings. Without it, the text is parsed at the first use.
+    """
 
-    def __init__(self, text: str, dialect: Dialect, nodes: tuple[Node, ...], warnings: tuple[str, ...]) -> None:
+    __slots__ = ("_parsed", "_ready", "dialect", "text")
+
+    def __init__(
+        self, text: str, dialect: Dialect, parsed: tuple[tuple[Node, ...], tuple[str, ...]] | None = None
+    ) -> None:
         self.text = text
         self.dialect = dialect
-        self.nodes = nodes
-        self.warnings = warnings
-        self._steps: list[Step] | None = None
+        self._parsed = parsed
+        self._ready: tuple[list[Step], int] | None = None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of the expression, the root last."""
+        return self._parse()[0]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings about parts that may not mean what the author intended."""
+        return self._parse()[1]
+
+    def _parse(self) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+        if self._parsed is None:
+            parser = Parser(self.text, self.dialect)
+            nodes = parser.parse()
+            self._parsed = nodes, find_traps(self.text, self.dialect, nodes, parser.ignored)
+        return self._parsed
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
         """Return ``True``, ``False`` or ``None`` (unknown); only ``True`` matches.
@@ -33,10 +54,26 @@ class CompiledExpression:
         >>> compile_sql92("price > 100").evaluate({"price": "120"})
         True
         """
-        steps = self._steps
-        if steps is None:
-            steps = self._steps = build_steps(self.nodes, self.dialect)
-        return run_steps(steps, properties, [None] * len(self.nodes))
+        ready = self._ready
+        if ready is None:
+            ready = self._ready = build_steps(self.nodes, self.dialect), len(self.nodes)
+        steps, count = ready
+        return run_steps(steps, properties, [None] * count)
+
+    def is_true(self, properties: Mapping[str, str]) -> bool:
+        """Return whether the expression is TRUE. A failing expression is not TRUE."""
+        try:
+            return self.evaluate(properties) is True
+        except FilterEvaluationError:
+            return False
+
+    def fails(self, properties: Mapping[str, str]) -> bool:
+        """Return whether the expression fails."""
+        try:
+            self.evaluate(properties)
+        except FilterEvaluationError:
+            return True
+        return False
 
     def explain(self, properties: Mapping[str, str]) -> Explanation:
         """Return a tree with the value of each part of the expression, and with the properties that the part reads.
@@ -76,12 +113,12 @@ Expected a property or a value, e.g. price > 100.
     chosen = Dialect(dialect)
     if len(expression) > CHARACTERS_MAX:
         raise FilterSyntaxError("Too many characters", 1, 1, hint=f"At most {CHARACTERS_MAX} are allowed")
-    parser = Parser(expression, chosen)
-    nodes = parser.parse()
-    return CompiledExpression(expression, chosen, nodes, find_traps(expression, chosen, nodes, parser.ignored))
+    compiled = CompiledExpression(expression, chosen)
+    compiled._parse()
+    return compiled
 
 
 def restore(text: str, dialect: str, plain: Any, warnings: Any) -> CompiledExpression:
     """Restore a pickled expression from its data, without parsing its text."""
     nodes = tuple(Node(op, value, tuple(children), start, end) for op, value, children, start, end in plain)
-    return CompiledExpression(text, Dialect(dialect), nodes, tuple(warnings))
+    return CompiledExpression(text, Dialect(dialect), (nodes, tuple(warnings)))
