@@ -29,7 +29,7 @@ from tagcast.operating import lanes
 from tagcast.operating.signed_requests import take_once
 from tagcast.operating.tailing import TailRequest, tail
 from tagcast.operating.verification import verify
-from tagcast.ports import Key, Row, SearchPage, Write
+from tagcast.ports import Key, Page, Row, Write
 from tagcast.pulling.pull import PullRequest, pull
 from tagcast.pushing.circuit import LANES_MIN
 from tagcast.queues import Audience
@@ -116,9 +116,9 @@ class WatchedStore(MemoryStore):
         kept = {names[name]: row[name] for name in row.keys() - {"pk", "sk"}}
         self.seen.setdefault(kind_of(key.table.value, key.pk, key.sk), []).append(kept)
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Page[Row]:
         self.clock.sleep(600)
-        return SearchPage((), "more")
+        return Page((), "more")
 
 
 def documented() -> dict[str, tuple[set[str], set[str]]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from typing import Any, Self, cast
 
 from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Delete, Key, Put, Row, SearchPage, Table, Update, Write
+from tagcast.ports import ABSENT, Delete, Key, Page, Put, Row, Table, Update, Write
 from tagcast.rows.listed import FOUND_ATTRIBUTES
 from tagcast.tables import UPDATES_MAX, Check, Expectation
 
@@ -26,7 +26,7 @@ def lanes_of_index(rows: Iterable[Row], shard: int, limit: int, after: Row | Non
 
 def search_rows(
     rows: Mapping[Key, Row], page: int, open_before: int, over_before: int, cursor: str | None
-) -> SearchPage:
+) -> Page[Row]:
     """Search the next *page* rows; the cursor is the partition key at which it goes on."""
     keys = sorted(key.pk for key in rows if key.table is Table.MESSAGES and key.sk == "MSG")
     part = [pk for pk in keys if cursor is None or pk >= cursor]
@@ -37,7 +37,7 @@ def search_rows(
         is_over = cast("int", row["expires_at"]) < over_before
         if (row["pending"] and (is_open or is_over)) or ("kept" in row and is_over):
             found.append({name: value for name, value in row.items() if name in SEARCHED})
-    return SearchPage(tuple(found), part[page] if len(part) > page else None)
+    return Page(tuple(found), part[page] if len(part) > page else None)
 
 
 def kept_rows(
@@ -48,7 +48,7 @@ def kept_rows(
     before_version: int,
     alive_at: int,
     cursor: str | None,
-) -> SearchPage:
+) -> Page[Row]:
     """Look through the next *page* messages for what is kept, in no order of time."""
     keys = sorted((key.pk for key in rows if key.table is Table.MESSAGES and key.sk == "MSG"), key=lambda pk: pk[::-1])
     at = 0 if cursor is None else int(cursor)
@@ -60,7 +60,7 @@ def kept_rows(
         lives = cast("int", row["accepted_at"]) >= accepted_from and cast("int", row["expires_at"]) > alive_at
         if row["topic"] == topic and has_body and lives and not is_known:
             found.append({"message_id": row["message_id"]})
-    return SearchPage(tuple(found), str(at + page) if len(keys) > at + page else None)
+    return Page(tuple(found), str(at + page) if len(keys) > at + page else None)
 
 
 class PartitionedRows(dict[Key, dict[str, Any]]):
@@ -139,12 +139,12 @@ class MemoryStore:
     def lanes_to_wake(self, shard: int, limit: int, *, after: Row | None = None) -> list[Row]:
         return lanes_of_index(map(dict, self.rows.values()), shard, limit, after)
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Page[Row]:
         return search_rows(self.rows, SEARCH_PAGE, open_before, over_before, cursor)
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
-    ) -> SearchPage:
+    ) -> Page[Row]:
         return kept_rows(self.rows, self.kept_page, topic, accepted_from, before_version, alive_at, cursor)
 
     def write(self, write: Write) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Table, Update, Write
+from tagcast.ports import ABSENT, Delete, Key, Page, Put, Row, Store, Table, Update, Write
 from tagcast.rows.listed import kept_id
 from tagcast.tables import Check, Value
 from tagcast_aws.store.dynamodb import DynamoStore
@@ -36,7 +36,7 @@ class LaterStore(DynamoStore):
         self.timeline.spend(STALE_MS + 1)
         return super().lanes_to_wake(*place, **bounds)
 
-    def search(self, **bounds: Any) -> SearchPage:
+    def search(self, **bounds: Any) -> Page[Row]:
         self.timeline.spend(STALE_MS + 1)
         return super().search(**bounds)
 
@@ -206,7 +206,7 @@ def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store: S
     cursor = None
     while True:
         found = store.search(open_before=100, over_before=50, cursor=cursor)
-        rows += found.rows
+        rows += found.items
         cursor = found.cursor
         if cursor is None:
             break
@@ -233,7 +233,7 @@ def test_a_search_goes_on_behind_its_cursor(store: Store, monkeypatch: pytest.Mo
     pages, cursor = 0, None
     while pages == 0 or cursor is not None:
         part = store.search(open_before=2, over_before=0, cursor=cursor)
-        found += [str(row["message_id"]) for row in part.rows]
+        found += [str(row["message_id"]) for row in part.items]
         pages, cursor = pages + 1, part.cursor
 
     assert sorted(found) == [f"{number:020d}" for number in range(7)]
@@ -247,7 +247,7 @@ def kept_ids(store: Store, **bounds: int) -> tuple[list[int], int]:
     while pages == 0 or cursor is not None:
         asked = {"accepted_from": 10, "before_version": 5, "alive_at": 100, **bounds}
         part = store.kept("t", **asked, cursor=cursor)
-        found += [int(kept_id(row)) for row in part.rows]
+        found += [int(kept_id(row)) for row in part.items]
         pages, cursor = pages + 1, part.cursor
     return sorted(found), pages
 

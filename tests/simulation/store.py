@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import BODY_BYTES_MAX
-from tagcast.ports import Key, Put, Row, SearchPage, Table, Update, Write
+from tagcast.ports import Key, Page, Put, Row, Table, Update, Write
 from tagcast.tables import Check
 
 from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore, kept_rows, lanes_of_index, search_rows
@@ -175,19 +175,19 @@ class SimStore(MemoryStore):
             return []
         return cast("list[Row]", self._gate.call(f"lanes_to_wake {shard}", effect))
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
-        def effect() -> SearchPage:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Page[Row]:
+        def effect() -> Page[Row]:
             return search_rows(self.rows, PAGE_ROWS, open_before, over_before, cursor)
 
-        return cast("SearchPage", self._gate.call(f"search {cursor}", effect))
+        return cast("Page[Row]", self._gate.call(f"search {cursor}", effect))
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
-    ) -> SearchPage:
-        def effect() -> SearchPage:
+    ) -> Page[Row]:
+        def effect() -> Page[Row]:
             return kept_rows(self.rows, PAGE_ROWS, topic, accepted_from, before_version, alive_at, cursor)
 
-        return cast("SearchPage", self._gate.call(f"kept {topic} {cursor}", effect))
+        return cast("Page[Row]", self._gate.call(f"kept {topic} {cursor}", effect))
 
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)

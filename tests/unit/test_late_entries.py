@@ -12,7 +12,7 @@ from tagcast.model import Draft, EntryState, Keep
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
-from tagcast.ports import Put, SearchPage, Update, Write
+from tagcast.ports import Page, Put, Row, Update, Write
 from tagcast.pulling.acknowledge import acknowledge
 from tagcast.pulling.pull import PullRequest, pull
 from tagcast.registry import topics
@@ -403,7 +403,7 @@ def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_
     group = fake.group("late", ordered=True, start_from=EARLIEST)
     asked: list[str | None] = []
 
-    def slow(topic: str, *, cursor: str | None, **bounds: int) -> SearchPage:
+    def slow(topic: str, *, cursor: str | None, **bounds: int) -> Page[Row]:
         """Take five seconds, on a lane that nobody has to take over."""
         lane = stored.lane(store, topic, group.subscription_id)
         assert lane is not None

@@ -13,7 +13,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.ids import topic_id_of
 from tagcast.model import EntryState, Ordering, Outcome, RetryPolicy, Strategy
 from tagcast.operating import lanes
-from tagcast.ports import GroupQueue, Key, Put, QueueEntry, Row, SearchPage, Table, Write
+from tagcast.ports import GroupQueue, Key, Page, Put, QueueEntry, Row, Table, Write
 from tagcast.queues import Audience
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.repairing import expiry, overdue, search
@@ -511,7 +511,7 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
     looked: list[str | None] = []
     whole = MemoryStore.search
 
-    def slow(self: MemoryStore, **bounds: Any) -> SearchPage:
+    def slow(self: MemoryStore, **bounds: Any) -> Page[Row]:
         looked.append(bounds["cursor"])
         fake.clock.sleep(BUDGET_S / 2 + 1)
         return whole(self, **bounds)
@@ -536,7 +536,7 @@ def test_a_page_that_the_search_cannot_read_costs_no_page_before_it(
     asked = count(1)
     whole = MemoryStore.search
 
-    def throttled(self: MemoryStore, **bounds: Any) -> SearchPage:
+    def throttled(self: MemoryStore, **bounds: Any) -> Page[Row]:
         if next(asked) % 2 == 0:
             raise ConnectionError
         return whole(self, **bounds)
@@ -609,7 +609,7 @@ def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(
     asked: list[tuple[int, int]] = []
     whole = MemoryStore.search
 
-    def told(self: MemoryStore, **bounds: Any) -> SearchPage:
+    def told(self: MemoryStore, **bounds: Any) -> Page[Row]:
         asked.append((fake.clock.now() - bounds["open_before"], fake.clock.now() - bounds["over_before"]))
         return whole(self, **bounds)
 

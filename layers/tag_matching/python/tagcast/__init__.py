@@ -4,7 +4,7 @@ These are its packages, from the inside out. Each imports only packages above it
 
 - `ids`, `model`, `errors`, `instant`, `resource_names`: the vocabulary (messages, subscriptions,
   entries, lanes, faults, time, queues and functions);
-- `tables`, `ports`, `paging`: the ports, and how use cases receive them;
+- `tables`, `ports`: the ports, and how use cases receive them;
 - `concurrency`: concurrent work, contended rows;
 - `filters`: the filter kinds, their verdicts and explanations; `filters.index` matches a message against all filters;
 - `rows`: keys and codecs of all stored rows;

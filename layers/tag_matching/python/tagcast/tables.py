@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
@@ -87,10 +87,10 @@ Write = Put | Update | Delete | Check
 
 
 @dataclass(frozen=True, slots=True)
-class SearchPage:
-    """Messages that one part of a search found, as rows without bodies, and the next cursor (None: finished)."""
+class Page(Generic[T]):
+    """Items of a list or a search, and the cursor of the next page (None: last page)."""
 
-    rows: tuple[Row, ...]
+    items: tuple[T, ...]
     cursor: str | None = None
 
 
@@ -126,7 +126,7 @@ class Store(Protocol):
         *after* is the last row of the previous call. The read is eventually consistent.
         """
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Page[Row]:
         """Read the next part of all messages, from *cursor* on; return the messages that the sweep may have to repair.
 
         Such a message was accepted before *open_before* and has an open first round. Or it expired before
@@ -135,7 +135,7 @@ class Store(Protocol):
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
-    ) -> SearchPage:
+    ) -> Page[Row]:
         """Read the next part of all messages; return the messages of *topic* with a body, without replays.
 
         They were accepted at *accepted_from* or later, by a publish that read a topic version before *before_version*.

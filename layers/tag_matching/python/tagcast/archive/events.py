@@ -61,10 +61,10 @@ def type_of(record: Record) -> EventType | None:
     fields = record.fields
     match record.kind:
         case RecordKind.LANES:
-            before, after = (LaneState(cast("str", fields[name])) for name in ("previous_state", "state"))
+            before, after = (LaneState(fields[name]) for name in ("previous_state", "state"))
             return _type_of_lane(before, after)
         case RecordKind.DELIVERIES:
-            return _OF_END.get(EntryState(cast("str", fields["state"])))
+            return _OF_END.get(EntryState(fields["state"]))
         case RecordKind.SUBSCRIPTIONS if record.is_newly_unverified:
             return EventType.ENDPOINT_UNVERIFIED
     return None
@@ -105,7 +105,7 @@ class EventPublisher:
         kind = type_of(record)
         if kind is None:
             return
-        topic, now = cast("str", record.fields["topic"]), self.clock.monotonic()
+        topic, now = record.fields["topic"], self.clock.monotonic()
         events_topic = self._events_topic(topic, now)
         if events_topic is None:
             return
@@ -147,7 +147,7 @@ def _subscription_of(world: World, record: Record) -> str | None:
 
     if "subscription" in record.fields:
         return cast("str", record.fields["subscription"])
-    topic, ordinal = cast("str", record.fields["topic"]), cast("int", record.fields["ordinal"])
+    topic, ordinal = record.fields["topic"], record.fields["ordinal"]
     try:
         found = subscription_at(world, topic, ordinal)
     except NotFoundError:
@@ -175,7 +175,7 @@ def event_of(record: Record, kind: EventType, subscription: str | None, omitted:
         "source": f"/topics/{fields['topic']}",
         "subject": subscription or f"ordinal {fields['ordinal']}",
         "id": fields["record_id"],
-        "time": rfc3339(cast("int", fields["changed_at"])),
+        "time": rfc3339(fields["changed_at"]),
         "datacontenttype": "application/json",
         "data": {name: value for name, value in data.items() if value is not None},
     }

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from tagcast.ports import Row
 
@@ -58,7 +59,7 @@ class Record:
     """One line of the archive. *is_newly_unverified*, for events only: an endpoint became unverified."""
 
     kind: RecordKind
-    fields: Mapping[str, Field]
+    fields: Mapping[str, Any]
     is_newly_unverified: bool = False
 
     def line(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import cast
 
 from tagcast.archive.record import Record, RecordKind
 from tagcast.model import EntryState
@@ -94,7 +93,7 @@ def _watch_of(record: Record, watched: dict[str, TopicWatch]) -> TopicWatch | No
     if record.kind is RecordKind.SUBSCRIPTIONS:
         return None
     named = record.fields.get("topic_id") or record.fields["topic"]
-    return watched.get(cast("str", named))
+    return watched.get(named)
 
 
 def event_of(record: Record) -> TailEvent:
@@ -102,25 +101,12 @@ def event_of(record: Record) -> TailEvent:
     fields = record.fields
     if record.kind is RecordKind.MESSAGES:
         state = "accepted" if fields["matched"] else "unmatched"
-        return TailEvent(
-            cast("int", fields["accepted_at"]), EventKind.MESSAGE, state, cast("str", fields["message_id"])
-        )
+        return TailEvent(fields["accepted_at"], EventKind.MESSAGE, state, fields["message_id"])
     if record.kind is RecordKind.LANES:
-        return TailEvent(
-            cast("int", fields["changed_at"]),
-            EventKind.LANE,
-            cast("str", fields["state"]),
-            ordinal=cast("int", fields["ordinal"]),
-        )
-    return TailEvent(
-        cast("int", fields.get("last_attempt_at") or fields["changed_at"]),
-        EventKind.DELIVERY,
-        cast("str", fields["state"]),
-        cast("str", fields["message_id"]),
-        cast("int", fields["ordinal"]),
-        cast("int", fields["attempts"]),
-        cast("str | None", fields.get("outcome")),
-    )
+        return TailEvent(fields["changed_at"], EventKind.LANE, fields["state"], ordinal=fields["ordinal"])
+    happened_at = fields.get("last_attempt_at") or fields["changed_at"]
+    about = fields["message_id"], fields["ordinal"], fields["attempts"], fields.get("outcome")
+    return TailEvent(happened_at, EventKind.DELIVERY, fields["state"], *about)
 
 
 def count_records(records: Iterable[Record]) -> Counts:

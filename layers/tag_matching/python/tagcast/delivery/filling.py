@@ -47,7 +47,7 @@ async def fill(lease: LaneLease) -> Drained:
         alive_at=now,
         cursor=filling.cursor,
     )
-    ids = [kept_id(row) for row in found.rows]
+    ids = [kept_id(row) for row in found.items]
     filter = compile_filter(group.settings.filter)
     for start in range(0, len(ids), ADDED_AT_ONCE):
         await _add(lease, group, filter, ids[start : start + ADDED_AT_ONCE])

@@ -13,6 +13,7 @@ from tagcast.operating.lanes import CHANGED_WITHIN_S, VERIFY_FIRST, LaneView, pa
 from tagcast.operating.urgent_lanes import UrgentLane, find_lane, urgent_lanes, without_names
 from tagcast.ports import World
 from tagcast.registry.subscribing import check_time
+from tagcast.tables import Page
 
 READ_MAX = 25
 """Lanes are listed in parts of at most 25, so that a request ends soon after its time is over."""
@@ -56,14 +57,6 @@ class LaneResult:
     state: LaneState | None
     error: TagcastError | None = None
     found: UrgentLane | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LaneChangePage:
-    """One part of a change of many lanes, and the cursor of the next part."""
-
-    lanes: tuple[LaneResult, ...]
-    cursor: str | None
 
 
 def change_lane(
@@ -133,7 +126,7 @@ def change_listed(
     takes: Callable[[UrgentLane], bool],
     limit: int,
     cursor: str | None,
-) -> LaneChangePage:
+) -> Page[LaneResult]:
     """Change at most *limit* inactive lanes, from *cursor* on.
 
     A lane changes only if *takes* returns True for it, and *is_open* for its topic.
@@ -159,7 +152,7 @@ def change_listed(
         after = page.cursor
         if after is None or len(done) >= limit or world.clock.monotonic() >= until_s:
             following = None if after is None else f"{started_at} {without_names(after, is_open)}"
-            return LaneChangePage(tuple(done), following)
+            return Page(tuple(done), following)
 
 
 def _try_change(world: World, order: LaneOrder, named: NamedLane, lane: UrgentLane, until_s: float) -> LaneResult:

@@ -11,7 +11,6 @@ from tagcast.delivery.ending import end_due
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.ids import ordinal_of
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
-from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.pushing.circuit import as_waiting
 from tagcast.pushing.retry_delay import retry_at
@@ -21,6 +20,7 @@ from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import LANES, Lane
 from tagcast.subscription_settings import UNVERIFIED
+from tagcast.tables import Page
 
 VERIFY_FIRST = "the endpoint is unverified; verify it first (POST .../verify)"
 CHANGED_WITHIN_S = 10.0

@@ -13,7 +13,6 @@ from tagcast.ids import subscription_id
 from tagcast.instant import rfc3339
 from tagcast.model import Entry, EntryState, Message, PastAttempt, Subscription, Topic
 from tagcast.operating.subscription_names import keep_names, kept_names, subscription_names
-from tagcast.paging import Page
 from tagcast.ports import Row, World
 from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
@@ -25,6 +24,7 @@ from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow, section_with
 from tagcast.rows.subscription import FilterVersion
+from tagcast.tables import Page
 
 FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED))
 """States that need attention: pending after a failure, or given up."""

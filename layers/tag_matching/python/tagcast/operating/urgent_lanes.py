@@ -13,7 +13,6 @@ from tagcast.ids import SUBSCRIPTION_ID, accepted_at_of, topic_id_of
 from tagcast.model import LaneState, Subscription
 from tagcast.operating.lanes import DueDelivery, due_delivery
 from tagcast.operating.subscription_names import subscription_name
-from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
@@ -22,6 +21,7 @@ from tagcast.rows.keys import subscription_key
 from tagcast.rows.lane import LANES, WAKE_SHARDS, Lane, place_in_index
 from tagcast.rows.subscription import SUBSCRIPTIONS
 from tagcast.setting import NAME
+from tagcast.tables import Page
 
 ANY_TIME = 1 << 53
 Places = tuple[Lane | None, ...]

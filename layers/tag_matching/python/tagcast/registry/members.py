@@ -36,7 +36,7 @@ from tagcast.membership import (
     Mode,
     Registration,
 )
-from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, Subscription, SubscriptionSettings
+from tagcast.model import Endpoint, Protocol, RetryPolicy, Strategy, Subscription, SubscriptionSettings
 from tagcast.ports import World, Write
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.registry.subscriptions import put_subscription
@@ -322,9 +322,6 @@ def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:
         endpoint=Endpoint(Protocol.PULL, ""),
         filter=heartbeat.filter,
         retry=IN_ORDER if heartbeat.is_ordered else RetryPolicy(Strategy.INDEPENDENT_RETRY, RETRIES),
-        timeout_s=15,
-        content_format=ContentFormat.JSON,
-        secret=None,
         ordered=heartbeat.is_ordered,
         start_from=heartbeat.start_from,
     )

@@ -10,7 +10,6 @@ from hashlib import sha256
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConditionLostError, ConflictError, NotFoundError, PreconditionFailedError
 from tagcast.model import LaneState, Protocol, Subscription, SubscriptionSettings
-from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.filter_history import VERSIONS_KEPT
@@ -33,6 +32,7 @@ from tagcast.rows.subscription import SUBSCRIPTIONS, FilterVersion, removal_put,
 from tagcast.rows.topic import change_update
 from tagcast.sealing import open_secrets
 from tagcast.subscription_settings import FormerSecret
+from tagcast.tables import Page
 
 
 def put_subscription(

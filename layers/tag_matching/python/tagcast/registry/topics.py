@@ -9,7 +9,6 @@ from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError, PreconditionFailedError
 from tagcast.ids import first_id_at
 from tagcast.model import FilterType, Topic, TopicSettings
-from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.queues import GroupQueue
 from tagcast.registry.directory import Directories, read_topic, wait_for_publishers
@@ -25,7 +24,7 @@ from tagcast.rows.topic import (
     topic_deletes,
     topic_puts,
 )
-from tagcast.tables import Write
+from tagcast.tables import Page, Write
 from tagcast.topic_settings import RETENTION_S_MAX
 
 RETAINED_MAX, PAGES_MAX = 10_000, 10

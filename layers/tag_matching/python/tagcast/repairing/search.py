@@ -50,7 +50,7 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
         page = await each(world, "a page of the search", [read], world.executor.run)
         if not page:
             break
-        whole = await each(world, "a message found", page[0].rows, at_once(found_message))
+        whole = await each(world, "a message found", page[0].items, at_once(found_message))
         lost = [one for part in await each(world, "a message found", whole, partial(_parts, world)) for one in part]
         sent += await _send_again(world, sending, [message for message in lost if message.is_open])
         over = [message for message in lost if not message.is_open]

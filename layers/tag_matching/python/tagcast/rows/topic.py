@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tagcast.model import Topic, TopicSettings
 from tagcast.rows.codec import Codec, dense, list_part, named_part, row_format
 from tagcast.rows.keys import counters_key, directory_key, topic_key
-from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
+from tagcast.tables import ABSENT, Check, Delete, Expectation, Put, Update, Value, Write
 
 RECENT_MAX = 10
 COUNTS = ("subscription_count", "next_ordinal", "unindexed_characters", "filling_quota_until")
@@ -19,16 +19,6 @@ TOPICS = row_format(
     topic_key,
     Codec(Topic, {"name": named_part("topic"), "settings": SETTINGS, "recent": list_part("recent")}),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ListedTopic:
-    """A topic in the list of all topics."""
-
-    topic_id: str
-
-
-DIRECTORY = row_format(directory_key, Codec(ListedTopic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +38,7 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
     """Return the writes that create a topic. They fail if a topic of this name exists."""
     return (
         TOPICS.put(topic, topic.name, expect={"pk": ABSENT}),
-        DIRECTORY.put(ListedTopic(topic.topic_id), topic.name),
+        Put(directory_key(topic.name), {"topic_id": topic.topic_id}),
     )
 
 

@@ -13,7 +13,6 @@ from tagcast.registry import subscriptions
 from tagcast.registry.directory import read_topic
 from tagcast.registry.subscribing import NO_VERSION, SubscriptionRequest
 from tagcast.rows import stored
-from tagcast.subscription_settings import TIMEOUT_S_DEFAULT
 
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_PAGE_MAX
@@ -41,9 +40,7 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
         endpoint=target,
         filter=None,
         retry=retry_policy(given, None) or DEFAULT_STRATEGY,
-        timeout_s=TIMEOUT_S_DEFAULT,
         content_format=content_format(given, target.protocol, None),
-        secret=None,
     )
     topic = read_topic(world, topic_name)
     settings = replace(settings, filter=_required(filters, topic))

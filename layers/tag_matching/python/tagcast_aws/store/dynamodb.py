@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import ClientError
-from tagcast.ports import ABSENT, Delete, Key, Put, Row, SearchPage, Table, Update, Write
+from tagcast.ports import ABSENT, Delete, Key, Page, Put, Row, Table, Update, Write
 from tagcast.rows.keys import MESSAGE_PARTITION, message_key
 from tagcast.rows.listed import FOUND_ATTRIBUTES
 from tagcast.tables import UPDATES_MAX, Check, Expectation, Value
@@ -200,19 +200,19 @@ class DynamoStore:
             request["ExclusiveStartKey"] = key
         return self._pages(request, limit)
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Page[Row]:
         """Return lost work in the next megabyte of rows. Each 4 KB costs half a read unit, even without results."""
         return self._scan(search_request(open_before, over_before, cursor))
 
     def kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
-    ) -> SearchPage:
+    ) -> Page[Row]:
         """Return kept messages in the next thousand rows. Each 4 KB costs one read unit, even without results."""
         return self._scan(kept_request(topic, accepted_from, before_version, alive_at, cursor))
 
-    def _scan(self, request: dict[str, Any]) -> SearchPage:
+    def _scan(self, request: dict[str, Any]) -> Page[Row]:
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
-        return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
+        return Page(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
     def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
         """Return the rows of all pages, up to *limit*. The loop ends: each page begins after the previous page."""

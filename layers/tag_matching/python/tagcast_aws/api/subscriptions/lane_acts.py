@@ -12,7 +12,6 @@ from pydantic.config import JsonDict
 from tagcast.errors import CURSOR_FAULT, ConflictError, Fault, FaultCode, InvalidRequestError, NotFoundError
 from tagcast.operating.lane_changes import (
     LaneChange,
-    LaneChangePage,
     LaneOrder,
     LaneResult,
     NamedLane,
@@ -21,6 +20,7 @@ from tagcast.operating.lane_changes import (
 )
 from tagcast.operating.urgent_lanes import UrgentLane
 from tagcast.ports import World
+from tagcast.tables import Page
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
@@ -150,13 +150,13 @@ def _act(change: LaneChange, world: World, request: Request[Any]) -> Answer:
     order = LaneOrder(change, getattr(body, "reason", ""), body.dry_run)
     if (named := body.named) is not None:
         mine = [each for each in named if may_act_on(rights, each.topic)]
-        done = LaneChangePage(change_named(world, order, mine, body.takes), None)
+        done = Page(change_named(world, order, mine, body.takes))
         others = [_refused(each) for each in named if not may_act_on(rights, each.topic)]
     else:
         may, cursor = partial(may_act_on, rights), _cursor(body.cursor)
         done = change_listed(world, order, may, body.takes, body.limit, cursor)
         others = []
-    lanes = [_shown(each, is_dry_run=order.is_plan) for each in done.lanes] + others
+    lanes = [_shown(each, is_dry_run=order.is_plan) for each in done.items] + others
     results = Counter(each["result"] for each in lanes)
     answer: ActedLanesAnswer = {
         "matched": len(lanes),
