@@ -13,7 +13,7 @@ from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.kinds import compile_filter
 from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92_filter import Sql92Filter
-from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
+from tagcast.filters.tag_filters import TagsFilter
 
 from glue_jobs.erasing.contents import Part, parts_read
 from glue_jobs.io.messages_read import Seen
@@ -55,7 +55,7 @@ class FilterSet:
         properties: set[str] = set()
         for each in compiled:
             match each:
-                case TagsFilter() | TagExpressionFilter():
+                case TagsFilter():
                     tags |= each.tags
                 case Sql92Filter():
                     nodes = each.expression.nodes

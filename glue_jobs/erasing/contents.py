@@ -28,7 +28,7 @@ from tagcast.filters.function_filter import FunctionFilter
 from tagcast.filters.kinds import EverythingFilter, compile_filter
 from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92_filter import Sql92Filter
-from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
+from tagcast.filters.tag_filters import TagsFilter
 
 from glue_jobs.io.objects import Objects, RacedError
 
@@ -86,7 +86,7 @@ def parts_read(filter: CompiledFilter | None) -> frozenset[Part]:
     match filter:
         case EverythingFilter() | FunctionFilter():
             return frozenset()
-        case TagsFilter() | TagExpressionFilter() | RoutingKeyFilter():
+        case TagsFilter() | RoutingKeyFilter():
             return frozenset({Part.KEYS})
         case Sql92Filter():
             return frozenset({Part.PROPERTIES, Part.KEYS} if filter.reads_tags else {Part.PROPERTIES})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -173,30 +172,6 @@ class Clock(Protocol):
 
     async def pause(self, seconds: float) -> None:
         """Wait for *seconds* while other tasks of the running loop continue."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadStart:
-    """The beginning of a read, on both clocks of the process."""
-
-    monotonic_s: float = -math.inf
-    at: int = 0
-
-    @classmethod
-    def of(cls, clock: Clock) -> ReadStart:
-        """Return the start of a read that begins now. Call it before the read."""
-        return cls(clock.monotonic(), clock.now())
-
-    def is_recent(self, clock: Clock, seconds: float) -> bool:
-        """Return whether the read began less than *seconds* ago by both clocks.
-
-        Both are compared, because one of them may stop while the process is frozen.
-        """
-        since_ms = clock.now() - self.at
-        return clock.monotonic() - self.monotonic_s < seconds and 0 <= since_ms < seconds * 1000
-
-
-NEVER_READ = ReadStart()
 
 
 class Executor(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tagcast.errors import Fault, FaultCode, InvalidRequestError, ReplacedError
 from tagcast.model import Subscription, SubscriptionSettings
-from tagcast.ports import ReadStart, World, Write
+from tagcast.ports import Clock, World, Write
 from tagcast.rows.host import host_of
 from tagcast.rows.sealed import (
     SECRETS,
@@ -42,15 +42,21 @@ def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """The current and previous secrets of a subscription, and the time of their decryption.
+    """The current and previous secrets of a subscription, and the time of their decryption on both clocks.
 
     *last* has the last argument of :meth:`given_to` and its result, so the same subscription is not built twice.
     """
 
-    opened: ReadStart
+    opened_s: float
+    opened_at: int
     plain: bytes
     formers: bytes | None
     last: tuple[Subscription, Subscription] | None = None
+
+    def is_recent(self, clock: Clock) -> bool:
+        """Return whether the secrets may still be used. One clock may stop while the process is frozen."""
+        since_ms = clock.now() - self.opened_at
+        return clock.monotonic() < self.opened_s + OPENED_S and 0 <= since_ms < OPENED_S * 1000
 
     def given_to(self, subscription: Subscription) -> Subscription:
         """Return *subscription* with these secrets."""
@@ -153,7 +159,7 @@ def open_secrets(world: World, subscription: Subscription) -> Subscription:
         raise ReplacedError("the subscription's secrets were replaced")
     context = _context(subscription)
     formers = None if row.formers is None else world.vault.open(row.formers, context)
-    known = _Known(ReadStart.of(world.clock), world.vault.open(row.content, context), formers)
+    known = _Known(world.clock.monotonic(), world.clock.now(), world.vault.open(row.content, context), formers)
     _keep(world, token, known)
     return known.given_to(subscription)
 
@@ -164,7 +170,7 @@ def cached_secrets(world: World, subscription: Subscription) -> Subscription | N
     if token is None:
         return subscription
     known = world.memory.of(OpenedSecrets).get(token)
-    if known is None or not known.opened.is_recent(world.clock, OPENED_S):
+    if known is None or not known.is_recent(world.clock):
         return None
     return known.given_to(subscription)
 
@@ -177,7 +183,7 @@ def _keep(world: World, token: str, known: _Known) -> None:
         kept.clear()
     while (first := next(iter(kept), None)) is not None:
         oldest = kept.get(first)
-        if oldest is not None and oldest.opened.is_recent(world.clock, OPENED_S):
+        if oldest is not None and oldest.is_recent(world.clock):
             break
         kept.pop(first, None)
     kept[token] = known

@@ -20,7 +20,7 @@ from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.keys import RowKind, kind_of, topic_in_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.rows.message_transitions import ENDS, LATE, ROUNDS, End, Late, Origin
+from tagcast.rows.message_transitions import ENDS, LATE, ROUNDS, End, Origin
 from tagcast.rows.state_map import Round
 from tagcast.rows.subscription import FILTER_VERSIONS, SETTINGS, SUBSCRIPTIONS
 from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
@@ -98,7 +98,8 @@ def of_end(change: RowChange) -> Iterator[Record]:
 def of_late(change: RowChange) -> Iterator[Record]:
     """Yield the record of a late entry."""
     if change.after is not None and change.before is None:
-        yield _late_record(change, LATE.value_of(change.after))
+        late, state = LATE.value_of(change.after), EntryState.PENDING.value
+        yield _delivery(change, late.origin, late.ordinal, "l", state=state, attempts=0, **asdict(late.added))
 
 
 def _message_record(row: MessageRow, keep_body: bool) -> Record:
@@ -157,12 +158,6 @@ def _end_record(change: RowChange, end: End, source: str, round_at: int | None) 
         last_attempt_at=entry.last_attempt_at,
         outcome=entry.last_outcome,
         round_at=round_at,
-    )
-
-
-def _late_record(change: RowChange, late: Late) -> Record:
-    return _delivery(
-        change, late.origin, late.ordinal, "l", state=EntryState.PENDING.value, attempts=0, **asdict(late.added)
     )
 
 

@@ -55,13 +55,13 @@ def _comparable(filter: Canonical | None) -> dict[str, object]:
         return {"kind": "everything"}
     form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}
     if form["kind"] == "tag_expression":
-        form["expression"] = sorted(parse_tag_expression(str(form["expression"])).tags)
+        form["expression"] = sorted(parse_tag_expression(str(form["expression"])))
     return form
 
 
 def _matches_everything(filter: Canonical) -> bool:
     if filter["kind"] == "tag_expression":
-        return parse_tag_expression(str(filter["expression"])).everything
+        return not parse_tag_expression(str(filter["expression"]))
     return filter["kind"] == "tags" and not filter["tags"]
 
 

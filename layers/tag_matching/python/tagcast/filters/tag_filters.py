@@ -14,7 +14,7 @@ from tagcast.filters.compiled import (
     unknown_keys,
 )
 from tagcast.filters.explanation import Explanation
-from tagcast.filters.tags import matches, parse_tag_expression
+from tagcast.filters.tags import EVERYTHING, matches, parse_tag_expression
 
 FILTER_TAGS_MAX = 100
 EXPRESSION_TAGS_MAX = 256
@@ -48,24 +48,25 @@ class TagsFilter(CompiledFilter):
 
 
 @dataclass(frozen=True, slots=True)
-class TagExpressionFilter(CompiledFilter):
-    """A filter that matches if the message has one tag of a RocketMQ expression; ``*`` matches everything."""
+class TagExpressionFilter(TagsFilter):
+    """A filter that matches if the message has one tag of a RocketMQ expression; ``*`` matches everything.
+
+    Tags are compared by their exact texts, not by RocketMQ's hash codes.
+    """
 
     kind = "tag_expression"
-    tags: frozenset[str]
-    expression: str
-    written: tuple[str, ...]
 
-    def evaluate(self, message: FilterInput) -> bool:
-        """Return whether the message has one tag of the expression, by exact texts, not by RocketMQ's hash codes."""
-        return matches(message.tags, self.tags)
+    @property
+    def expression(self) -> str:
+        """The expression in its normal form, ``TagA || TagB`` or ``*``."""
+        return " || ".join(self.written) or EVERYTHING
 
     def explain(self, message: FilterInput) -> Explanation:
         """Return a tree with a child for each tag of the expression: whether the message has the tag."""
         return _explain_tags(self.expression, self.written, message, self.evaluate(message))
 
     def as_json(self) -> dict[str, object]:
-        """Return the expression in its normal form, ``TagA || TagB`` or ``*``."""
+        """Return the expression in its normal form."""
         return {"kind": self.kind, "expression": self.expression}
 
 
@@ -106,13 +107,13 @@ def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
     if faults:
         raise InvalidFilterError(tuple(faults))
     assert expression is None or isinstance(expression, str)
-    parsed = parse_tag_expression(expression)
-    if len(parsed.tags) > EXPRESSION_TAGS_MAX:
+    tags = parse_tag_expression(expression)
+    if len(tags) > EXPRESSION_TAGS_MAX:
         faults.append(Fault(f"must have at most {EXPRESSION_TAGS_MAX} tags", "/expression", FaultCode.TOO_LARGE))
-    faults.extend(Fault(detail, "/expression", code) for tag in parsed.tags for detail, code in _tag_faults(tag))
+    faults.extend(Fault(detail, "/expression", code) for tag in tags for detail, code in _tag_faults(tag))
     if faults:
         raise InvalidFilterError(tuple(faults))
-    return TagExpressionFilter(frozenset(parsed.tags), parsed.text, parsed.tags)
+    return TagExpressionFilter(frozenset(tags), tags)
 
 
 def _tag_faults(tag: str) -> Iterator[tuple[str, FaultCode]]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from tagcast.errors import FilterSyntaxError
 
@@ -46,50 +45,18 @@ _OPERATOR = re.compile(r"\|\||\||&&")
 _TRIMMED = "".join(map(chr, range(0x21)))
 
 
-@dataclass(frozen=True, slots=True)
-class TagExpression:
-    """A parsed tag expression: its distinct tags in the order written. Without tags, it matches everything."""
-
-    tags: tuple[str, ...]
-
-    @property
-    def everything(self) -> bool:
-        """Whether the expression matches every message, including messages without tags."""
-        return not self.tags
-
-    @property
-    def codes(self) -> frozenset[int]:
-        """The hash codes of the tags, for a prefilter. Several tags may share a code.
-
-        >>> sorted(TagExpression(("Aa", "BB")).codes)
-        [2112]
-        """
-        return frozenset(map(java_hash_code, self.tags))
-
-    @property
-    def text(self) -> str:
-        """The expression in its normal form.
-
-        >>> TagExpression(("TagA", "TagB")).text, TagExpression(()).text
-        ('TagA || TagB', '*')
-        """
-        return f" {_SEPARATOR} ".join(self.tags) or EVERYTHING
-
-
-def parse_tag_expression(text: str | None) -> TagExpression:
-    """Parse tags with ``||`` between them; ``*``, the empty text and ``None`` match everything.
+def parse_tag_expression(text: str | None) -> tuple[str, ...]:
+    """Return the tags with ``||`` between them; none for ``*``, the empty text and ``None``, which match everything.
 
     Empty parts and duplicates are dropped. Raises :class:`FilterSyntaxError` for some texts to which RocketMQ gives an
     unexpected meaning: texts without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``.
     RocketMQ reads ``&&`` and a single ``|`` as part of a tag.
 
-    >>> parse_tag_expression(" TagA||TagB || TagA ").tags
-    ('TagA', 'TagB')
-    >>> parse_tag_expression(" * ").everything, parse_tag_expression(None).everything
-    (True, True)
+    >>> parse_tag_expression(" TagA||TagB || TagA "), parse_tag_expression(" * "), parse_tag_expression(None)
+    (('TagA', 'TagB'), (), ())
     """
     if not text:
-        return TagExpression(())
+        return ()
     parts = [part.strip(_TRIMMED) for part in text.split(_SEPARATOR)]
     tags = tuple(dict.fromkeys(part for part in parts if part))
     if not tags:
@@ -99,9 +66,9 @@ def parse_tag_expression(text: str | None) -> TagExpression:
         hint = f"Write tags with {_SEPARATOR} between them, e.g. TagA || TagB"
         raise _refuse(f"Unexpected {other[0]!r}", text, other.start(), _SEPARATOR, hint)
     if EVERYTHING not in tags:
-        return TagExpression(tags)
+        return tags
     if len(tags) == 1:
-        return TagExpression(())
+        return ()
     star = sum(len(part) for part in text.split(_SEPARATOR)[: parts.index(EVERYTHING)])
     star += len(_SEPARATOR) * parts.index(EVERYTHING)
     star = text.index(EVERYTHING, star)

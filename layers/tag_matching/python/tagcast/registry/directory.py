@@ -16,7 +16,7 @@ from tagcast.filters.compiled import FilterValue
 from tagcast.filters.index.changed_index import Index, with_changes
 from tagcast.filters.index.topic_index import Matched, TopicIndex
 from tagcast.model import Message, Subscription, Topic
-from tagcast.ports import NEVER_READ, ReadStart, World
+from tagcast.ports import Clock, World
 from tagcast.registry import kept_subscriptions, reading
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN, index_of
 from tagcast.registry.kept_subscriptions import KEPT_MIN, StoredSubscriptions
@@ -28,6 +28,30 @@ from tagcast.strict_json import same_json
 DIRECTORIES_MAX = 256
 CLOCKS_APART_S = 0.1
 """A change waits this much longer than publishers cache the topic, because two clocks may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStart:
+    """The beginning of a read, on both clocks of the process."""
+
+    monotonic_s: float = -math.inf
+    at: int = 0
+
+    @classmethod
+    def of(cls, clock: Clock) -> ReadStart:
+        """Return the start of a read that begins now. Call it before the read."""
+        return cls(clock.monotonic(), clock.now())
+
+    def is_recent(self, clock: Clock, seconds: float) -> bool:
+        """Return whether the read began less than *seconds* ago by both clocks.
+
+        Both are compared, because one of them may stop while the process is frozen.
+        """
+        since_ms = clock.now() - self.at
+        return clock.monotonic() - self.monotonic_s < seconds and 0 <= since_ms < seconds * 1000
+
+
+NEVER_READ = ReadStart()
 
 
 def wait_for_publishers(world: World) -> None:

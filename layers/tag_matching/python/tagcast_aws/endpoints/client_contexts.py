@@ -8,7 +8,7 @@ from collections import OrderedDict
 from hashlib import sha256
 from typing import NamedTuple
 
-from tagcast.ports import ReadStart
+from tagcast.registry.directory import ReadStart
 from tagcast.sealing import OPENED_S
 
 from tagcast_aws.endpoints.adapter import AdapterEnvironment

@@ -12,12 +12,12 @@ from weakref import WeakValueDictionary
 
 import aiohttp
 from tagcast.model import ContentFormat, Message, Outcome, Protocol, Push, PushBatch, Subscription
-from tagcast.ports import NEVER_READ, ReadStart
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, batch_request, read_response, shared_item
 from tagcast.pushing.content_formats import Content
 from tagcast.pushing.envelope import HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.response_text import READ_BYTES_MAX
+from tagcast.registry.directory import NEVER_READ, ReadStart
 from tagcast.subscription_settings import SubscriptionSettings
 from yarl import URL
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
-from tagcast.ports import NEVER_READ, Clock, ReadStart
+from tagcast.ports import Clock
+from tagcast.registry.directory import NEVER_READ, ReadStart
 
 if TYPE_CHECKING:
     from nacl.signing import SigningKey

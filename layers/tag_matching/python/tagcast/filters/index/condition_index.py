@@ -20,7 +20,7 @@ from tagcast.filters.sql92 import CompiledExpression
 from tagcast.filters.sql92_filter import Sql92Filter, properties_with_tags
 
 _View = tuple[PatternScope, bool]
-"""What a pattern reads: the part of the message, and whether its properties are read like SNS attributes."""
+"""The part of a message that a pattern reads, and whether its properties are read like SNS attributes."""
 
 
 class ConditionIndex:

@@ -19,7 +19,7 @@ from tagcast.filters.index.routing_trie import RoutingTrie
 from tagcast.filters.index.tag_index import AllTagsIndex, TagIndex
 from tagcast.filters.kinds import EverythingFilter, compile_filter
 from tagcast.filters.routing_key_filter import RoutingKeyFilter
-from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
+from tagcast.filters.tag_filters import TagsFilter
 
 if TYPE_CHECKING:
     from tagcast.filters.index.condition_index import ConditionIndex
@@ -90,11 +90,11 @@ class TopicIndex:
             match compiled:
                 case TagsFilter(match_all=True):
                     all_tags[ordinal] = compiled.tags
-                case TagsFilter() | TagExpressionFilter() if compiled.tags:
+                case TagsFilter() if compiled.tags:
                     tags[ordinal] = compiled.tags
                 case RoutingKeyFilter():
                     patterns.extend((pattern, ordinal) for pattern in compiled.patterns)
-                case TagsFilter() | TagExpressionFilter() | EverythingFilter() | FunctionFilter():
+                case TagsFilter() | EverythingFilter() | FunctionFilter():
                     always.append(ordinal)
                 case _:
                     conditions.append((ordinal, compiled))

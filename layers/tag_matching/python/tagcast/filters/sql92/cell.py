@@ -155,6 +155,7 @@ def _test(column: _Column, rows: _Asked) -> tuple[str, str, str, Any, Any]:
 
 
 Bits = Callable[[PropertyReadings], int]
+"""A test of one property: returns the bits of possible matches for a message's properties."""
 STEP = 8
 _REMEMBERED_MAX = 128
 _ONE = ord("1")
@@ -205,11 +206,6 @@ class Hits:
 def free_of(places: Sequence[int], count: int) -> int:
     """Return an integer of *count* bits, all set except the bits at *places*."""
     return (1 << count) - 1 & ~bits_of(places, count)
-
-
-def test_of(kind: str, name: str, test: str, values: Any, places: Any, count: int) -> Bits:
-    """Return a test of one property: a function from a message's properties to the bits of possible matches."""
-    return _TESTS[test](Dimension(kind, name), values, places, count)
 
 
 def _any(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
@@ -400,7 +396,7 @@ class SqlCell:
                 hits = Hits(values, places, count)
                 self._texts.append((name, hits.ready, hits))
             else:
-                self._tests.append(test_of(kind, name, test, values, places, count))
+                self._tests.append(_TESTS[test](Dimension(kind, name), values, places, count))
 
     def match(self, view: PropertyReadings, found: list[int]) -> None:
         """Add to *found* the owners of the entries that match."""

@@ -221,13 +221,3 @@ def invalid_problem(faults: Iterable[Fault]) -> Problem:
     found = tuple(faults)
     detail = "one value is invalid" if len(found) == 1 else f"{len(found)} values are invalid"
     return Problem(ProblemCode.INVALID, detail, found)
-
-
-def too_large_problem(fault: Fault) -> Problem:
-    """Return the problem for one message of a batch: the message's body exceeds the topic's limit."""
-    return Problem(ProblemCode.TOO_LARGE, fault.detail, (fault,))
-
-
-def internal_problem() -> Problem:
-    """Return the answer to an unexpected error. The log has the details under the request's id."""
-    return Problem(ProblemCode.INTERNAL, "an internal error occurred")

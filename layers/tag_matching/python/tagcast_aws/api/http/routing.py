@@ -16,9 +16,9 @@ from tagcast_aws.api.http.paging import json_text
 from tagcast_aws.api.http.problems import (
     MEDIA_TYPE,
     Problem,
+    ProblemCode,
     UnknownRouteError,
     UnknownVersionError,
-    internal_problem,
     problem_of,
 )
 from tagcast_aws.api.http.requests import Request, checked_names, content_of, query_faults
@@ -140,7 +140,7 @@ class Router:
             if (problem := problem_of(error)) is None:
                 logger.exception("unexpected error", correlation_id=request_id)
                 world.telemetry.count("Failed")
-                problem = internal_problem()
+                problem = Problem(ProblemCode.INTERNAL, "an internal error occurred")
             answered = _refused(problem, request_id)
         answered["headers"] |= answer_headers(request_id)
         return answered

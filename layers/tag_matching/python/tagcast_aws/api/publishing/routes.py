@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.http.body import read
-from tagcast_aws.api.http.problems import Problem, invalid_problem, too_large_problem
+from tagcast_aws.api.http.problems import Problem, ProblemCode, invalid_problem
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import REPLAYED_HEADER, Answer, Route
 from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, ReplayedMessage
@@ -104,7 +104,7 @@ def _item(world: World, topic: Topic, model: type[M], item: object, claim: Idemp
     if body is None:
         return invalid_problem(faults)
     fault = check_draft(world, topic, body.draft(), claim)
-    return body if fault is None else too_large_problem(fault)
+    return body if fault is None else Problem(ProblemCode.TOO_LARGE, fault.detail, (fault,))
 
 
 def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:

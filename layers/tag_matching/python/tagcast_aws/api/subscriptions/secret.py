@@ -67,11 +67,12 @@ def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[lis
     rest of the answer is unaffected.
     """
     try:
-        return [_texts(world, each) if each.settings.signature is Signature.V1A else [] for each in subscriptions]
+        return [
+            [f"whpk_{b64encode(key).decode()}" for key in world.signer.public_keys(each.subscription_id)]
+            if each.settings.signature is Signature.V1A
+            else []
+            for each in subscriptions
+        ]
     except UnavailableError as fault:
         world.telemetry.record_failure("public keys of subscriptions", fault)
         return [[] for _ in subscriptions]
-
-
-def _texts(world: World, subscription: Subscription) -> list[str]:
-    return [f"whpk_{b64encode(key).decode()}" for key in world.signer.public_keys(subscription.subscription_id)]
