@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
-from tagcast.errors import Fault
 from tagcast.instant import rfc3339
 from tagcast.membership import SILENCE_S, Client, Heartbeat, Mode
 from tagcast.ports import World
@@ -14,29 +12,22 @@ from tagcast.registry.members import Membership, leave, membership, register
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.filters import FilterBody, filter_faults
+from tagcast_aws.api.filters import FilterBody, NewFilterBody
 from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.authorization import TokenScope
-from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of
 
 
-class HeartbeatBody(Body):
+class HeartbeatBody(NewFilterBody):
     """The heartbeat that a consumer sends every 30 seconds. The first heartbeat creates a missing group."""
 
-    filter: FilterBody | None
     member_version: Annotated[str, StringConstraints(max_length=limits.MEMBER_VERSION_LENGTH_MAX)] = ""
     mode: Literal["clustering", "broadcasting"] = "clustering"
     ordered: bool = False
     start_from: StartFrom | None = None
     silence_seconds: Annotated[int, Field(ge=limits.SILENCE_S_MIN, le=limits.SILENCE_S_MAX)] = SILENCE_S
-
-    @classmethod
-    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Return the faults of the filter."""
-        return filter_faults(value.get("filter"))
 
 
 class MemberAnswer(TypedDict):

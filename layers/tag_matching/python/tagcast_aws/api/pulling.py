@@ -41,17 +41,15 @@ class AckBody(Body):
     receipt_handles: ReceiptHandles
 
 
-class NackBody(Body):
+class NackBody(AckBody):
     """The messages to nack, and the delay until they are visible again."""
 
-    receipt_handles: ReceiptHandles
     delay_seconds: Annotated[int, Field(ge=0, le=limits.VISIBILITY_TIMEOUT_S_MAX)] = 0
 
 
-class ExtendBody(Body):
+class ExtendBody(AckBody):
     """The messages whose visibility timeout to extend, and the new timeout, counted from now."""
 
-    receipt_handles: ReceiptHandles
     visibility_timeout_seconds: VisibilityTimeoutS = limits.VISIBILITY_TIMEOUT_S_DEFAULT
 
 

@@ -1,6 +1,7 @@
 """Explains the value of an expression as a tree that has the value of every part."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.explanation import Explanation, Value, shorten
@@ -15,34 +16,23 @@ TEXT_LENGTH_MAX = 256
 VALUE_LENGTH_MAX = 64
 
 
-class _Values(list[bool | None]):
-    """The values of all conditions. *reached* has the places of the conditions that were evaluated."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__([None] * count)
-        self.reached: set[int] = set()
-
-    def __setitem__(self, place, value) -> None:  # type: ignore[no-untyped-def]
-        self.reached.add(place)
-        super().__setitem__(place, value)
-
-
 def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]) -> Explanation:
     """Return the explanation of an expression. Parts that were not evaluated have the value ``"skipped"``."""
-    values = _Values(len(nodes))
+    values: list[Value] = ["skipped"] * len(nodes)
     steps = build_steps(nodes, dialect)
     reason, failed = "", -1
     try:
-        run_steps(steps, properties, values)
+        run_steps(steps, properties, cast("list[bool | None]", values))
     except FilterEvaluationError as error:
         reason = error.message
-        failed = min(place for _, place, *_ in steps if place > max(values.reached, default=-1))
+        last = max((place for place, value in enumerate(values) if value != "skipped"), default=-1)
+        failed = min(place for _, place, *_ in steps if place > last)
     errors = _with_parents(nodes, failed)
     made: dict[int, Explanation] = {}
     for place, node in enumerate(nodes):
         if node.operator in OPERANDS:
             continue
-        value: Value = "error" if place in errors else values[place] if place in values.reached else "skipped"
+        value: Value = "error" if place in errors else values[place]
         notes = list(_notes(nodes, node, properties, dialect)) + ([reason] if place == failed else [])
         children = tuple(made[child] for child in _conditions(nodes, node))
         shown = text[node.start : node.end]
