@@ -38,7 +38,7 @@ class Recorder(dict[str, str]):
 
 def test_the_template_sets_exactly_what_the_settings_read() -> None:
     environment = Recorder()
-    Settings.from_environment(environment)
+    Settings(environment)
     set_by_the_template = set(SOURCE["Globals"]["Function"]["Environment"]["Variables"])
     assert set_by_the_template - OF_LIBRARIES == environment.asked
 

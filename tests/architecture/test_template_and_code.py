@@ -263,7 +263,7 @@ def test_what_a_deployment_chose_is_what_its_functions_do(
     parameters = {} if chosen is None else {parameter: chosen}
     resolver = Resolver(TEMPLATE, RESOLVER.account, parameters=parameters)
     environment = resolver.value(FUNCTIONS["ManageFunction"]["Environment"]["Variables"])
-    settings = Settings.from_environment({name: str(each) for name, each in environment.items()})
+    settings = Settings({name: str(each) for name, each in environment.items()})
     assert getattr(settings, setting) is value
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from tagcast_aws.store.index_archive import S3IndexArchive
+from tagcast_aws.store.archives import S3IndexArchive
 
 from tests.aws.small_account import SmallAccount
 from tests.fakes.log import Log

@@ -17,7 +17,7 @@ from tagcast.archive.change_records import records_of
 from tagcast.archive.record import RecordKind, RowChange
 from tagcast.errors import UnavailableError
 from tagcast.operating.history import HistoryFilter, read_history
-from tagcast_aws.store.message_archive import S3MessageArchive
+from tagcast_aws.store.archives import S3MessageArchive
 
 from tests.fakes.world import FakeWorld
 

@@ -163,7 +163,7 @@ def test_endpoints_are_asked_in_the_region_of_their_name(region: str, elsewhere:
     others = {"aws": "eu-central-1", "aws-cn": "cn-northwest-1", "aws-us-gov": "us-gov-east-1"}
     there = others[partition] if elsewhere else None
     base = ground(region, caught)
-    around = wiring._surroundings(base, Settings.from_environment(base.environ), lambda *_: ())
+    around = wiring._surroundings(base, Settings(base.environ), lambda *_: ())
     queue = queue_named(f"arn:{partition}:sqs:{there or region}:{NUMBER}:orders")
     assert queue is not None
 

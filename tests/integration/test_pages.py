@@ -32,7 +32,7 @@ LISTING = {
     # tests/integration/test_dynamodb_requests.py has partitions of three pages.
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
     # tests/integration/test_message_archive.py has three pages of files.
-    "layers/tag_matching/python/tagcast_aws/store/message_archive.py",
+    "layers/tag_matching/python/tagcast_aws/store/archives.py",
     "clients/cli/tagcast_cli/doctor.py",
     "clients/cli/tagcast_cli/job_run.py",
     # tests/unit/cli/test_smoke_aws.py has five objects on three pages.

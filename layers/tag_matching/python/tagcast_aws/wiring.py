@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tagcast.ports import Clock, Dice, EndpointGuard, GroupQueues, Verification, World
+from tagcast.ports import Clock, Dice, GroupQueues, Verification, World
 
 from tagcast_aws.runtime.aws_clients import ONCE, SOON, WAITING, client_factory
 from tagcast_aws.runtime.settings import Home, Settings
@@ -124,7 +124,7 @@ class Process:
 
     @cached_property
     def _settings(self) -> Settings:
-        return Settings.from_environment(self._ground.environ)
+        return Settings(self._ground.environ)
 
 
 PROCESS: ContextVar[Process] = ContextVar("PROCESS")
@@ -144,15 +144,15 @@ def compose(ground: Dependencies) -> World:
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
+    from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.endpoints.verifier import HttpVerifier
+    from tagcast_aws.store.archives import S3IndexArchive, S3MessageArchive
     from tagcast_aws.store.dynamodb import DynamoStore
-    from tagcast_aws.store.index_archive import S3IndexArchive
-    from tagcast_aws.store.message_archive import S3MessageArchive
     from tagcast_aws.store.signing_key import Ed25519Signer
     from tagcast_aws.store.vault import KmsVault
 
-    settings = Settings.from_environment(ground.environ)
+    settings = Settings(ground.environ)
     client = client_factory(ground.make_client)
     executor = ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads())
     clock = ground.clock
@@ -169,7 +169,7 @@ def compose(ground: Dependencies) -> World:
         message_archive=S3MessageArchive(lambda: client("s3"), settings.archive_bucket),
         event_bus=EventBridgeBus(lambda: client("events"), settings.state_machine_arn, logger()),
         filter_functions=LambdaFilterFunctions(around),
-        guard=_guard(ground, settings),
+        guard=Guard(settings.reach, ground.lookup, ground.make_thread, settings.group_queues, settings.functions),
         verification=Verification(verifier, settings.verification_optional, settings.cmq_verification),
         signer=signer,
         vault=KmsVault(lambda: client("kms"), settings.secrets_key),
@@ -184,13 +184,6 @@ def compose(ground: Dependencies) -> World:
         dead_letter_topics=settings.dead_letter_topics,
         waiting_max=settings.waiting_max,
     )
-
-
-def _guard(ground: Dependencies, settings: Settings) -> EndpointGuard:
-    from tagcast_aws.endpoints.guard import Guard
-
-    own = {"own_queues": settings.group_queues, "own_functions": settings.functions}
-    return Guard(settings.reach, ground.lookup, ground.make_thread, **own)
 
 
 def _surroundings(ground: Dependencies, settings: Settings, sign: Sign) -> AdapterEnvironment:

@@ -54,66 +54,36 @@ class Reach(StrEnum):
     ANY = "any"
 
 
-@dataclass(frozen=True, slots=True)
 class Settings:
     """A function's settings; there are no defaults, so a variable missing in the template is an error."""
 
-    tables: Mapping[Table, str]
-    queue_url: str
-    group_queues: str
-    functions: str
-    state_machine_arn: str
-    index_bucket: str
-    reach: Reach
-    time_scale: float
-    topic_known_s: float
-    short_wait_s: float
-    archive_bucket: str
-    archive_streams: str
-    archive_bodies: tuple[str, ...]
-    archive_failures_url: str
-    kept_changes: str
-    cmq_keys: str
-    metric_topics: tuple[str, ...]
-    secrets_key: str
-    signing_key: str
-    verification_optional: bool
-    cmq_verification: bool
-    scope_prefix: str
-    dead_letter_topics: tuple[tuple[str, str], ...]
-    waiting_max: int
-    events_to_bus: bool
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> Settings:
+    def __init__(self, environ: Mapping[str, str]) -> None:
         """Read the settings. Raises KeyError with the name of a missing variable."""
-        return cls(
-            tables={Table.REGISTRY: environ["REGISTRY_TABLE"], Table.MESSAGES: environ["MESSAGES_TABLE"]},
-            queue_url=environ["QUEUE_URL"],
-            group_queues=environ["GROUP_QUEUES"],
-            functions=environ["FUNCTIONS"],
-            state_machine_arn=environ["STATE_MACHINE_ARN"],
-            index_bucket=environ["INDEX_BUCKET"],
-            reach=Reach(environ["ALLOW_PRIVATE_ENDPOINTS"]),
-            time_scale=float(environ["TIME_SCALE"]),
-            topic_known_s=float(environ["TOPIC_KNOWN_SECONDS"]),
-            short_wait_s=float(environ["SHORT_WAIT_SECONDS"]),
-            archive_bucket=environ["ARCHIVE_BUCKET"],
-            archive_streams=environ["ARCHIVE_STREAMS"],
-            archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
-            archive_failures_url=environ["ARCHIVE_FAILURES_URL"],
-            kept_changes=environ["KEPT_CHANGES"],
-            cmq_keys=environ["CMQ_KEYS"],
-            metric_topics=tuple(filter(None, environ["METRIC_TOPICS"].split(","))),
-            secrets_key=environ["SECRETS_KEY"],
-            signing_key=environ["SIGNING_KEY"],
-            verification_optional=environ["ENDPOINT_VERIFICATION"] == "optional",
-            cmq_verification=environ["CMQ_VERIFICATION"] == "true",
-            scope_prefix=environ["JWT_SCOPE_PREFIX"],
-            dead_letter_topics=tuple(_pairs(environ["DEAD_LETTER_TOPICS"])),
-            waiting_max=int(environ["WAITING_PER_TOPIC"]),
-            events_to_bus=environ["EVENTS_TO_EVENT_BRIDGE"] == "true",
-        )
+        self.tables = {Table.REGISTRY: environ["REGISTRY_TABLE"], Table.MESSAGES: environ["MESSAGES_TABLE"]}
+        self.queue_url = environ["QUEUE_URL"]
+        self.group_queues = environ["GROUP_QUEUES"]
+        self.functions = environ["FUNCTIONS"]
+        self.state_machine_arn = environ["STATE_MACHINE_ARN"]
+        self.index_bucket = environ["INDEX_BUCKET"]
+        self.reach = Reach(environ["ALLOW_PRIVATE_ENDPOINTS"])
+        self.time_scale = float(environ["TIME_SCALE"])
+        self.topic_known_s = float(environ["TOPIC_KNOWN_SECONDS"])
+        self.short_wait_s = float(environ["SHORT_WAIT_SECONDS"])
+        self.archive_bucket = environ["ARCHIVE_BUCKET"]
+        self.archive_streams = environ["ARCHIVE_STREAMS"]
+        self.archive_bodies = tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split())
+        self.archive_failures_url = environ["ARCHIVE_FAILURES_URL"]
+        self.kept_changes = environ["KEPT_CHANGES"]
+        self.cmq_keys = environ["CMQ_KEYS"]
+        self.metric_topics = tuple(filter(None, environ["METRIC_TOPICS"].split(",")))
+        self.secrets_key = environ["SECRETS_KEY"]
+        self.signing_key = environ["SIGNING_KEY"]
+        self.verification_optional = environ["ENDPOINT_VERIFICATION"] == "optional"
+        self.cmq_verification = environ["CMQ_VERIFICATION"] == "true"
+        self.scope_prefix = environ["JWT_SCOPE_PREFIX"]
+        self.dead_letter_topics = tuple(_pairs(environ["DEAD_LETTER_TOPICS"]))
+        self.waiting_max = int(environ["WAITING_PER_TOPIC"])
+        self.events_to_bus = environ["EVENTS_TO_EVENT_BRIDGE"] == "true"
 
     @property
     def home(self) -> Home:

@@ -159,22 +159,17 @@ def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetr
 
 
 def flush_after(handler: Handler) -> Handler:
-    """Return *handler*, extended to write all metrics at the end of each invocation."""
+    """Return *handler*, extended to write all metrics at the end of each invocation, even after an error."""
     counting: Handler = metrics().log_metrics(handler)
 
     @wraps(handler)
     def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        return _flush_counts(counting, event, context)
+        try:
+            return counting(event, context)
+        finally:
+            by_subscription().flush()
 
     return invoked
-
-
-def _flush_counts(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Call *counting*, and then write the metrics per subscription, even after an error."""
-    try:
-        return counting(event, context)
-    finally:
-        by_subscription().flush()
 
 
 METERED_MAX = 50

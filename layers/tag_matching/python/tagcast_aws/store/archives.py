@@ -1,4 +1,7 @@
-"""The archive's newest files on S3, as Firehose writes them: ``raw/messages/dt=YYYY-MM-DD/hour=HH/``, gzip."""
+"""Compiled topic indexes on S3, and the archive's newest files, as Firehose writes them.
+
+Those are gzip files in ``raw/messages/dt=YYYY-MM-DD/hour=HH/``.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,41 @@ from tagcast.errors import UnavailableError
 from tagcast.instant import DAY_MS
 from tagcast.ports import ArchivedFile
 
+from tagcast_aws.runtime.aws_clients import error_code
+
 if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
     from mypy_boto3_s3 import S3Client
 
 AWAY = "the archive does not answer; try again"
+
+
+class S3IndexArchive:
+    """Implements the port ``IndexArchive``.
+
+    The client is created for the first topic that is large enough for a stored index.
+    """
+
+    def __init__(self, make_client: Callable[[], S3Client], bucket: str, logger: Logger) -> None:
+        self._make_client = make_client
+        self._bucket = bucket
+        self._logger = logger
+
+    def load(self, name: str) -> bytes | None:
+        """Return the stored index *name*, or None if it is missing or S3 fails."""
+        try:
+            return self._make_client().get_object(Bucket=self._bucket, Key=f"indexes/{name}")["Body"].read()
+        except (ClientError, BotoCoreError) as error:
+            if (code := error_code(error)) not in ("NoSuchKey", "404"):
+                self._logger.warning("index not loaded", extra={"error": code})
+        return None
+
+    def save(self, name: str, content: bytes) -> None:
+        """Store the index *name*. A failure is only logged: the next cold start compiles the index again."""
+        try:
+            self._make_client().put_object(Bucket=self._bucket, Key=f"indexes/{name}", Body=content)
+        except (ClientError, BotoCoreError) as error:
+            self._logger.warning("index not saved", extra={"error": error_code(error)})
 
 
 class S3MessageArchive:
