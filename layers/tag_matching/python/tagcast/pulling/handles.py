@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as NotBase64Error
 from dataclasses import astuple, dataclass
 from hashlib import sha256
 
@@ -44,7 +43,7 @@ def handle_of(text: str, group: Subscription) -> Handle | None:
     """Return the handle in *text*, or None if it is not of *group*. A recreated group has another secret."""
     try:
         signed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except (NotBase64Error, ValueError):
+    except ValueError:
         return None
     mac, said = signed[:MAC_BYTES], signed[MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(group, said)):

@@ -26,52 +26,45 @@ from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.body import TestedMessage
 
-_CHECKED = ConfigDict(extra="forbid", json_schema_extra={"format": "filter"})
-"""Marks a schema whose filters must also compile."""
+
+class _Kind(TypedDict):
+    """The base of the schemas of filters, which must also compile."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", json_schema_extra={"format": "filter"})  # type: ignore[misc]
 
 
-class TagsFilter(TypedDict):
+class TagsFilter(_Kind):
     """Matches messages that have one of the tags, or all of them. An empty list matches everything."""
-
-    __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
     kind: Literal["tags"]
     tags: list[Annotated[str, StringConstraints(min_length=1, max_length=TAG_CHARACTERS_MAX)]]
     match: NotRequired[Annotated[Literal["any", "all"], Field(json_schema_extra={"default": "any"})]]
 
 
-class TagExpressionFilter(TypedDict):
+class TagExpressionFilter(_Kind):
     """A tag expression of RocketMQ, such as `TagA || TagB`. A missing expression, or `*`, matches everything."""
-
-    __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
     kind: Literal["tag_expression"]
     expression: NotRequired[Annotated[str, StringConstraints(max_length=EXPRESSION_CHARACTERS_MAX)] | None]
 
 
-class RoutingKeyFilter(TypedDict):
+class RoutingKeyFilter(_Kind):
     """Matches messages whose routing key matches one of the patterns: `*` is one word, `#` any number of words."""
-
-    __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
     kind: Literal["routing_key"]
     patterns: Annotated[list[Annotated[str, StringConstraints(min_length=1)]], Field(min_length=1)]
 
 
-class Sql92Filter(TypedDict):
+class Sql92Filter(_Kind):
     """An expression over the properties of a message, such as `price > 100 AND region = 'eu'`."""
-
-    __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
     kind: Literal["sql92"]
     expression: Annotated[str, StringConstraints(min_length=1)]
     dialect: NotRequired[Annotated[Literal["strict", "rocketmq"], Field(json_schema_extra={"default": "strict"})]]
 
 
-class EventPatternFilter(TypedDict):
+class EventPatternFilter(_Kind):
     """A pattern of EventBridge, or a filter policy of SNS. `scope` is the part of a message that the pattern tests."""
-
-    __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
     kind: Literal["event_pattern"]
     pattern: Annotated[dict[str, Any], Field(min_length=1)]
@@ -81,10 +74,8 @@ class EventPatternFilter(TypedDict):
     ]
 
 
-class FunctionFilter(TypedDict):
+class FunctionFilter(_Kind):
     """A Lambda function that decides before the first push whether a message is delivered."""
-
-    __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
     kind: Literal["function"]
     function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$", max_length=FUNCTION_LENGTH_MAX)]

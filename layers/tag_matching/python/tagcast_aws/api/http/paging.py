@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Mapping
@@ -39,7 +38,7 @@ def decode_cursor(text: str) -> str | None:
         return None
     try:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return None
 
 

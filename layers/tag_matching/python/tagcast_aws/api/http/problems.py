@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -35,41 +35,31 @@ ABOUT_BLANK = "about:blank"
 
 
 class ProblemCode(StrEnum):
-    """The kind of a problem, for programs."""
+    """The kind of a problem, for programs, with the HTTP *status* and its *reason*, the title of the problem."""
 
-    MALFORMED = "malformed"
-    UNKNOWN_VERSION = "unknown_version"
-    FORBIDDEN = "forbidden"
-    NOT_FOUND = "not_found"
-    METHOD_NOT_ALLOWED = "method_not_allowed"
-    CONFLICT = "conflict"
-    DISAGREEMENT = "disagreement"
-    PRECONDITION_FAILED = "precondition_failed"
-    TOO_LARGE = "too_large"
-    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
-    INVALID = "invalid"
-    THROTTLED = "throttled"
-    INTERNAL = "internal"
-    UNAVAILABLE = "unavailable"
+    status: int
+    reason: str
 
+    def __new__(cls, name: str, status: int, reason: str) -> ProblemCode:
+        """Return a member whose value is *name*."""
+        made = str.__new__(cls, name)
+        made._value_, made.status, made.reason = name, status, reason
+        return made
 
-_OF_CODES: Mapping[ProblemCode, tuple[int, str]] = {
-    ProblemCode.MALFORMED: (400, "Bad Request"),
-    ProblemCode.UNKNOWN_VERSION: (400, "Bad Request"),
-    ProblemCode.FORBIDDEN: (403, "Forbidden"),
-    ProblemCode.NOT_FOUND: (404, "Not Found"),
-    ProblemCode.METHOD_NOT_ALLOWED: (405, "Method Not Allowed"),
-    ProblemCode.CONFLICT: (409, "Conflict"),
-    ProblemCode.DISAGREEMENT: (409, "Conflict"),
-    ProblemCode.PRECONDITION_FAILED: (412, "Precondition Failed"),
-    ProblemCode.TOO_LARGE: (413, "Content Too Large"),
-    ProblemCode.UNSUPPORTED_MEDIA_TYPE: (415, "Unsupported Media Type"),
-    ProblemCode.INVALID: (422, "Unprocessable Content"),
-    ProblemCode.THROTTLED: (429, "Too Many Requests"),
-    ProblemCode.INTERNAL: (500, "Internal Server Error"),
-    ProblemCode.UNAVAILABLE: (503, "Service Unavailable"),
-}
-"""The HTTP status and title of each code."""
+    MALFORMED = "malformed", 400, "Bad Request"
+    UNKNOWN_VERSION = "unknown_version", 400, "Bad Request"
+    FORBIDDEN = "forbidden", 403, "Forbidden"
+    NOT_FOUND = "not_found", 404, "Not Found"
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405, "Method Not Allowed"
+    CONFLICT = "conflict", 409, "Conflict"
+    DISAGREEMENT = "disagreement", 409, "Conflict"
+    PRECONDITION_FAILED = "precondition_failed", 412, "Precondition Failed"
+    TOO_LARGE = "too_large", 413, "Content Too Large"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "Unsupported Media Type"
+    INVALID = "invalid", 422, "Unprocessable Content"
+    THROTTLED = "throttled", 429, "Too Many Requests"
+    INTERNAL = "internal", 500, "Internal Server Error"
+    UNAVAILABLE = "unavailable", 503, "Service Unavailable"
 
 
 class UnsupportedMediaTypeError(Exception):
@@ -115,7 +105,7 @@ class Problem:
     @property
     def status(self) -> int:
         """The HTTP status of the answer."""
-        return _OF_CODES[self.code][0]
+        return self.code.status
 
     def as_json(self) -> dict[str, object]:
         """Return the fields of the problem document.
@@ -123,11 +113,10 @@ class Problem:
         >>> Problem(ProblemCode.NOT_FOUND, "topic t does not exist").as_json()["title"]
         'Not Found'
         """
-        status, title = _OF_CODES[self.code]
         document: dict[str, object] = {
             "type": ABOUT_BLANK,
-            "title": title,
-            "status": status,
+            "title": self.code.reason,
+            "status": self.code.status,
             "code": self.code.value,
             "detail": self.detail,
         }

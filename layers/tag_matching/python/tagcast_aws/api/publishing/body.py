@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -219,5 +218,5 @@ class ReplayBody(Body):
 def _decoded(text: str) -> bytes | None:
     try:
         return base64.b64decode(text.encode(), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
