@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from tagcast.model import Subscription, Topic
 from tagcast.ports import World
-from tagcast.rows.subscription import KeptSubscription, filters_kept, kept_in, subscriptions_kept
+from tagcast.rows.subscription import KeptSubscription, filters_kept, subscriptions_kept
 
 K = TypeVar("K", int, str)
 
@@ -111,13 +111,13 @@ class _Pieces:
     def one(self, ordinal: int) -> Subscription:
         if ordinal not in self._known:
             piece = self._pieces[bisect_right(self._firsts, ordinal) - 1]
-            self._known |= subscriptions_kept(kept_in(unpack_line(piece)))
+            self._known |= subscriptions_kept(unpack_line(piece))
         return self._known[ordinal]
 
     def filters(self) -> dict[int, Mapping[str, object] | None]:
         found: dict[int, Mapping[str, object] | None] = {}
         for piece in self._pieces:
-            found |= filters_kept(kept_in(unpack_line(piece)))
+            found |= filters_kept(unpack_line(piece))
         return found
 
 

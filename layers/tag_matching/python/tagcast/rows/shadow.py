@@ -15,7 +15,7 @@ from tagcast.ports import World
 from tagcast.rows.codec import Codec, RowPart, row_format
 from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
 from tagcast.rows.message import ttl_after
-from tagcast.tables import Delete, Key, Put, Table, Update
+from tagcast.tables import Delete, Put, Table, Update
 
 COUNT_SHARDS = 4
 COUNTS_LIFE_S = 30 * 86_400
@@ -49,11 +49,6 @@ class Shadow:
     shadow_version: int
     since: int
 
-    @property
-    def key(self) -> Key:
-        """The key of the shadow's row."""
-        return shadow_key(self.topic, self.name)
-
     def observations(self, active: Mapping[str, object] | None) -> str:
         """Return the partition key of the counts and samples of this shadow and the *active* filter.
 
@@ -79,7 +74,7 @@ SHADOWS = row_format(
 
 def shadow_delete(shadow: Shadow) -> Delete:
     """Return the write that deletes a shadow. It fails if another shadow has replaced this one."""
-    return Delete(shadow.key, {"shadow_version": shadow.shadow_version})
+    return Delete(shadow_key(shadow.topic, shadow.name), {"shadow_version": shadow.shadow_version})
 
 
 def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: str, now: int) -> Update:

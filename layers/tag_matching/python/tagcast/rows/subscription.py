@@ -132,20 +132,14 @@ class KeptSubscriptions:
         return KeptSubscription(number(row, "ordinal"), text(row, "name"), self._orders[about], content)
 
 
-def kept_in(content: bytes) -> list[Row]:
-    """Return the rows in *content*, a JSON list."""
-    rows: list[Row] = json.loads(content)
-    return rows
+def subscriptions_kept(content: bytes) -> dict[int, Subscription]:
+    """Return the subscriptions in *content*, a JSON list of their rows, by ordinal."""
+    return {each.ordinal: each for each in map(SUBSCRIPTIONS.value_of, json.loads(content))}
 
 
-def subscriptions_kept(rows: list[Row]) -> dict[int, Subscription]:
-    """Return the subscriptions in rows, by ordinal."""
-    return {each.ordinal: each for each in map(SUBSCRIPTIONS.value_of, rows)}
-
-
-def filters_kept(rows: list[Row]) -> dict[int, Mapping[str, object] | None]:
-    """Return only the filters in rows of subscriptions, by ordinal."""
-    return {number(row, "ordinal"): filter_of(row) for row in rows}
+def filters_kept(content: bytes) -> dict[int, Mapping[str, object] | None]:
+    """Return only the filters in *content*, a JSON list of rows of subscriptions, by ordinal."""
+    return {number(row, "ordinal"): filter_of(row) for row in json.loads(content)}
 
 
 @dataclass(frozen=True, slots=True)

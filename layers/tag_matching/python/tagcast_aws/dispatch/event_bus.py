@@ -29,7 +29,15 @@ class EventBridgeBus:
 
     def announce(self, change: MembershipChange) -> None:
         """Publish one change of a membership. A failure is only logged, so the heartbeat succeeds."""
-        self._put(MEMBERSHIP_CHANGED, _detail(change))
+        detail = {
+            "topic": change.topic,
+            "group": change.group,
+            "member_id": change.client.member_id,
+            "member_version": change.client.version,
+            "change": change.change.value,
+            "members": change.members,
+        }
+        self._put(MEMBERSHIP_CHANGED, detail)
 
     def publish(self, event: Mapping[str, object]) -> None:
         """Publish one event of a topic. Its type becomes the detail type, its data and id the detail.
@@ -48,14 +56,3 @@ class EventBridgeBus:
             return
         if answer["FailedEntryCount"]:
             self._logger.warning("the event bus refused", extra={"error": answer["Entries"][0].get("ErrorCode")})
-
-
-def _detail(change: MembershipChange) -> Mapping[str, object]:
-    return {
-        "topic": change.topic,
-        "group": change.group,
-        "member_id": change.client.member_id,
-        "member_version": change.client.version,
-        "change": change.change.value,
-        "members": change.members,
-    }

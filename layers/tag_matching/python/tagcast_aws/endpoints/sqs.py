@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tagcast.model import Message, Outcome, Push, PushBatch, Subscription
+from tagcast.model import Outcome, Push, PushBatch, Subscription
 from tagcast.pushing.envelope import queue_message
 from tagcast.resource_names import ResourceName, queue_named
 
@@ -79,13 +79,9 @@ def group_id(key: str) -> str:
 
 def _fields(push: Push, url: str) -> dict[str, Any]:
     content = queue_message(push)
-    fifo = _fifo_fields(push.message) if url.endswith(".fifo") else {}
     attributes = {name: {"DataType": "String", "StringValue": value} for name, value in content.attributes.items()}
-    return {"MessageBody": content.body, "MessageAttributes": attributes, **fifo}
-
-
-def _fifo_fields(message: Message) -> dict[str, str]:
-    return {
-        "MessageGroupId": group_id(message.ordering_key or message.topic),
-        "MessageDeduplicationId": f"{message.topic}-{message.message_id}",
-    }
+    fields, message = {"MessageBody": content.body, "MessageAttributes": attributes}, push.message
+    if url.endswith(".fifo"):
+        fields["MessageGroupId"] = group_id(message.ordering_key or message.topic)
+        fields["MessageDeduplicationId"] = f"{message.topic}-{message.message_id}"
+    return fields

@@ -159,17 +159,22 @@ def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetr
 
 
 def flush_after(handler: Handler) -> Handler:
-    """Return *handler*, extended to write all metrics at the end of each invocation, even after an error."""
+    """Return *handler*, extended to write all metrics at the end of each invocation."""
     counting: Handler = metrics().log_metrics(handler)
 
     @wraps(handler)
     def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        try:
-            return counting(event, context)
-        finally:
-            by_subscription().flush()
+        return _flush_counts(counting, event, context)
 
     return invoked
+
+
+def _flush_counts(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Call *counting*, and then write the metrics per subscription, even after an error."""
+    try:
+        return counting(event, context)
+    finally:
+        by_subscription().flush()
 
 
 METERED_MAX = 50
