@@ -87,8 +87,13 @@ class FilterSyntaxError(InvalidFilterError):
         self.found = found
         self.expected = expected
         self.hint = hint
-        super().__init__((Fault(str(self), "/expression", FaultCode.SYNTAX),))
+        super().__init__((self.fault,))
         self.args = (message, line, column, found, expected, hint)
+
+    @property
+    def fault(self) -> Fault:
+        """This error as a :class:`Fault`, for the list of faults in an answer of the API."""
+        return Fault(str(self), "/expression", FaultCode.SYNTAX)
 
     def __str__(self) -> str:
         place = f"column {self.column}" if self.line == 1 else f"line {self.line}, column {self.column}"
