@@ -242,8 +242,8 @@ class Modules:
             "is_write_only": flat.get("writeOnly", bool(held) and all(each.get("writeOnly") for each in held)),
             "extra": {key.removeprefix("x-"): value for key, value in flat.items() if key.startswith("x-")},
         }
-        told = [f"{name}={value!r}" for name, value in values.items() if value not in (None, "", (), {}, False)]
-        return ", ".join([repr(flat.get("type", "any")), *told])
+        arguments = [f"{name}={value!r}" for name, value in values.items() if value not in (None, "", (), {}, False)]
+        return ", ".join([repr(flat.get("type", "any")), *arguments])
 
     def filter_defaults(self) -> str:
         """Return the text of the table with the default values of each filter kind."""

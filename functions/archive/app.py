@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RESERVE_MS = 30_000
 """With less time left (ms), no further batch of stored changes begins. An interrupted batch is redelivered."""
-Told = list[tuple[int, Record]]
+PlacedRecords = list[tuple[int, Record]]
 
 
 def handle(
@@ -31,13 +31,13 @@ def handle(
     An unreadable change is stored for a later try, so that its shard continues.
     """
     changes = event["Records"]
-    told, unread = _read(changes, archive)
+    records, unread = _read(changes, archive)
     unkept = [place for place in unread if not kept.keep(changes[place])]
-    lost = _put(told, archive)
+    lost = _put(records, archive)
     failed = min((place for place in (lost, *unkept) if place is not None), default=None)
-    untold = _tell_events([each for each in told if failed is None or each[0] < failed], events)
-    failed = failed if untold is None else untold
-    tail.write([record for place, record in told if failed is None or place < failed])
+    unpublished = _tell_events([each for each in records if failed is None or each[0] < failed], events)
+    failed = failed if unpublished is None else unpublished
+    tail.write([record for place, record in records if failed is None or place < failed])
     if failed is None:
         return {"batchItemFailures": []}
     return {"batchItemFailures": [{"itemIdentifier": changes[failed]["dynamodb"]["SequenceNumber"]}]}
@@ -53,9 +53,9 @@ def archive_kept(
     """
     counts = {"archived": 0, "left": 0}
     while left_ms() > RESERVE_MS and (batch := kept.receive()) is not None:
-        told, unread = _read(batch.changes, archive)
-        lost = _put(told, archive)
-        lost = _tell_events(told, events) if lost is None else lost
+        records, unread = _read(batch.changes, archive)
+        lost = _put(records, archive)
+        lost = _tell_events(records, events) if lost is None else lost
         if lost is None and not unread:
             kept.remove(batch)
         counts["archived" if lost is None and not unread else "left"] += len(batch.changes)
@@ -64,22 +64,22 @@ def archive_kept(
     return counts
 
 
-def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tuple[Told, list[int]]:
+def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tuple[PlacedRecords, list[int]]:
     """Return the records of the changes, each with the place of its change, and the places of unreadable changes."""
-    told: Told = []
+    records: PlacedRecords = []
     unread = []
     for place, change in enumerate(changes):
         try:
-            told += [(place, record) for record in records_of(change_of(change), archive.keeps_body)]
+            records += [(place, record) for record in records_of(change_of(change), archive.keeps_body)]
         except UNREADABLE as fault:
             wiring.logger().error("a change cannot be archived", extra={"fault": type(fault).__name__})
             unread.append(place)
-    return told, unread
+    return records, unread
 
 
-def _tell_events(told: Told, events: EventPublisher) -> int | None:
+def _tell_events(records: PlacedRecords, events: EventPublisher) -> int | None:
     """Publish the events of archived records; return the place of the first failure, or None."""
-    for place, record in told:
+    for place, record in records:
         try:
             events.publish(record)
         except UNREADABLE as fault:
@@ -90,8 +90,8 @@ def _tell_events(told: Told, events: EventPublisher) -> int | None:
     return None
 
 
-def _put(told: Told, archive: FirehoseArchive) -> int | None:
-    return archive.put((place, record.kind, record.line()) for place, record in told)
+def _put(records: PlacedRecords, archive: FirehoseArchive) -> int | None:
+    return archive.put((place, record.kind, record.line()) for place, record in records)
 
 
 @wiring.flush_after

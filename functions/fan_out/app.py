@@ -88,8 +88,8 @@ def _batches_of(event: Mapping[str, Any], world: World) -> dict[tuple[str, bool]
     for record in event["Records"]:
         entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
         if entry is None:
-            told = {"record": record["messageId"], "entry": record["body"][:LOGGED_CHARS]}
-            wiring.logger().error("unreadable entry of the queue", extra=told)
+            fields = {"record": record["messageId"], "entry": record["body"][:LOGGED_CHARS]}
+            wiring.logger().error("unreadable entry of the queue", extra=fields)
             world.telemetry.count("UnreadableEntries")
             continue
         batches.setdefault((entry.topic, entry.has_order), {})[record["messageId"]] = entry

@@ -49,8 +49,8 @@ TOKEN_IS_LISTED = (
 )
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _tell_version(is_wanted: bool) -> None:
+    if is_wanted:
         typer.echo(f"tagcast {__version__}")
         raise typer.Exit
 

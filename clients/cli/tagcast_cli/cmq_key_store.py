@@ -86,10 +86,10 @@ def _faults_in_words() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        told = error.response["Error"]
-        if told["Code"] in OVERTAKEN:
+        details = error.response["Error"]
+        if details["Code"] in OVERTAKEN:
             raise KeyStoreError("another administrator changed the keys at the same time; try again") from None
-        raise KeyStoreError(f"{told['Code']}: {told['Message']}") from None
+        raise KeyStoreError(f"{details['Code']}: {details['Message']}") from None
     except BotoCoreError as error:
         raise KeyStoreError(str(error)) from None
 

@@ -124,13 +124,13 @@ def create(
         return ring.with_key(key)
 
     _store(ctx, data, stack).change(add)
-    _show(ctx, {"secret_id": key.secret_id, "secret_key": key.secret_key, **_told(key)})
+    _show(ctx, {"secret_id": key.secret_id, "secret_key": key.secret_key, **_key_fields(key)})
 
 
 @cmq_keys.command("list")
 def list_keys(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackName = None) -> None:
     """List the keys, without their secret parts."""
-    keys = [{"secret_id": key.secret_id, **_told(key)} for key in _store(ctx, data, stack).read().keys]
+    keys = [{"secret_id": key.secret_id, **_key_fields(key)} for key in _store(ctx, data, stack).read().keys]
     none = "No keys yet. Create one: tagcast cmq-key create"
     _show(ctx, {"keys": keys}, items_table(keys, COLUMNS) if keys else none)
 
@@ -156,7 +156,7 @@ def revoke(
 
     changed = _store(ctx, data, stack).change(revoke_key)
     [key] = [each for each in changed.keys if each.secret_id == secret_id]
-    _show(ctx, {"secret_id": secret_id, **_told(key)})
+    _show(ctx, {"secret_id": secret_id, **_key_fields(key)})
 
 
 def _store(ctx: typer.Context, data: Path, stack: str | None) -> KeyStore:
@@ -169,7 +169,7 @@ def _store(ctx: typer.Context, data: Path, stack: str | None) -> KeyStore:
     return KeyStore.of_stack(stack, own)
 
 
-def _told(key: CmqKey) -> Json:
+def _key_fields(key: CmqKey) -> Json:
     return {
         "note": key.note,
         "topics": list(key.topics),

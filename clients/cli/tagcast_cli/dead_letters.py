@@ -57,11 +57,11 @@ class _Replaying:
         """Publish and acknowledge a letter. Return the fields to print, with *error* if the letter stays."""
         origin = letter.properties.get(FROM, "")
         topic, _, subscription = origin.partition("/")
-        said: Json = {"message_id": letter.message_id, "subscription": origin or None}
+        fields: Json = {"message_id": letter.message_id, "subscription": origin or None}
         if not subscription or OF not in letter.properties or letter.replay_of is not None:
-            return self._stays(said, "it is not a dead letter")
+            return self._stays(fields, "it is not a dead letter")
         if letter.properties[OF] in self.replayed:
-            return self._stays(said, "its replay failed again")
+            return self._stays(fields, "its replay failed again")
         original = ArchivedMessage(letter.properties[OF], _message_of(letter))
         try:
             if origin not in self.updated_at:
@@ -72,19 +72,19 @@ class _Replaying:
         except ProblemError as problem:
             if problem.status in (UNAUTHORIZED, TOO_MANY) or problem.status >= SERVER_ERROR:
                 raise
-            return self._stays(said, str(problem))
+            return self._stays(fields, str(problem))
         if not isinstance(result, Accepted):
-            return self._stays(said, str(result.error.get("detail")))
+            return self._stays(fields, str(result.error.get("detail")))
         if not result.matched:
-            return self._stays(said, f"the filter of {subscription} does not match it any more")
+            return self._stays(fields, f"the filter of {subscription} does not match it any more")
         self.api.ack(self.topic, self.group, [letter.receipt_handle])
         self.pulled.remove(letter.receipt_handle)
         self.replayed.append(result.message_id)
-        return {**said, "replayed_as": result.message_id}
+        return {**fields, "replayed_as": result.message_id}
 
-    def _stays(self, said: Json, reason: str) -> Json:
+    def _stays(self, fields: Json, reason: str) -> Json:
         self.stay += 1
-        return {**said, "error": reason}
+        return {**fields, "error": reason}
 
     def give_back(self) -> None:
         """Make the letters that were not replayed visible again."""
@@ -97,11 +97,11 @@ def _message_of(letter: Pulled) -> NewMessage:
     return replace(NewMessage.like(letter, as_published(letter.body)), properties=own)
 
 
-def _line(said: Json) -> Text:
-    text = Text(visible_line(f"{said['message_id']}  {said['subscription'] or '—'}  "))
-    if "error" in said:
-        return text.append(visible_line(f"stays: {said['error']}"), style="yellow")
-    return text.append(visible_line(f"replayed as {said['replayed_as']}"), style="green")
+def _line(fields: Json) -> Text:
+    text = Text(visible_line(f"{fields['message_id']}  {fields['subscription'] or '—'}  "))
+    if "error" in fields:
+        return text.append(visible_line(f"stays: {fields['error']}"), style="yellow")
+    return text.append(visible_line(f"replayed as {fields['replayed_as']}"), style="green")
 
 
 @dead_letters.command("replay")
@@ -122,8 +122,8 @@ def replay_letters(
     try:
         while letters := replaying.pull(limit):
             for letter in letters:
-                said = replaying.send(letter)
-                session.print_line(_line(said), said)
+                fields = replaying.send(letter)
+                session.print_line(_line(fields), fields)
     finally:
         replaying.give_back()
     if not session.as_json:

@@ -90,29 +90,29 @@ class Deployment:
 
     def physical_id(self, logical_id: str) -> str:
         """Return the physical name of a resource of the stack."""
-        asked = {"StackName": self.stack, "LogicalResourceId": logical_id}
-        found = self.client("cloudformation").describe_stack_resource(**asked)["StackResourceDetail"]
+        request = {"StackName": self.stack, "LogicalResourceId": logical_id}
+        found = self.client("cloudformation").describe_stack_resource(**request)["StackResourceDetail"]
         return str(found["PhysicalResourceId"])
 
 
-def check_identity(of: Deployment) -> Iterator[Finding]:
+def check_identity(deployment: Deployment) -> Iterator[Finding]:
     """Report the caller's identity and region."""
-    caller = of.client("sts").get_caller_identity()
-    region = of.session.region_name or "no region"
+    caller = deployment.client("sts").get_caller_identity()
+    region = deployment.session.region_name or "no region"
     yield Finding("identity", State.OK, f"You are {caller['Arn']}, in {region}.")
 
 
-def check_name(of: Deployment) -> Iterator[Finding]:
+def check_name(deployment: Deployment) -> Iterator[Finding]:
     """Check that the stack's name is valid: the names of its queues and streams begin with it."""
-    if STACK_NAME.fullmatch(of.stack) is None:
-        text = f"The stack name {of.stack} is not valid: use at most 40 lower-case letters, digits and -."
+    if STACK_NAME.fullmatch(deployment.stack) is None:
+        text = f"The stack name {deployment.stack} is not valid: use at most 40 lower-case letters, digits and -."
         yield Finding("name", State.FAULT, text, "Deploy under a shorter name.")
 
 
-def check_concurrency(of: Deployment) -> Iterator[Finding]:
+def check_concurrency(deployment: Deployment) -> Iterator[Finding]:
     """Check the account's concurrency limit, which is low for new accounts."""
-    limit = int(of.client("lambda").get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
-    waiting, reserved = of.parameter("WaitingPerTopic"), of.parameter("PullConcurrency")
+    limit = int(deployment.client("lambda").get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
+    waiting, reserved = deployment.parameter("WaitingPerTopic"), deployment.parameter("PullConcurrency")
     if limit < CONCURRENCY_MIN:
         text = f"The account runs {limit} functions at once. Under load publishers get 503, and deliveries wait."
         remedy = (
@@ -127,29 +127,29 @@ def check_concurrency(of: Deployment) -> Iterator[Finding]:
         yield Finding("concurrency", State.OK, f"The account runs {limit} functions at once.")
 
 
-def check_stack(of: Deployment) -> Iterator[Finding]:
+def check_stack(deployment: Deployment) -> Iterator[Finding]:
     """Check that the last operation on the stack succeeded."""
-    if of.described is None:
-        text = f"The stack {of.stack} does not exist in this region. Checks of a stack were skipped."
+    if deployment.described is None:
+        text = f"The stack {deployment.stack} does not exist in this region. Checks of a stack were skipped."
         yield Finding("stack", State.WARNING, text, "sam build && sam deploy --guided")
         return
-    status = str(of.described["StackStatus"])
+    status = str(deployment.described["StackStatus"])
     if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"):
-        yield Finding("stack", State.OK, f"{of.stack} is {status}.")
+        yield Finding("stack", State.OK, f"{deployment.stack} is {status}.")
     else:
-        remedy = f"aws cloudformation describe-stack-events --stack-name {of.stack} says why"
+        remedy = f"aws cloudformation describe-stack-events --stack-name {deployment.stack} says why"
         if status == "ROLLBACK_COMPLETE":  # CloudFormation updates no stack whose creation failed.
             remedy += "; run sam delete before you deploy again"
         elif status == "UPDATE_ROLLBACK_FAILED":
-            remedy += f"; then aws cloudformation continue-update-rollback --stack-name {of.stack}"
-        yield Finding("stack", State.FAULT, f"{of.stack} is {status}.", remedy)
+            remedy += f"; then aws cloudformation continue-update-rollback --stack-name {deployment.stack}"
+        yield Finding("stack", State.FAULT, f"{deployment.stack} is {status}.", remedy)
 
 
-def check_tables(of: Deployment) -> Iterator[Finding]:
+def check_tables(deployment: Deployment) -> Iterator[Finding]:
     """Check that both tables respond and delete expired rows."""
-    client = of.client("dynamodb")
+    client = deployment.client("dynamodb")
     for logical_id in ("RegistryTable", "MessagesTable"):
-        name = of.physical_id(logical_id)
+        name = deployment.physical_id(logical_id)
         status = client.describe_table(TableName=name)["Table"]["TableStatus"]
         expiry = client.describe_time_to_live(TableName=name)["TimeToLiveDescription"]["TimeToLiveStatus"]
         if status not in ("ACTIVE", "UPDATING"):  # A table stays available during an update.
@@ -162,11 +162,11 @@ def check_tables(of: Deployment) -> Iterator[Finding]:
             yield Finding(logical_id, State.OK, "The table is active, and expired rows are removed.")
 
 
-def check_sources(of: Deployment) -> Iterator[Finding]:
+def check_sources(deployment: Deployment) -> Iterator[Finding]:
     """Check that queue and streams invoke their functions."""
-    client = of.client("lambda")
+    client = deployment.client("lambda")
     for function in ("fan-out", "relay", "archive"):
-        name = f"{of.stack}-{function}"
+        name = f"{deployment.stack}-{function}"
         mappings = client.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]
         stopped = [each for each in mappings if each["State"] not in ("Enabled", "Enabling", "Creating", "Updating")]
         if not mappings:
@@ -177,22 +177,22 @@ def check_sources(of: Deployment) -> Iterator[Finding]:
         # A source whose role is denied stays enabled, and reports the reason here.
         failing = [each for each in mappings if str(each.get("LastProcessingResult", "")).startswith("PROBLEM")]
         for each in failing:
-            remedy = f"aws logs tail /tagcast/{of.stack}/{function.replace('-', '_')} --since 30m"
+            remedy = f"aws logs tail /tagcast/{deployment.stack}/{function.replace('-', '_')} --since 30m"
             yield Finding(name, State.WARNING, f"Its event source reports {each['LastProcessingResult']}", remedy)
         if mappings and not stopped and not failing:
             yield Finding(name, State.OK, "Its event sources are enabled.")
 
 
-def check_archive(of: Deployment) -> Iterator[Finding]:
+def check_archive(deployment: Deployment) -> Iterator[Finding]:
     """Check that delivery streams accept records, and that the Glue jobs exist."""
-    firehose = of.client("firehose")
+    firehose = deployment.client("firehose")
     for kind in STREAMS:
-        name = f"{of.stack}-archive-{kind}"
-        asked = firehose.describe_delivery_stream(DeliveryStreamName=name)["DeliveryStreamDescription"]
-        if asked["DeliveryStreamStatus"] != "ACTIVE":
-            yield Finding(name, State.FAULT, f"The stream is {asked['DeliveryStreamStatus']}.", "Deploy it again.")
-    bucket = of.output("ArchiveBucketName")
-    jobs = of.client("s3").list_objects_v2(Bucket=bucket, Prefix="jobs/", MaxKeys=1)
+        name = f"{deployment.stack}-archive-{kind}"
+        stream = firehose.describe_delivery_stream(DeliveryStreamName=name)["DeliveryStreamDescription"]
+        if stream["DeliveryStreamStatus"] != "ACTIVE":
+            yield Finding(name, State.FAULT, f"The stream is {stream['DeliveryStreamStatus']}.", "Deploy it again.")
+    bucket = deployment.output("ArchiveBucketName")
+    jobs = deployment.client("s3").list_objects_v2(Bucket=bucket, Prefix="jobs/", MaxKeys=1)
     if jobs.get("KeyCount"):
         yield Finding("archive", State.OK, f"The archive's streams are checked, and {bucket} holds the jobs.")
     else:
@@ -200,25 +200,27 @@ def check_archive(of: Deployment) -> Iterator[Finding]:
         yield Finding("archive", State.WARNING, text, f"make jobs && aws s3 sync dist/jobs s3://{bucket}/jobs")
 
 
-def check_audit(of: Deployment) -> Iterator[Finding]:
+def check_audit(deployment: Deployment) -> Iterator[Finding]:
     """Check that the nightly audit ran: no alarm starts if its workflow does not. The newest 50 runs count."""
-    runs = of.client("glue").get_job_runs(JobName=f"{of.stack}-audit", MaxResults=50)["JobRuns"]
-    nightly = [each for each in runs if each.get("TriggerName") == f"{of.stack}-daily-audit"]
-    if nightly and of.now() - nightly[0]["StartedOn"] <= AUDIT_AGE_MAX:
+    runs = deployment.client("glue").get_job_runs(JobName=f"{deployment.stack}-audit", MaxResults=50)["JobRuns"]
+    nightly = [each for each in runs if each.get("TriggerName") == f"{deployment.stack}-daily-audit"]
+    if nightly and deployment.now() - nightly[0]["StartedOn"] <= AUDIT_AGE_MAX:
         yield Finding("audit", State.OK, f"The last nightly audit started at {nightly[0]['StartedOn']:%F %H:%M %Z}.")
-    elif of.described and of.now() - of.described["CreationTime"] <= AUDIT_AGE_MAX:
+    elif deployment.described and deployment.now() - deployment.described["CreationTime"] <= AUDIT_AGE_MAX:
         yield Finding("audit", State.OK, "The stack is new: its first nightly audit is yet to come.")
     else:
         last = f"since {nightly[0]['StartedOn']:%F %H:%M %Z}" if nightly else "yet"
-        remedy = f"aws glue get-trigger --name {of.stack}-daily-compact shows its state, start-trigger activates it"
+        remedy = (
+            f"aws glue get-trigger --name {deployment.stack}-daily-compact shows its state, start-trigger activates it"
+        )
         yield Finding("audit", State.WARNING, f"No nightly audit has run {last}.", remedy)
 
 
-def check_alarms(of: Deployment) -> Iterator[Finding]:
+def check_alarms(deployment: Deployment) -> Iterator[Finding]:
     """Check that no alarm of the stack is active. Alarms of stacks with a longer name, such as NAME-2, do not count."""
-    listing = of.client("cloudwatch").get_paginator("describe_alarms")
-    pages = listing.paginate(AlarmNamePrefix=f"{of.stack}-", StateValue="ALARM")
-    own = re.compile(rf"{of.stack}-[A-Za-z0-9]+-[A-Za-z0-9]+")
+    listing = deployment.client("cloudwatch").get_paginator("describe_alarms")
+    pages = listing.paginate(AlarmNamePrefix=f"{deployment.stack}-", StateValue="ALARM")
+    own = re.compile(rf"{deployment.stack}-[A-Za-z0-9]+-[A-Za-z0-9]+")
     ringing = [each for page in pages for each in page["MetricAlarms"] if own.fullmatch(each["AlarmName"])]
     for alarm in ringing:
         yield Finding(alarm["AlarmName"], State.WARNING, str(alarm.get("AlarmDescription") or "The alarm is active."))
@@ -226,15 +228,17 @@ def check_alarms(of: Deployment) -> Iterator[Finding]:
         yield Finding("alarms", State.OK, "No alarm is active.")
 
 
-def check_api(of: Deployment) -> Iterator[Finding]:
+def check_api(deployment: Deployment) -> Iterator[Finding]:
     """Check that the API responds, and that its clock agrees with this machine's clock."""
-    url = of.output("Url").rstrip("/")
-    status, headers = of.get(f"{url}/health")
+    url = deployment.output("Url").rstrip("/")
+    status, headers = deployment.get(f"{url}/health")
     if status != 200:
-        remedy = f"aws logs tail /tagcast/{of.stack}/manage says why"
+        remedy = f"aws logs tail /tagcast/{deployment.stack}/manage says why"
         yield Finding("API", State.FAULT, f"{url}/health answers {status}.", remedy)
         return
-    off_s = abs((of.now() - parsedate_to_datetime(headers["date"])).total_seconds()) if "date" in headers else 0.0
+    off_s = (
+        abs((deployment.now() - parsedate_to_datetime(headers["date"])).total_seconds()) if "date" in headers else 0.0
+    )
     if off_s > SKEW_S_MAX:
         text = f"This machine's clock is {off_s:.0f} s off: AWS refuses signatures that are five minutes off."
         yield Finding("API", State.FAULT, text, "Set the clock.")
@@ -246,24 +250,24 @@ ALWAYS = (check_identity, check_name, check_concurrency, check_stack)
 DEPLOYED = (check_tables, check_sources, check_archive, check_audit, check_alarms, check_api)
 
 
-def examine(of: Deployment) -> Iterator[Finding]:
+def examine(deployment: Deployment) -> Iterator[Finding]:
     """Yield the findings of all checks. If the stack does not exist, only the checks of ``ALWAYS`` run."""
     for check in ALWAYS:
-        yield from _carried_out(check, of)
+        yield from _run_check(check, deployment)
     try:
-        is_there = of.described is not None
+        is_there = deployment.described is not None
     except Exception:  # noqa: BLE001  `check_stack` has reported it.
         return
     for check in DEPLOYED if is_there else ():
-        yield from _carried_out(check, of)
+        yield from _run_check(check, deployment)
 
 
-def _carried_out(check: Callable[[Deployment], Iterator[Finding]], of: Deployment) -> Iterator[Finding]:
+def _run_check(check: Callable[[Deployment], Iterator[Finding]], deployment: Deployment) -> Iterator[Finding]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     name = check.__name__.removeprefix("check_")
     try:
-        yield from check(of)
+        yield from check(deployment)
     except ClientError as fault:
         if fault.response["Error"]["Code"] in DENIED:
             text = f"Your identity may not call {fault.operation_name}."
@@ -277,7 +281,7 @@ def _carried_out(check: Callable[[Deployment], Iterator[Finding]], of: Deploymen
 STYLES = {State.OK: "green", State.WARNING: "yellow", State.FAULT: "bold red", State.UNCHECKED: "dim"}
 
 
-def _shown(finding: Finding) -> Text:
+def _finding_text(finding: Finding) -> Text:
     remedy = f"\n{'':<12}  → {finding.remedy}" if finding.remedy else ""
     state = (f"{finding.state.value:<12}", STYLES[finding.state])
     return Text.assemble(state, f"  {finding.check}: {visible(finding.detail)}{visible(remedy)}")
@@ -348,6 +352,6 @@ def doctor(
     if session.as_json:
         session.print_json({"stack": stack, "findings": list(map(asdict, findings))})
     else:
-        session.print_lines(map(_shown, findings))
+        session.print_lines(map(_finding_text, findings))
     if any(each.state is State.FAULT for each in findings):
         raise typer.Exit(1)

@@ -33,7 +33,7 @@ SqlFilter = Annotated[
 FILTER_OPTIONS = "--tag, --tag-expression, --routing-key, --sql, --event-pattern, --filter"
 
 
-def _parsed(option: str, text: str, example: str) -> Json:
+def _parse_object(option: str, text: str, example: str) -> Json:
     try:
         parsed = parse_json(text)
     except (ValueError, RecursionError) as error:
@@ -43,9 +43,9 @@ def _parsed(option: str, text: str, example: str) -> Json:
     return parsed
 
 
-def _parsed_pattern(text: str) -> Json:
+def _parse_pattern(text: str) -> Json:
     content = body_bytes(text).decode("utf-8", "replace") if text.startswith("@") else text
-    return _parsed("--event-pattern", content, '{"price": [{"numeric": [">", 100]}]}')
+    return _parse_object("--event-pattern", content, '{"price": [{"numeric": [">", 100]}]}')
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ class FilterOptions:
             described.append({"kind": "sql92", "expression": self.sql, **chosen})
         if self.event_pattern is not None:
             read: Json = {"scope": self.scope} if self.scope else {}
-            pattern = _parsed_pattern(self.event_pattern)
+            pattern = _parse_pattern(self.event_pattern)
             described.append({"kind": "event_pattern", "pattern": pattern, **chosen, **read})
         if self.filter_json is not None:
-            described.append(_parsed("--filter", self.filter_json, '{"kind": "tags", "tags": ["apple"]}'))
+            described.append(_parse_object("--filter", self.filter_json, '{"kind": "tags", "tags": ["apple"]}'))
         if len(described) > 1:
             raise typer.BadParameter(f"only one filter is allowed: give one of {FILTER_OPTIONS}")
         return described[0] if described else None
@@ -170,8 +170,8 @@ def absent_function_lines(session: Session, answer: Json) -> list[Text]:
     if name in known:
         return []
     started = "Start it with: python -m local --functions FILE.py"
-    said = f"the local stack has no function {name}, so the filter gives no verdict. {started}"
-    return warning_lines({"warnings": [said]})
+    warning = f"the local stack has no function {name}, so the filter gives no verdict. {started}"
+    return warning_lines({"warnings": [warning]})
 
 
 def _verdict(answer: Json) -> RenderableType:

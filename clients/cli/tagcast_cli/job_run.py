@@ -139,16 +139,16 @@ def stack_at(cloudformation: Any, url: str) -> dict[str, str] | None:
     """Return the parameters and outputs of the stack whose API is at *url*; None if there is no such stack."""
     for page in cloudformation.get_paginator("describe_stacks").paginate():
         for stack in page["Stacks"]:
-            told = values_of(stack)
-            if told.get("Url", "").rstrip("/") == url.rstrip("/"):
-                return told
+            values = values_of(stack)
+            if values.get("Url", "").rstrip("/") == url.rstrip("/"):
+                return values
     return None
 
 
 def values_of(stack: Mapping[str, Any]) -> dict[str, str]:
     """Return the parameters and outputs in CloudFormation's description of a stack."""
-    told = {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", ())}
-    return told | {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", ())}
+    parameters = {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", ())}
+    return parameters | {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", ())}
 
 
 @dataclass(frozen=True)
@@ -167,12 +167,12 @@ class JobProgram:
     _process: subprocess.Popen[str] | None = None
 
     def run(
-        self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
+        self, job: str, archive: Archive, arguments: Sequence[str], report: Callable[[str], object], *, first: Link = ()
     ) -> Result:
         """Run ``glue_jobs.<job>`` over *archive*. Raises JobError.
 
-        *first* is another job with its arguments, or empty. It runs before, in the same Spark session. *said* is called
-        with each line of progress.
+        *first* is another job with its arguments, or empty. It runs before, in the same Spark session. *report* is
+        called with each line of progress.
         """
         words = [job, "--archive", archive.uri, *arguments]
         if first:
@@ -192,7 +192,7 @@ class JobProgram:
                 for line in cast("IO[str]", process.stderr):
                     last.append(line.rstrip())
                     if line.startswith(JOB_PROGRESS):
-                        said(line.removeprefix(JOB_PROGRESS).strip())
+                        report(line.removeprefix(JOB_PROGRESS).strip())
                 code = process.wait()
             except KeyboardInterrupt:
                 self.stop()
@@ -217,18 +217,18 @@ class StackJobs:
     _connection: socket.socket | None = None
 
     def run(
-        self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
+        self, job: str, archive: Archive, arguments: Sequence[str], report: Callable[[str], object], *, first: Link = ()
     ) -> Result:
         """Run a job in the stack. The arguments are the same as in :meth:`JobProgram.run`. Raises JobError."""
         assert archive.session is not None
         links = [[link[0], "--archive", archive.uri, *link[1:]] if link else [] for link in (first, (job, *arguments))]
         try:
             with socket.create_connection(("127.0.0.1", archive.session["port"])) as self._connection:
-                asked = {"token": archive.session["token"], "first": links[0], "job": links[1]}
-                self._connection.sendall(json.dumps(asked).encode() + b"\n")
+                request = {"token": archive.session["token"], "first": links[0], "job": links[1]}
+                self._connection.sendall(json.dumps(request).encode() + b"\n")
                 for answer in map(json.loads, self._connection.makefile()):
                     if "said" in answer:
-                        said(answer["said"])
+                        report(answer["said"])
                     elif "fault" in answer:
                         raise JobError(f"{job} failed: {answer['fault']}")
                     elif answer["summary"] is None:
@@ -267,18 +267,18 @@ def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Consol
     """Run a job with the runner of its archive, and show the stages of the job on *errors*. Raises JobError."""
     check_spark()
     stages, at = (SPARK_STARTS, *first[:1], job), 0
-    stage, last_line = TextColumn("{task.description}"), TextColumn("{task.fields[said]}")
+    stage, last_line = TextColumn("{task.description}"), TextColumn("{task.fields[line]}")
     with Progress(SpinnerColumn(), stage, TimeElapsedColumn(), last_line, console=errors) as progress:
-        task = progress.add_task(stage_text(stages, at), said="")
+        task = progress.add_task(stage_text(stages, at), line="")
 
-        def told(said: str) -> None:
+        def show_line(line: str) -> None:
             nonlocal at
-            is_stage = said in stages
-            at = stages.index(said) if is_stage else at
-            progress.update(task, description=stage_text(stages, at), said="" if is_stage else said)
+            is_stage = line in stages
+            at = stages.index(line) if is_stage else at
+            progress.update(task, description=stage_text(stages, at), line="" if is_stage else line)
 
-        result = jobs_of(archive).run(job, archive, arguments, told, first=first)
-        progress.update(task, said="done" if result.code == 0 else f"ended with {result.code}")
+        result = jobs_of(archive).run(job, archive, arguments, show_line, first=first)
+        progress.update(task, line="done" if result.code == 0 else f"ended with {result.code}")
     return result
 
 

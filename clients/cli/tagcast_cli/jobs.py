@@ -352,8 +352,8 @@ def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:
             case dict() if value and all(isinstance(each, dict) for each in value.values()):
                 tables.append(_table([{name.removesuffix("s"): key, **inner} for key, inner in value.items()]))
             case dict():
-                told = [f"{key.replace('_', ' ')} {inner}" for key, inner in value.items() if inner]
-                fields[name] = ", ".join(told) or "none"
+                parts = [f"{key.replace('_', ' ')} {inner}" for key, inner in value.items() if inner]
+                fields[name] = ", ".join(parts) or "none"
             case int() if name.endswith("_at"):
                 fields[name] = rfc3339(value)
             case _:

@@ -85,7 +85,7 @@ class Act:
         """Yield the results of a dry run for all selected lanes, page by page."""
         cursor = None
         while True:
-            page = self.request(**self.selection.asked, dry_run=True, limit=PAGE, cursor=cursor)
+            page = self.request(**self.selection.parameters, dry_run=True, limit=PAGE, cursor=cursor)
             yield page
             if (cursor := page.next_cursor) is None:
                 return
@@ -135,7 +135,7 @@ def _run(session: Session, act: Act, *, yes: bool, dry_run: bool) -> None:
     found: list[ActedLane] = []
     for page in act.preview():
         if session.as_json and dry_run:
-            session.print_json(_shown(page))
+            session.print_json(_results_json(page))
         found += page.lanes
     planned = list({(lane.topic, lane.subscription): lane for lane in found if lane.result == "planned"}.values())
     if not session.as_json:
@@ -163,7 +163,7 @@ def _carry_out(session: Session, act: Act, lanes: Sequence[ActedLane]) -> Outcom
         part = done.result()
         outcome.lanes.extend(part.lanes)
         if session.as_json:
-            session.print_json(_shown(part))
+            session.print_json(_results_json(part))
         progress.show(outcome)
 
     with ThreadPoolExecutor(AT_ONCE) as workers:
@@ -208,7 +208,7 @@ class _Progress:
             sys.stderr.write("\r\x1b[K")
 
 
-def _shown(part: ActedLanes) -> Json:
+def _results_json(part: ActedLanes) -> Json:
     return {**asdict(part), "lanes": [drop_none(**asdict(lane)) for lane in part.lanes]}
 
 

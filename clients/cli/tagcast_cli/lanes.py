@@ -123,10 +123,10 @@ class Selection:
     text: Annotated[str | None, typer.Option(help="Only lanes with this text in TOPIC / SUBSCRIPTION.")] = None
 
     @property
-    def asked(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """The values that are not None, as arguments of an API request.
 
-        >>> Selection(host="http://a/").asked
+        >>> Selection(host="http://a/").parameters
         {'host': 'http://a'}
         """
         found = {name: str(value) for name, value in asdict(self).items() if value is not None}
@@ -138,11 +138,11 @@ class Selection:
         >>> Selection(text="CRM").takes({"topic": "orders", "subscription": "crm"})
         True
         """
-        asked = self.asked
-        text = asked.pop("text", "").lower()
+        parameters = self.parameters
+        text = parameters.pop("text", "").lower()
         found = {**lane, "outcome": (lane.get("head") or {}).get("last_outcome")}
         names = f"{lane.get('topic')} / {lane.get('subscription')}".lower()
-        return text in names and all(found.get(name) == value for name, value in asked.items())
+        return text in names and all(found.get(name) == value for name, value in parameters.items())
 
 
 def _attribute(lane: Json, name: str) -> str:
@@ -196,11 +196,11 @@ def list_lanes(
     command.
     """
     if ctx.invoked_subcommand is not None:
-        if selection.asked or page.every or by is not None or page.cursor is not None:
+        if selection.parameters or page.every or by is not None or page.cursor is not None:
             raise typer.BadParameter(f"give the options after {ctx.invoked_subcommand}", param_hint="lanes")
         return
     session = session_of(ctx)
-    if by is None and not selection.asked:
+    if by is None and not selection.parameters:
         _say_what_helps(session, session.show_list("/lanes", LISTING, page))
         return
     found = [lane for answer in pages(session.api, "/lanes", PAGE) for lane in answer.json["lanes"]]
@@ -209,13 +209,13 @@ def list_lanes(
     if session.as_json:
         session.print_json({"lanes": found} if groups is None else {"groups": groups})
     elif not found:
-        session.out.print("No lanes match." if selection.asked else LISTING.empty)
+        session.out.print("No lanes match." if selection.parameters else LISTING.empty)
     elif groups is None:
         session.out.print(items_table(found, LISTING.columns))
         _say_what_helps(session, found)
     else:
         # A cell with several values shows how many lanes have each value.
-        rows = [[_told(value, is_state=of in ("state", "states")) for of, value in group.items()] for group in groups]
+        rows = [[_cell(value, is_state=key in ("state", "states")) for key, value in group.items()] for group in groups]
         session.out.print(Rows(rows, list(groups[0])))
 
 
@@ -226,7 +226,7 @@ def _say_what_helps(session: Session, lanes: Iterable[Json]) -> None:
             session.out.print(state_text(state) + Text(": ") + step)
 
 
-def _told(value: Any, *, is_state: bool) -> str:
+def _cell(value: Any, *, is_state: bool) -> str:
     many = {str(value): 1} if not isinstance(value, dict) else value
     words = {name.replace("_", " ") if is_state else name: count for name, count in many.items()}
     return ", ".join(f"{word} ({count})" if len(words) > 1 else word for word, count in words.items())
@@ -237,11 +237,11 @@ def _command(
     topic: str,
     subscription: str,
     verb: str,
-    done: Callable[[Json], str],
+    describe: Callable[[Json], str],
     body: Json | None = None,
 ) -> None:
     path = path_of("topics", topic, "subscriptions", subscription, verb)
-    session_of(ctx).send("POST", path, lambda shown: Group(Text(done(shown)), lane_fields(shown)), body)
+    session_of(ctx).send("POST", path, lambda shown: Group(Text(describe(shown)), lane_fields(shown)), body)
 
 
 def pause(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
@@ -266,13 +266,13 @@ def retry(
         session_of(ctx).send("POST", path_of("topics", topic, "retry"), partial(_retried_lanes, topic))
         return
 
-    def done(lane: Json) -> str:
+    def describe(lane: Json) -> str:
         if lane.get("state") == "active":
             return f"{subscription} on {topic} has no pending deliveries: nothing was retried."
         what = "everything that waits" if lane.get("state") == "retrying" else "the head"
         return f"{subscription} on {topic}: retrying {what} now."
 
-    _command(ctx, topic, subscription, "retry", done)
+    _command(ctx, topic, subscription, "retry", describe)
 
 
 def _retried_lanes(topic: str, answer: Json) -> RenderableType:

@@ -220,11 +220,11 @@ def _first_few(entries: Json) -> Json:
 
 def _state_map(first: Json, entries: Json) -> RenderableType:
     """Return the fields and counts of *first*, the first page of a message, and a table of *entries*."""
-    told = dict(first)
-    del told["subscribers"]
-    if "counts" in told:
-        told["subscribers"] = counts_text(told.pop("counts"))
-    fields = fields_table(told, leave_out=("next_cursor",))
+    values = dict(first)
+    del values["subscribers"]
+    if "counts" in values:
+        values["subscribers"] = counts_text(values.pop("counts"))
+    fields = fields_table(values, leave_out=("next_cursor",))
     named = [{**entry, "subscription": name} for name, entry in entries.items()]
     return Group(fields, items_table(named, ENTRIES)) if named else fields
 
@@ -271,7 +271,7 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) == ID_DIGITS
 
 
-def _located(session: Session, place: str | None, message_id: str | None) -> tuple[str, str]:
+def _locate_message(session: Session, place: str | None, message_id: str | None) -> tuple[str, str]:
     """Return the topic and the id of a message. If only *place* is given, it is the id, and the API finds the topic."""
     if message_id is not None and place is not None:
         if _is_id(place) and not _is_id(message_id):
@@ -300,7 +300,7 @@ def message(
     The id alone is enough. A page has 1,000 deliveries. With --json, one document per page.
     """
     session = session_of(ctx)
-    topic, message_id = _located(session, topic, message_id)
+    topic, message_id = _locate_message(session, topic, message_id)
     path, page = path_of("topics", topic, "messages", message_id), Page(None, cursor, every)
     if attempts:
         answers = session.read(path + "/attempts", replace(page, limit=ATTEMPTED_MAX))
@@ -348,7 +348,7 @@ def explain(
     document each.
     """
     session = session_of(ctx)
-    topic, message_id = _located(session, topic, message_id)
+    topic, message_id = _locate_message(session, topic, message_id)
     path = path_of("topics", topic, "messages", message_id, "explain")
     if subscription is None:
         _explain_each(session, topic, message_id, path)

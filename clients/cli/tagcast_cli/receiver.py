@@ -87,10 +87,10 @@ def token_of(body: bytes) -> str | None:
     ('abc', None, None)
     """
     try:
-        asked = json.loads(body)
+        request = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    token = asked.get("verification_token") if isinstance(asked, dict) and len(asked) == 1 else None
+    token = request.get("verification_token") if isinstance(request, dict) and len(request) == 1 else None
     return token if isinstance(token, str) else None
 
 
@@ -136,9 +136,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def _serve(self) -> None:
-        asked = self.rfile.read(int(self.headers.get("content-length") or 0))
+        content = self.rfile.read(int(self.headers.get("content-length") or 0))
         lower = {name.lower(): value for name, value in self.headers.items()}
-        status, headers, body = self.server.respond(self.command, lower, asked)
+        status, headers, body = self.server.respond(self.command, lower, content)
         self.send_response(status)
         for name, value in {**headers, "content-length": str(len(body))}.items():
             self.send_header(name, value)

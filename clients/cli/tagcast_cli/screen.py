@@ -100,7 +100,7 @@ class Rows:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render the first form that fits."""
-        short = [[_shortened(each) for each in row] for row in self._rows]
+        short = [[_shorten_instant(each) for each in row] for row in self._rows]
         for rows in (self._rows, short):
             table = self._table(rows)
             if Measurement.get(console, options.update_width(WIDEST), table).maximum <= options.max_width:
@@ -136,10 +136,10 @@ WIDEST = 100_000
 _INSTANT = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC \((?P<distance>[^)]+)\)")
 
 
-def _shortened(value: Text) -> Text:
+def _shorten_instant(value: Text) -> Text:
     """Return an instant as its distance from now. Return any other cell unchanged.
 
-    >>> _shortened(Text("2026-05-02 12:00:00 UTC (in 1 d)")).plain, _shortened(Text("12")).plain
+    >>> _shorten_instant(Text("2026-05-02 12:00:00 UTC (in 1 d)")).plain, _shorten_instant(Text("12")).plain
     ('in 1 d', '12')
     """
     found = _INSTANT.fullmatch(value.plain)
@@ -186,12 +186,12 @@ def fault_lines(problem: Json, status: int) -> Text:
     faults = problem.get("errors")
     for fault in faults if isinstance(faults, list) else []:
         pointer = fault.get("pointer") if isinstance(fault, dict) else None
-        said = fault.get("detail", "") if isinstance(fault, dict) else fault
+        text = fault.get("detail", "") if isinstance(fault, dict) else fault
         lines.append("\n  • ")
         if pointer:
             lines.append(visible_line(str(pointer)), style="cyan")
             lines.append("  ")
-        lines.append(visible_line(str(said)))
+        lines.append(visible_line(str(text)))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and (request_id := problem.get("request_id")):
         lines.append(f"\n  request {visible_line(str(request_id))}: see the log of the service", style="dim")
     differs = problem.get("difference")
@@ -210,13 +210,13 @@ OUTCOMES: Mapping[str, str] = {
 """Readable texts for outcomes that did not come from an endpoint."""
 
 
-def outcome_text(told: str | None) -> str | None:
+def outcome_text(outcome: str | None) -> str | None:
     """Return the outcome of an attempt, or the reason why there was no attempt.
 
     >>> outcome_text("http 500"), outcome_text("circuit"), outcome_text(None)
     ('http 500', 'not attempted: host down (circuit open)', None)
     """
-    return None if told is None else OUTCOMES.get(told, told)
+    return None if outcome is None else OUTCOMES.get(outcome, outcome)
 
 
 def count_noun(number: int, one: str, many: str | None = None) -> str:

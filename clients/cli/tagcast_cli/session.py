@@ -270,8 +270,8 @@ def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
         case UnexpectedAnswerError():
             return [explain_unexpected(ctx.params["url"], fault)]
         case ModuleNotFoundError():
-            said = explain_missing(fault)
-            return None if said is None else [said]
+            remedy = explain_missing(fault)
+            return None if remedy is None else [remedy]
         case OSError():
             return [f"{fault.strerror or fault}{f': {fault.filename}' if fault.filename else ''}"]
         case SigningError() | JobError() | KeyStoreError():

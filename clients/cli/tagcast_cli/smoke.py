@@ -51,7 +51,7 @@ def smoke(
     def on_step(step: Step) -> None:
         steps.append(step)
         if not session.as_json:
-            session.out.print(_shown(step), soft_wrap=True)
+            session.out.print(_step_text(step), soft_wrap=True)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     story = _local_story(session, data, on_step) if stack is None else _aws_story(session, stack, on_step)
@@ -76,14 +76,14 @@ def _aws_story(session: Session, stack: str, on_step: Callable[[Step], object]) 
     from tagcast_cli.smoke_story import Story
 
     try:
-        of = Deployment(stack, own, get_url)
-        url, scale = of.output("Url"), of.parameter("TimeScale")
+        deployment = Deployment(stack, own, get_url)
+        url, scale = deployment.output("Url"), deployment.parameter("TimeScale")
     except (BotoCoreError, ClientError) as fault:
         raise typer.BadParameter(str(fault)) from None
     if not url:
         raise typer.BadParameter(f"stack {stack} does not exist in {own.region_name}", param_hint="--stack")
     api = Client(url, auth=session.api.auth or SigV4(session.profile, own.region_name), user_agent="tagcast-cli")
-    place = OnAws(of)
+    place = OnAws(deployment)
     return Story(api, place, place.new_run(), _new_secret(), on_step, time_scale=scale or 1.0)
 
 
@@ -107,7 +107,7 @@ def _new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def _shown(step: Step) -> Text:
+def _step_text(step: Step) -> Text:
     state = (f"{step.state.value:<12}", STYLES[step.state])
     return Text.assemble(state, f"  {step.name:<14} {step.took_s:5.1f} s  {visible(step.saw)}")
 
@@ -119,8 +119,8 @@ def _tell_end(session: Session, story: Story, steps: list[Step], took_s: float) 
     seen = sorted({row for step in steps for row in step.shows}) if story.is_aws else []
     usd = usd_of_smoke_test(story.counted) if story.is_aws else 0.0
     if session.as_json:
-        told = {"run": story.run, "steps": [asdict(step) for step in steps], "seen": seen, "failed": failed}
-        session.print_json({**told, "took_s": round(took_s, 1), "usd_at_most": round(usd, 6)})
+        report = {"run": story.run, "steps": [asdict(step) for step in steps], "seen": seen, "failed": failed}
+        session.print_json({**report, "took_s": round(took_s, 1), "usd_at_most": round(usd, 6)})
         return
     rows = ", ".join(seen) if story.is_aws else "none, since this is not AWS"
     lines = [

@@ -92,7 +92,7 @@ class JobRun:
 class OnAws:
     """Receivers in a deployment's account, created with its owner's credentials."""
 
-    of: Deployment
+    deployment: Deployment
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     now_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
@@ -108,7 +108,7 @@ class OnAws:
     @property
     def prefix(self) -> str:
         """The names of all smoke tests in this stack begin with this prefix."""
-        return f"tagcast_smoke_{self.of.stack}_"
+        return f"tagcast_smoke_{self.deployment.stack}_"
 
     def new_run(self) -> str:
         """Return a name for one smoke test; the names of all its resources begin with it."""
@@ -155,7 +155,7 @@ class OnAws:
         self._permit(run, "url", "lambda:InvokeFunctionUrl", "*", FunctionUrlAuthType="NONE")
         self._permit(run, "by-url", "lambda:InvokeFunction", "*", InvokedViaFunctionUrl=True)
         deadline_s = self.now_s() + URL_S
-        while (status := self.of.get(url)[0]) != 200:
+        while (status := self.deployment.get(url)[0]) != 200:
             if self.now_s() >= deadline_s:
                 text = f"The function's URL answers {status}. Check whether your organization forbids public functions."
                 raise NotPlayedError(text)
@@ -164,16 +164,16 @@ class OnAws:
 
     def read_pushes(self) -> Sequence[Push]:
         """Return the pushes that the function logged since the last call."""
-        return [Push(**json.loads(body)) for body in self._taken_from(self._log)]
+        return [Push(**json.loads(body)) for body in self._drain_queue(self._log)]
 
     def read_queued(self) -> Sequence[str]:
         """Return the ids of the messages that arrived in the queue since the last call."""
-        return [str(json.loads(body)["message_id"]) for body in self._taken_from(self._queue)]
+        return [str(json.loads(body)["message_id"]) for body in self._drain_queue(self._queue)]
 
     def read_archived(self, topic: str) -> frozenset[str]:
         """Return the ids of a topic's messages in the archive's objects that were written since this run began."""
-        bucket, found, size = self.of.output("ArchiveBucketName"), frozenset[str](), 0
-        for key, length in self._arrived(bucket):
+        bucket, found, size = self.deployment.output("ArchiveBucketName"), frozenset[str](), 0
+        for key, length in self._list_new_objects(bucket):
             if key not in self._seen_keys:
                 size += length
                 if size > ARCHIVED_BYTES_MAX:
@@ -189,12 +189,12 @@ class OnAws:
 
     def last_job(self) -> JobRun | None:
         """Return the last run of the compaction job, or None."""
-        runs = self._call("glue", "get_job_runs", JobName=f"{self.of.stack}-compact", MaxResults=1)["JobRuns"]
+        runs = self._call("glue", "get_job_runs", JobName=f"{self.deployment.stack}-compact", MaxResults=1)["JobRuns"]
         return _job_run(runs[0]) if runs else None
 
     def run_job(self) -> JobRun:
         """Run the compaction job for yesterday, and wait at most ``JOB_S`` seconds for its end."""
-        name, arguments = f"{self.of.stack}-compact", {"--lookback-days": "1"}
+        name, arguments = f"{self.deployment.stack}-compact", {"--lookback-days": "1"}
         run = self._call("glue", "start_job_run", JobName=name, Arguments=arguments)["JobRunId"]
         deadline_s = self.now_s() + JOB_S
         while True:
@@ -227,7 +227,7 @@ class OnAws:
 
     def _create_function(self, run: str, role: str, secret: str) -> None:
         """Create the function as soon as Lambda accepts its role, and wait until it can be invoked."""
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "FunctionName": run,
             "Runtime": RUNTIME,
             "Role": role,
@@ -239,7 +239,7 @@ class OnAws:
             "Environment": {"Variables": self._variables(secret)},
         }
         deadline_s = self.now_s() + ROLE_S
-        while self._call("lambda", "create_function", none_for=(NOT_YET,), **asked) is None:
+        while self._call("lambda", "create_function", none_for=(NOT_YET,), **request) is None:
             if self.now_s() >= deadline_s:
                 raise PlaceError(f"Lambda created no function within {ROLE_S:.0f} s: {self._not_yet}")
             self.sleep(POLL_S)
@@ -252,25 +252,25 @@ class OnAws:
         return {smoke_receiver.LOG_VARIABLE: self._log, smoke_receiver.SECRET_VARIABLE: secret}
 
     def _permit(self, run: str, statement: str, action: str, principal: str, **condition: Any) -> None:
-        asked = {"FunctionName": run, "StatementId": statement, "Action": action, "Principal": principal}
-        self._call("lambda", "add_permission", **asked | condition)
+        request = {"FunctionName": run, "StatementId": statement, "Action": action, "Principal": principal}
+        self._call("lambda", "add_permission", **request | condition)
 
     def _make_queue(self, name: str, attributes: Mapping[str, str]) -> str:
-        asked = {"FifoQueue": "true", **attributes}
-        return str(self._call("sqs", "create_queue", QueueName=name, Attributes=asked)["QueueUrl"])
+        fifo = {"FifoQueue": "true", **attributes}
+        return str(self._call("sqs", "create_queue", QueueName=name, Attributes=fifo)["QueueUrl"])
 
-    def _taken_from(self, queue: str) -> list[str]:
+    def _drain_queue(self, queue: str) -> list[str]:
         bodies: list[str] = []
         while True:
-            asked: dict[str, Any] = {"QueueUrl": queue, "MaxNumberOfMessages": 10, "WaitTimeSeconds": 0}
-            messages = self._call("sqs", "receive_message", **asked).get("Messages", [])
+            request: dict[str, Any] = {"QueueUrl": queue, "MaxNumberOfMessages": 10, "WaitTimeSeconds": 0}
+            messages = self._call("sqs", "receive_message", **request).get("Messages", [])
             if not messages:
                 return bodies
             bodies += [message["Body"] for message in messages]
             entries = [{"Id": str(n), "ReceiptHandle": each["ReceiptHandle"]} for n, each in enumerate(messages)]
             self._call("sqs", "delete_message_batch", QueueUrl=queue, Entries=entries)
 
-    def _arrived(self, bucket: str) -> list[tuple[str, int]]:
+    def _list_new_objects(self, bucket: str) -> list[tuple[str, int]]:
         """Return the keys and sizes of the message objects that were archived since the run began."""
         hours, at = [], (self._began_at - EARLY).replace(minute=0, second=0, microsecond=0)
         while at <= self.now():
@@ -278,16 +278,16 @@ class OnAws:
             at += timedelta(hours=1)
         found: list[tuple[str, int]] = []
         for hour in hours:
-            asked: dict[str, Any] = {"Bucket": bucket, "Prefix": f"raw/messages/dt={hour:%Y-%m-%d}/hour={hour:%H}/"}
+            request: dict[str, Any] = {"Bucket": bucket, "Prefix": f"raw/messages/dt={hour:%Y-%m-%d}/hour={hour:%H}/"}
             while True:
-                page = self._call("s3", "list_objects_v2", **asked)
+                page = self._call("s3", "list_objects_v2", **request)
                 # S3's instants have whole seconds.
                 since = self._began_at.replace(microsecond=0)
                 new = (each for each in page.get("Contents", ()) if each["LastModified"] >= since)
                 found += [(each["Key"], each["Size"]) for each in new]
                 if not page.get("IsTruncated"):
                     break
-                asked["ContinuationToken"] = page["NextContinuationToken"]
+                request["ContinuationToken"] = page["NextContinuationToken"]
         return found
 
     @cached_property
@@ -300,18 +300,18 @@ class OnAws:
     def _pushers(self) -> list[str]:
         """The ARNs of the stack's roles that push."""
         partition, account = self._caller
-        names = [self._call("cloudformation", "describe_stack_resource", StackName=self.of.stack,
+        names = [self._call("cloudformation", "describe_stack_resource", StackName=self.deployment.stack,
                             LogicalResourceId=role)["StackResourceDetail"]["PhysicalResourceId"]
                  for role in PUSHERS]  # fmt: skip
         return [f"arn:{partition}:iam::{account}:role/{name}" for name in names]
 
     def _arn(self, service: str, name: str) -> str:
         partition, account = self._caller
-        return f"arn:{partition}:{service}:{self.of.session.region_name}:{account}:{name}"
+        return f"arn:{partition}:{service}:{self.deployment.session.region_name}:{account}:{name}"
 
     def _url(self, queue: str) -> str:
         """Return the URL of a queue, which consists of the account and the name."""
-        endpoint = self.of.client("sqs").meta.endpoint_url
+        endpoint = self.deployment.client("sqs").meta.endpoint_url
         return f"{endpoint}/{self._caller[1]}/{queue}"
 
     def _call(self, service: str, method: str, *, none_for: Collection[str] = (), **arguments: Any) -> Any:
@@ -324,7 +324,7 @@ class OnAws:
         if service == "sqs":
             self.queue_requests += 1
         try:
-            return getattr(self.of.client(service), method)(**arguments)
+            return getattr(self.deployment.client(service), method)(**arguments)
         except ClientError as fault:
             code = fault.response["Error"]["Code"]
             if code in none_for:
@@ -362,13 +362,13 @@ def _action(service: str, operation: str, text: str) -> str:
     >>> _action("s3", "ListObjectsV2", "Access Denied")
     's3:ListBucket'
     """
-    told = re.search(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)", text)
-    named = told.group(1) if told else f"{service}:{operation}"
+    found = re.search(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)", text)
+    named = found.group(1) if found else f"{service}:{operation}"
     return ACTIONS.get(named, named)
 
 
-def _job_run(told: Mapping[str, Any]) -> JobRun:
+def _job_run(run: Mapping[str, Any]) -> JobRun:
     """Return a run from Glue's description. Glue bills at least a minute."""
-    dpu_hours = float(told.get("MaxCapacity", 0.0)) * max(60, int(told.get("ExecutionTime", 0))) / 3600
-    began_at = f"{told['StartedOn']:%Y-%m-%d %H:%M} UTC"
-    return JobRun(str(told["JobRunState"]), began_at, str(told.get("ErrorMessage", "")), dpu_hours)
+    dpu_hours = float(run.get("MaxCapacity", 0.0)) * max(60, int(run.get("ExecutionTime", 0))) / 3600
+    began_at = f"{run['StartedOn']:%Y-%m-%d %H:%M} UTC"
+    return JobRun(str(run["JobRunState"]), began_at, str(run.get("ErrorMessage", "")), dpu_hours)

@@ -32,7 +32,7 @@ class LocalDeployment(Deployment):
 class OnLocalStack(OnAws):
     """Receivers on the engine of a local stack. Jobs of the stack read *archive*."""
 
-    of: LocalDeployment
+    deployment: LocalDeployment
     archive: Archive = field(kw_only=True)
     _server: Server | None = None
     _settings: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +72,6 @@ class OnLocalStack(OnAws):
 
     def _variables(self, secret: str) -> dict[str, str]:
         """Return the receiver's settings, with the engine's address and a valid key."""
-        known = {"region_name": self.of.session.region_name, **self.of.engine}
+        known = {"region_name": self.deployment.session.region_name, **self.deployment.engine}
         self._settings = {**super()._variables(secret), smoke_receiver.CLIENT_VARIABLE: json.dumps(known)}
         return dict(self._settings)

@@ -168,8 +168,8 @@ class Story:
     def see(self, name: str) -> str:
         """Check that the messages arrived at a subscription, in order."""
         self._need_published(name)
-        is_there = self._wait(lambda: len(set(self._arrived(name))) == MESSAGES, DELIVERED_S)
-        took_s, arrived = self.now_s() - self._published_s, self._arrived(name)
+        is_there = self._wait(lambda: len(set(self._received_ids(name))) == MESSAGES, DELIVERED_S)
+        took_s, arrived = self.now_s() - self._published_s, self._received_ids(name)
         if not is_there:
             raise BrokenPromiseError(f"{len(set(arrived))} of {MESSAGES} messages arrived within {DELIVERED_S:.0f} s.")
         self._check_order(name, arrived)
@@ -180,7 +180,7 @@ class Story:
         """Check that the failed push was retried on time."""
         self._need_published(BROKEN)
         first = self._accepted[0]
-        self._wait(lambda: first in self._taken(BROKEN), RETRIED_S)
+        self._wait(lambda: first in self._delivered_ids(BROKEN), RETRIED_S)
         pushes = [push for push in self._pushes_to(BROKEN) if push.message_id == first]
         failed = [push for push in pushes if push.status != 200]
         if not failed:
@@ -190,20 +190,20 @@ class Story:
         waited_s, wanted_s = pushes[len(failed)].at_s - failed[-1].at_s, INTERVAL_S / self.time_scale
         if not EARLY_SHARE * wanted_s <= waited_s <= wanted_s + LATE_S:
             raise BrokenPromiseError(f"The retry came after {waited_s:.1f} s; its interval is {wanted_s:g} s.")
-        told = f"The retry came {waited_s:.1f} s later (interval {wanted_s:g} s) and succeeded."
-        return f"Attempt 1 got 503. {told}"
+        sentence = f"The retry came {waited_s:.1f} s later (interval {wanted_s:g} s) and succeeded."
+        return f"Attempt 1 got 503. {sentence}"
 
     def see_order(self) -> str:
         """Check that messages behind the failed message waited in order, and other subscriptions did not wait."""
         self._need_published(BROKEN)
-        self._wait(lambda: len(set(self._taken(BROKEN))) == MESSAGES, RETRIED_S)
+        self._wait(lambda: len(set(self._delivered_ids(BROKEN))) == MESSAGES, RETRIED_S)
         pushes = self._pushes_to(BROKEN)
         self._check_order(BROKEN, [push.message_id for push in pushes if push.status == 200])
         retried_s = min(push.at_s for push in pushes if push.status == 200)
         if any(push.message_id != self._accepted[0] and push.at_s < retried_s for push in pushes):
             raise BrokenPromiseError("A message was pushed before the retry of the message ahead of it.")
         others_s = [push.at_s for push in self._pushes_to(ENDPOINT)]
-        if len(set(self._taken(ENDPOINT))) < MESSAGES or max(others_s) >= retried_s:
+        if len(set(self._delivered_ids(ENDPOINT))) < MESSAGES or max(others_s) >= retried_s:
             raise BrokenPromiseError("The working endpoint got its messages only after the retry of the failing one.")
         return f"{MESSAGES - 1} messages waited behind it and arrived in order. The working endpoint did not wait."
 
@@ -327,8 +327,8 @@ class Story:
             raise BrokenPromiseError(f"A message matched {accepted['matched']} subscriptions; {matches} were created.")
         return accepted
 
-    def _arrived(self, name: str) -> list[str]:
-        return self._queued if name == QUEUE else self._taken(name)
+    def _received_ids(self, name: str) -> list[str]:
+        return self._queued if name == QUEUE else self._delivered_ids(name)
 
     def _check_order(self, name: str, arrived: list[str]) -> None:
         """Compare each message's first push with the order of acceptance: a message may be pushed twice."""
@@ -337,7 +337,7 @@ class Story:
             places = [self._accepted.index(each) + 1 if each in self._accepted else each for each in first]
             raise BrokenPromiseError(f"{name} got the messages in the order {places}.")
 
-    def _taken(self, name: str) -> list[str]:
+    def _delivered_ids(self, name: str) -> list[str]:
         return [push.message_id for push in self._pushes_to(name) if push.status == 200]
 
     def _pushes_to(self, name: str) -> list[Push]:

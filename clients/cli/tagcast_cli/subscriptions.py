@@ -103,8 +103,8 @@ def pending_note(answer: Json) -> Text | None:
         return None
     reason = visible_line(str(answer.get("state_reason")))
     again = f"tagcast verify {answer.get('topic')} {answer.get('name')}"
-    said = f"Unverified: the endpoint has not confirmed yet. Its response: {reason}.\nVerify it with: {again}"
-    return copyable(said, style="yellow")
+    note = f"Unverified: the endpoint has not confirmed yet. Its response: {reason}.\nVerify it with: {again}"
+    return copyable(note, style="yellow")
 
 
 def with_note(session: Session, sentence: str, answer: Json) -> Group:
@@ -237,10 +237,10 @@ def _summary(topic: str, names: Sequence[str], results: list[Json]) -> Renderabl
     lines: list[RenderableType] = [Text(f"{len(results) - len(refused)} subscribed to {topic}.")]
     pending = [visible_line(str(result["name"])) for result in results if "state" in result]
     if pending:
-        said = f"{len(pending)} of them unverified, without pushes until they confirm: {', '.join(pending)}."
-        lines.append(Text(f"{said}\nVerify one with: tagcast verify {topic} NAME", style="yellow"))
-    if told := [result for result in results if "secret" in result]:
-        lines.append(items_table(told, {"subscription": "name", "secret": "secret"}))
+        sentence = f"{len(pending)} of them unverified, without pushes until they confirm: {', '.join(pending)}."
+        lines.append(Text(f"{sentence}\nVerify one with: tagcast verify {topic} NAME", style="yellow"))
+    if secrets := [result for result in results if "secret" in result]:
+        lines.append(items_table(secrets, {"subscription": "name", "secret": "secret"}))
     for place, problem in refused.items():
         lines.append(Text(f"{visible_line(names[place])} (at /{place}) was refused:", style="bold red"))
         lines.append(fault_lines(problem, int(problem.get("status") or 422)))

@@ -56,12 +56,12 @@ def tail(
     is_narrow = any((kind, subscription, state))
     left = stop_after
     try:
-        for told in session.api.watch(topic, kind=kind, subscription=subscription, state=state):
-            if told.left_out and not is_narrow:
-                session.warn(f"{told.left_out} more events are not shown")
-            for event in islice(told.events, left):
+        for page in session.api.watch(topic, kind=kind, subscription=subscription, state=state):
+            if page.left_out and not is_narrow:
+                session.warn(f"{page.left_out} more events are not shown")
+            for event in islice(page.events, left):
                 session.print_line(event_line(event), drop_none(**asdict(event)))
-            left = None if left is None else left - len(told.events)
+            left = None if left is None else left - len(page.events)
             if left is not None and left <= 0:
                 return
     except KeyboardInterrupt:

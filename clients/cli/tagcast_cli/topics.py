@@ -22,7 +22,7 @@ topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete t
 Settings = Annotated[Json, SettingOptions(TOPIC_SETTINGS)]
 
 
-def _lived(seconds: object) -> str:
+def _retention_text(seconds: object) -> str:
     return readable_duration(float(seconds)) if isinstance(seconds, int | float) else "—"
 
 
@@ -30,7 +30,7 @@ def topic_fields(answer: Json) -> Group:
     """Return a topic as fields, one per line, with its warnings."""
     shown = dict(answer)
     if "retention_seconds" in shown:
-        shown["retention_seconds"] = f"{shown['retention_seconds']} ({_lived(shown['retention_seconds'])})"
+        shown["retention_seconds"] = f"{shown['retention_seconds']} ({_retention_text(shown['retention_seconds'])})"
     return Group(fields_table(shown, leave_out=("warnings",)), *warning_lines(answer))
 
 
@@ -39,7 +39,7 @@ LISTING = Listing(
     columns={
         "topic": "name",
         "ordering": "ordering",
-        "retention": lambda topic: _lived(topic.get("retention_seconds")),
+        "retention": lambda topic: _retention_text(topic.get("retention_seconds")),
         "largest body": "max_message_bytes",
         "created": "created_at",
     },

@@ -49,12 +49,12 @@ def visible_json(text: str) -> str:
 
 def escape_unprintable() -> None:
     """Make standard output escape characters that its encoding lacks, as JSON does. UTF-8 lacks no character."""
-    codecs.register_error(_escaped.__name__, _escaped)
+    codecs.register_error(_escape_characters.__name__, _escape_characters)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors=_escaped.__name__)
+        sys.stdout.reconfigure(errors=_escape_characters.__name__)
 
 
-def _escaped(error: UnicodeError) -> tuple[str, int]:
+def _escape_characters(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 

@@ -25,7 +25,7 @@ DELETED = "its subscription was deleted; the delivery is cancelled, or ends when
 def print_waiting(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> None:
     """Print why deliveries of a message wait, blocked ones first, for at most :data:`SHOWN_MAX` subscriptions."""
     waiting = [name for state in WAITING for name, entry in entries.items() if entry.get("state") == state]
-    lines = [line for name in waiting[:SHOWN_MAX] for line in _asked(session, topic, message_id, name)]
+    lines = [line for name in waiting[:SHOWN_MAX] for line in _delivery_lines(session, topic, message_id, name)]
     if len(waiting) > SHOWN_MAX:
         lines.append(Text(f"{len(waiting) - SHOWN_MAX:,} more wait: tagcast lane {topic} NAME says why.", style="dim"))
     session.print_lines(lines)
@@ -44,7 +44,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
         listed = session.api.request("GET", path, query={"limit": LISTED_MAX}).json
         entries = shown.get("subscribers") or {}
         matched = [each for each in listed.get("subscriptions") or () if each.get("name") in entries]
-        held = [each for each in matched if _held(each) is not None]
+        held = [each for each in matched if _delaying_state(each) is not None]
         lines = [line for each in held[:SHOWN_MAX] for line in _lines(session, message_id, each)]
     except TagcastError:
         return [follow]
@@ -83,7 +83,7 @@ def next_attempt(lane: Json, delivery: Json) -> str:
     return next_attempt_words(lane.get("state"), at) or readable_instant(at)
 
 
-def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
+def _delivery_lines(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
     try:
         delivery = session.api.explain(topic, message_id, name).get("delivery") or {}
         if delivery.get("lane") == "removed":  # By now another subscription may have this name.
@@ -94,7 +94,7 @@ def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable
         return ()
 
 
-def _held(subscription: Json) -> str | None:
+def _delaying_state(subscription: Json) -> str | None:
     """Return the state that delays a subscription's messages; None if nothing delays them."""
     state = subscription.get("state") or (subscription.get("lane") or {}).get("state")
     return None if state in (None, "active") else str(state)
@@ -102,11 +102,11 @@ def _held(subscription: Json) -> str | None:
 
 def _lines(session: Session, message_id: str, subscription: Json) -> list[Text]:
     topic, name = str(subscription.get("topic")), str(subscription.get("name"))
-    said: Json = {}
-    if is_awake(_held(subscription)):
+    head: Json = {}
+    if is_awake(_delaying_state(subscription)):
         path = path_of("topics", topic, "subscriptions", name, "backlog")
-        said = next(iter(session.api.request("GET", path, query={"limit": 1}).json.get("deliveries") or ()), {})
-    why, commands = reason(subscription, said, message_id)
+        head = next(iter(session.api.request("GET", path, query={"limit": 1}).json.get("deliveries") or ()), {})
+    why, commands = reason(subscription, head, message_id)
     helps = _commands_text(commands, topic, name)
     return [Text(visible_line(f"{name}: {why}"), style="yellow"), Text(visible_line(f"  {helps}"))]
 
@@ -126,7 +126,7 @@ def next_step(subscription: Json, topic: str, name: str) -> Text | None:
     >>> next_step({"lane": {"state": "active"}}, "fruit", "shop") is None
     True
     """
-    if _held(subscription) is None:
+    if _delaying_state(subscription) is None:
         return None
     head = subscription.get("head") or (subscription.get("lane") or {}).get("head") or {}
     _, commands = reason(subscription, head, str(head.get("message_id", "")))
@@ -152,7 +152,7 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     """
     first = head.get("message_id", "")
     skip = f"tagcast skip {{}} --message {first or 'ID'} --reason TEXT"
-    match _held(subscription):
+    match _delaying_state(subscription):
         case "unverified":
             answered = subscription.get("state_reason")
             return f"waits until its endpoint is verified; its response: {answered}", {"Verify it": "tagcast verify {}"}

@@ -83,10 +83,10 @@ def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def needs_present(changes: Mapping[str, Any]) -> bool:
     """Return whether *changes* replace an object as a whole. If so, the patch depends on the present object."""
-    return bool(_replaced(changes))
+    return bool(_replaced_objects(changes))
 
 
-def _replaced(changes: Mapping[str, Any]) -> list[str]:
+def _replaced_objects(changes: Mapping[str, Any]) -> list[str]:
     """Return the objects that *changes* replace as a whole. Retry settings without a strategy are merged."""
     given = [name for name in _WHOLE if isinstance(changes.get(name), Mapping)]
     return [name for name in given if name != "retry" or "strategy" in changes[name]]
@@ -98,7 +98,7 @@ def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any
     A filter and an endpoint are replaced as a whole, and so are retries if their strategy changes.
     """
     patch = dict(changes)
-    for name in _replaced(changes):
+    for name in _replaced_objects(changes):
         if name != "retry" or changes[name]["strategy"] != present.retry["strategy"]:
             patch[name] = in_place_of(getattr(present, name), changes[name])
     return patch

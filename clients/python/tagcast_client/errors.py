@@ -79,9 +79,9 @@ class ProblemError(TagcastError):
         )
         self.problem = problem
         self.text = text
-        told = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in self.faults) or self.detail
+        reason = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in self.faults) or self.detail
         where = f" (request {self.request_id})" if self.request_id else ""
-        super().__init__((f"{status} {self.title}: {told}" if told else f"{status} {self.title}") + where)
+        super().__init__((f"{status} {self.title}: {reason}" if reason else f"{status} {self.title}") + where)
 
 
 class InvalidError(ProblemError):

@@ -79,10 +79,10 @@ class NewMessage:
             content_type = content_type or JSON_TYPE
         if not isinstance(body, str | bytes):
             raise TypeError(f"a body is text, bytes, an object or a list, not {body!r}")
-        said = {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
+        content = {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
         others = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "body"}
         others |= {"tags": list(self.tags), "properties": dict(self.properties), "content_type": content_type}
-        return said | {name: value for name, value in others.items() if value not in (None, [], {})}
+        return content | {name: value for name, value in others.items() if value not in (None, [], {})}
 
 
 def list_tags(tags: Iterable[str]) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def read(headers: Mapping[str, str], body: bytes) -> Received:
             raise ValueError(f"the id of a batch without the header {BATCH_HEADER}")
         envelope = _envelope(base, body)  # The signed envelope comes first: anyone can add headers of an event.
         if envelope is not None:
-            return _enveloped(base, envelope)
+            return _unwrap_envelope(base, envelope)
         if lowered.get("ce-specversion"):
             event = {name[3:]: unquote(value) for name, value in lowered.items() if name.startswith("ce-")}
             return _event(base, event, base.body)
@@ -112,7 +112,7 @@ def item_failures(messages: Iterable[Received]) -> dict[str, list[dict[str, str]
 def _envelope_of_batch(request: Received, item: Mapping[str, Any]) -> Received:
     if (item["topic"], item["subscription"]) != (request.topic, request.subscription):
         raise ValueError("the message is of another topic or subscription than the push")
-    return _enveloped(_in_batch(request, str(item["message_id"]), item), item)
+    return _unwrap_envelope(_in_batch(request, str(item["message_id"]), item), item)
 
 
 def _event_of_batch(request: Received, item: Mapping[str, Any]) -> Received:
@@ -155,8 +155,8 @@ def _envelope(base: Received, body: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict) or found.get("message_id") != base.message_id:
         return None
-    said = (base.topic, base.subscription, base.attempt)
-    if tuple(found.get(name) for name in ("topic", "subscription", "attempt")) != said:
+    expected = (base.topic, base.subscription, base.attempt)
+    if tuple(found.get(name) for name in ("topic", "subscription", "attempt")) != expected:
         raise ValueError("the headers are of another topic, subscription or attempt than the envelope")
     return found
 
@@ -168,7 +168,7 @@ def _octets(found: Mapping[str, Any], text_name: str, octets_name: str) -> bytes
     return octets
 
 
-def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
+def _unwrap_envelope(base: Received, found: Mapping[str, Any]) -> Received:
     return replace(
         base,
         body=_octets(found, "body", "body_base64"),

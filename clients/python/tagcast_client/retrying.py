@@ -56,17 +56,17 @@ class Tries:
         least the answer's Retry-After.
         """
         self.made += 1
-        seconds, asked = self.policy.seconds, ""
+        seconds, retry_after = self.policy.seconds, ""
         if isinstance(outcome, UnreachableError):
             had_no_effect, is_transient = outcome.refused, True
             if outcome.refused and not is_known:
                 seconds = min(seconds, self.policy.unknown_s)
         else:
             had_no_effect, is_transient = outcome.status == 429, outcome.status in TRANSIENT
-            asked = outcome.headers.get("retry-after", "")
+            retry_after = outcome.headers.get("retry-after", "")
         if not had_no_effect and not (operation.repeatable and is_transient):
             return None
         self.may_be_done = self.may_be_done or not had_no_effect
-        asked_s = float(asked) if asked.isascii() and asked.isdigit() else 0.0  # A date counts as 0.
-        wait_s = max(random.uniform(0.0, self.policy.window_s(self.made)), asked_s)
+        min_s = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0  # A date counts as 0.
+        wait_s = max(random.uniform(0.0, self.policy.window_s(self.made)), min_s)
         return wait_s if now_s + wait_s <= self.began_s + seconds else None

@@ -44,7 +44,7 @@ class Published(NewMessage, WithBody):
     tags: tuple[str, ...]
 
 
-def _refused(status: int, detail: str) -> ProblemError:
+def _refusal(status: int, detail: str) -> ProblemError:
     code = _CODES[status]
     title = code.replace("_", " ").capitalize()
     return ProblemError(status, {"title": title, "code": code, "status": status, "detail": detail}, "")
@@ -91,32 +91,34 @@ class FakeApi(httpx.MockTransport):
         return AsyncClient(TEST_URL, transport=self)
 
     def _respond(self, request: httpx.Request) -> httpx.Response:
-        said = json.loads(request.content) if request.content else {}
+        fields = json.loads(request.content) if request.content else {}
         try:
-            return httpx.Response(200, json=self._answer(request.method, request.url.path, said, request.headers))
+            return httpx.Response(200, json=self._answer(request.method, request.url.path, fields, request.headers))
         except ProblemError as refused:
             return httpx.Response(refused.status, json=refused.problem)
 
-    def _answer(self, method: str, path: str, said: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    def _answer(self, method: str, path: str, fields: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         names = _PATH.fullmatch(path)
         topic, name, verb = names.groups() if names else ("", None, path)
         match method, verb:
             case "GET", "/health":
                 return {"status": "ok", "version": "fake"}
             case (("GET" | "PUT" | "PATCH"), None) if name is None:
-                self._change(self._topics, "topic", topic, method, said, headers)
+                self._change(self._topics, "topic", topic, method, fields, headers)
                 found = self._topics[topic]
                 retained = {"retained_messages": 0} if method == "GET" else {}
                 return {**found.show(), "name": topic, "subscriptions": len(found.subscriptions), **retained}
             case (("GET" | "PUT" | "PATCH"), None):
-                untold = {"secret": TEST_SECRET} if said.get("secret") == GENERATE else {}
-                self._change(self._subscriptions(topic), "subscription", str(name), method, {**said, **untold}, headers)
-                return self._subscription(topic, str(name)) | untold
+                secret = {"secret": TEST_SECRET} if fields.get("secret") == GENERATE else {}
+                self._change(
+                    self._subscriptions(topic), "subscription", str(name), method, {**fields, **secret}, headers
+                )
+                return self._subscription(topic, str(name)) | secret
             case "POST", "/secret/rotate":
-                return self._rotate_secret(topic, str(name), said, headers)
+                return self._rotate_secret(topic, str(name), fields, headers)
             case "POST", "/messages" | "/messages/batch":
-                return self._accept_once(topic, said, headers.get("idempotency-key"))
-        raise _refused(501, f"the fake does not answer {method} {path}")
+                return self._accept_once(topic, fields, headers.get("idempotency-key"))
+        raise _refusal(501, f"the fake does not answer {method} {path}")
 
     def _change(
         self,
@@ -124,17 +126,17 @@ class FakeApi(httpx.MockTransport):
         kind: str,
         name: str,
         method: str,
-        said: Mapping[str, Any],
+        fields: Mapping[str, Any],
         headers: Mapping[str, str],
     ) -> None:
         whole = _whole_subscription if kind == "subscription" else lambda given: {**_TOPIC, **given}
         if method == "PUT" and name not in resources:
-            resources[name] = _Resource(whole(_merged({}, said)))
+            resources[name] = _Resource(whole(_merge({}, fields)))
         elif "if-none-match" in headers:
-            raise _refused(412, f"{name} exists")
+            raise _refusal(412, f"{name} exists")
         elif method != "GET":
             present = _find(resources, kind, name, headers)
-            present.change(whole(_merged({}, said) if method == "PUT" else _patched(present.settings, said)))
+            present.change(whole(_merge({}, fields) if method == "PUT" else _patch_settings(present.settings, fields)))
         _find(resources, kind, name)
 
     def _subscriptions(self, topic: str) -> dict[str, _Resource]:
@@ -149,47 +151,47 @@ class FakeApi(httpx.MockTransport):
         return {**shown, "topic": topic, "name": name, "signatures": signatures}
 
     def _rotate_secret(
-        self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
+        self, topic: str, name: str, fields: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
         found = _find(self._subscriptions(topic), "subscription", name, headers)
         if found.settings["endpoint"]["protocol"] not in _SIGNED:
-            raise _refused(409, "secrets are allowed only for pushes over HTTP")
-        secret, former = said.get("secret", TEST_SECRET), found.settings.get("secret")
-        told = {} if "secret" in said else {"secret": secret}
-        if former is not None and (grace_s := said.get("grace_seconds", GRACE_S)):
-            told["former_secret_ends_at"] = _now(grace_s)
+            raise _refusal(409, "secrets are allowed only for pushes over HTTP")
+        secret, former = fields.get("secret", TEST_SECRET), found.settings.get("secret")
+        secrets = {} if "secret" in fields else {"secret": secret}
+        if former is not None and (grace_s := fields.get("grace_seconds", GRACE_S)):
+            secrets["former_secret_ends_at"] = _now(grace_s)
         if former != secret:
             found.change({**found.settings, "secret": secret})
-        return self._subscription(topic, name) | told
+        return self._subscription(topic, name) | secrets
 
-    def _accept_once(self, topic: str, said: Mapping[str, Any], key: str | None) -> dict[str, Any]:
-        before, answer = self._claims.get((topic, key or ""), (said, None))
-        if before != said:
-            raise _refused(409, "this Idempotency-Key was used for a different request")
+    def _accept_once(self, topic: str, fields: Mapping[str, Any], key: str | None) -> dict[str, Any]:
+        before, answer = self._claims.get((topic, key or ""), (fields, None))
+        if before != fields:
+            raise _refusal(409, "this Idempotency-Key was used for a different request")
         if answer is None:
-            if "messages" in said:
+            if "messages" in fields:
                 _find(self._topics, "topic", topic)
-                answer = {"results": [self._accept_or_refuse(topic, each) for each in said["messages"]]}
+                answer = {"results": [self._accept_or_refuse(topic, each) for each in fields["messages"]]}
             else:
-                answer = self._accept(topic, said)
+                answer = self._accept(topic, fields)
         if key is not None:
-            self._claims[topic, key] = said, answer
+            self._claims[topic, key] = fields, answer
         return answer
 
-    def _accept_or_refuse(self, topic: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    def _accept_or_refuse(self, topic: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return self._accept(topic, said)
+            return self._accept(topic, fields)
         except ProblemError as refused:
             return {"error": refused.problem}
 
-    def _accept(self, topic: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    def _accept(self, topic: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         found = _find(self._topics, "topic", topic)
-        for text in (*said.get("tags", ()), *said.get("properties", {}).values()):
+        for text in (*fields.get("tags", ()), *fields.get("properties", {}).values()):
             if not isinstance(text, str):
-                raise _refused(422, f"{text!r} in tags or properties must be a text")
-        attributes = {name: said[name] for name in MessageAttributes.__annotations__ if name in said}
-        attributes["tags"] = tuple(said.get("tags", ()))
-        message_id, body = f"{len(self.published) + 1:020}", body_of(said) or b""
+                raise _refusal(422, f"{text!r} in tags or properties must be a text")
+        attributes = {name: fields[name] for name in MessageAttributes.__annotations__ if name in fields}
+        attributes["tags"] = tuple(fields.get("tags", ()))
+        message_id, body = f"{len(self.published) + 1:020}", body_of(fields) or b""
         self.published.append(Published(topic=topic, message_id=message_id, body=body, **attributes))
         instants = {"accepted_at": _now(), "expires_at": _now(found.settings["retention_seconds"])}
         return {**instants, "message_id": message_id, "matched": len(found.subscriptions)}
@@ -203,9 +205,9 @@ def _find(
     resources: Mapping[str, _Resource], kind: str, name: str, headers: Mapping[str, str] | None = None
 ) -> _Resource:
     if name not in resources:
-        raise _refused(404, f"no {kind} {name}")
+        raise _refusal(404, f"no {kind} {name}")
     if (headers or {}).get("if-match") not in (None, f'"{resources[name].version}"'):
-        raise _refused(412, f"the {kind} has version {resources[name].version}")
+        raise _refusal(412, f"the {kind} has version {resources[name].version}")
     return resources[name]
 
 
@@ -228,27 +230,27 @@ def _whole_retry(retry: Mapping[str, Any]) -> dict[str, Any]:
     return {"max_retries": 3} | {name: value for name, value in retry.items() if name not in LONGEST}
 
 
-def _patched(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def _patch_settings(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with a merge patch.
 
     If the patch sets `ordered` but not `retry`, the retry settings become the defaults of ordered subscriptions. Only
     a group, and a patch that resets `retry`, keep the present order. Otherwise the strategy decides the order.
     """
     if present.get("endpoint", {}).get("protocol") == "pull" or ("retry" in patch and patch["retry"] is None):
-        return _merged(present, patch)
+        return _merge(present, patch)
     kept = {name: value for name, value in present.items() if name != "ordered"}
     if patch.get("ordered") and "retry" not in patch and kept["retry"]["strategy"] != RETRY_IN_ORDER["strategy"]:
         del kept["retry"]
-    return _merged(kept, patch)
+    return _merge(kept, patch)
 
 
-def _merged(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return *present* with a merge patch (RFC 7396)."""
     found = {name: value for name, value in present.items() if patch.get(name, value) is not None}
     for name, value in patch.items():
         if isinstance(value, Mapping):
             before = present.get(name)
-            found[name] = _merged(before if isinstance(before, Mapping) else {}, value)
+            found[name] = _merge(before if isinstance(before, Mapping) else {}, value)
         elif value is not None:
             found[name] = value
     return found

@@ -46,7 +46,7 @@ messages for their visibility timeout."""
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """Return the TLS context with the trusted authorities. Only https URLs need it, and loading takes 20 ms."""
     return httpx.create_ssl_context()
 
@@ -81,7 +81,7 @@ class AsyncConnection:
             headers={"accept": "application/json", "user-agent": user_agent, "tagcast-version": API_VERSION},
             follow_redirects=False,
             trust_env=urlsplit(self.url).hostname not in THIS_MACHINE,
-            verify=_trusted() if self.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            verify=_tls_context() if self.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
         try:
             self._http = self._new_http()
