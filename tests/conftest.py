@@ -1,8 +1,11 @@
 """What all tests share: no keys to AWS, one stack, and an order in which several workers are done soon."""
 
+import asyncio
 import gc
+import inspect
 import os
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -112,6 +115,17 @@ class ByGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an asynchronous test in the event loop that it takes as *loop*, or else in one of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    run = given["loop"].run_until_complete if "loop" in given else asyncio.run
+    run(pyfuncitem.obj(**given))
+    return True
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -488,19 +488,16 @@ def test_a_request_for_which_the_api_waits_is_not_given_up_before_its_answer(
     assert {each["connect"] for each in timeouts} == {1.0}
 
 
-def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
-    async def work() -> None:
-        async with AsyncClient(URL, transport=api) as client:
-            await client.create_topic("orders")
-            await client.create_subscription("orders", "s", HOOK)
-            api.accidents = [lost]
-            accepted = await client.publish("orders", "x")
-            assert [each.name async for each in client.list_subscriptions("orders")] == ["s"]
-            assert [each async for each in client.list_backlog("orders", "s")] == []
-            assert [each async for each in client.list_lanes()] == []
-            assert (await client.get_message("orders", accepted.message_id)).body == b"x"
-
-    asyncio.run(work())
+async def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
+    async with AsyncClient(URL, transport=api) as client:
+        await client.create_topic("orders")
+        await client.create_subscription("orders", "s", HOOK)
+        api.accidents = [lost]
+        accepted = await client.publish("orders", "x")
+        assert [each.name async for each in client.list_subscriptions("orders")] == ["s"]
+        assert [each async for each in client.list_backlog("orders", "s")] == []
+        assert [each async for each in client.list_lanes()] == []
+        assert (await client.get_message("orders", accepted.message_id)).body == b"x"
     assert len(api.fakes.queue.entries) == 1
 
 

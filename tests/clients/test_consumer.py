@@ -33,6 +33,7 @@ from tagcast_client.threads import Slots, Tasks
 
 from tests.clients.in_memory_api import Accident, status
 from tests.clients.pulling_api import PullingApi
+from tests.fakes.calls import Before
 from tests.running_stack import wait_until
 
 URL = "http://127.0.0.1:8080/"
@@ -196,13 +197,12 @@ def test_behind_a_pull_that_brought_messages_all_free_slots_are_asked_for(
 def test_a_topic_without_messages_leaves_slots_to_the_others(
     api: PullingApi, slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    idle, pull = list[int](), Client.pull
+    idle = list[int]()
 
-    def pulled(client: Client, topic: str, *arguments: Any, max_messages: int, **options: Any) -> Any:
+    def pulled(client: Client, topic: str, *arguments: Any, max_messages: int, **options: Any) -> None:
         idle.extend([max_messages] * (topic == "Idle"))
-        return pull(client, topic, *arguments, max_messages=max_messages, **options)
 
-    monkeypatch.setattr(Client, "pull", pulled)
+    Before(monkeypatch).each(Client, "pull", pulled)
     api.client.create_topic("Idle")
     consumer = Consumer(api.client, "workers", replace(OPTIONS, consume_thread_max=slots))
     for topic in ("Idle", "TopicTest"):
@@ -1015,12 +1015,11 @@ def test_listeners_may_shut_their_consumer_down(api: PullingApi, at_once: int, m
     made(api)
     options = replace(OPTIONS, consume_message_batch_max_size=1)
     together = threading.Barrier(at_once)
-    start, here = threading.Thread.start, threading.current_thread()
+    here = threading.current_thread()
 
-    def start_slowly(thread: threading.Thread) -> None:
+    def sleep_here(thread: threading.Thread) -> None:
         if threading.current_thread() is here:
             time.sleep(0.1)
-        start(thread)
 
     def listen(messages: Sequence[Pulled]) -> None:
         together.wait(10)
@@ -1029,7 +1028,7 @@ def test_listeners_may_shut_their_consumer_down(api: PullingApi, at_once: int, m
     api.put("TopicTest", *"12"[:at_once])
     consumer = prepared(Consumer(api.client, "workers", options), listen)
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", start_slowly)
+        Before(patched).each(threading.Thread, "start", sleep_here)
         consumer.start()
     assert consumer.wait(10)
     consumer.shutdown()

@@ -157,7 +157,7 @@ def test_the_memory_is_bounded_and_what_was_renewed_last_is_not_the_oldest(clock
     assert [store.claim(name, "t", 10) for name in "acb"] == [Claim.IN_PROGRESS, Claim.IN_PROGRESS, Claim.NEW]
 
 
-def test_the_asynchronous_deduplicator_does_the_same(clock: Clock) -> None:
+async def test_the_asynchronous_deduplicator_does_the_same(clock: Clock) -> None:
     store = AsyncMemoryStore(clock=clock)
     seen = AsyncDeduplicator(store)
 
@@ -169,20 +169,17 @@ def test_the_asynchronous_deduplicator_does_the_same(clock: Clock) -> None:
         async with seen.once(MESSAGE):
             await asyncio.sleep(60)
 
-    async def work() -> None:
-        working = asyncio.create_task(cancelled())
-        await asyncio.sleep(0)
-        with pytest.raises(InProgressError):
-            await processed()
-        working.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await working
-        died = seen.once(MESSAGE)
-        assert await died.__aenter__()
-        with pytest.raises(InProgressError):
-            await processed()
-        clock.now += 30
-        assert [await processed() for _ in range(2)] == [True, False]
-        await died.__aexit__(None, None, None)
-
-    asyncio.run(work())
+    working = asyncio.create_task(cancelled())
+    await asyncio.sleep(0)
+    with pytest.raises(InProgressError):
+        await processed()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    died = seen.once(MESSAGE)
+    assert await died.__aenter__()
+    with pytest.raises(InProgressError):
+        await processed()
+    clock.now += 30
+    assert [await processed() for _ in range(2)] == [True, False]
+    await died.__aexit__(None, None, None)

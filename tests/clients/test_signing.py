@@ -5,6 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,15 @@ from tests.http_server import Handler, serving
 
 URL = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
 OF_A_FUNCTION = "https://abc.lambda-url.eu-west-1.on.aws"
+
+
+def signed_by_aws(monkeypatch: pytest.MonkeyPatch, request: httpx.Request, again: AWSRequest, service: str) -> str:
+    """Return how the library of AWS signs *again* at the instant of *request*."""
+    at = datetime.strptime(request.headers["x-amz-date"], "%Y%m%dT%H%M%SZ")  # noqa: DTZ007 - as the library has it
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: at)
+    credentials = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token")
+    SigV4Auth(credentials, service, "eu-west-1").add_auth(again)
+    return str(again.headers["Authorization"])
 
 
 def publish(client: Client) -> object:
@@ -51,11 +61,8 @@ def test_a_request_to_aws_is_signed_as_its_own_library_signs_it(
     [request] = sent(given, monkeypatch)
     headers = {name: request.headers[name] for name in ("content-type", "host", "idempotency-key")}
     again = AWSRequest("POST", f"{url}/topics/a%20b/messages", headers=headers, data=request.content)
-    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: instant(request))
-    credentials = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token")
-    SigV4Auth(credentials, service, "eu-west-1").add_auth(again)
 
-    assert request.headers["authorization"] == again.headers["Authorization"]
+    assert request.headers["authorization"] == signed_by_aws(monkeypatch, request, again, service)
     assert request.headers["x-amz-security-token"] == "token"
     assert str(request.url) == f"{url}/topics/a%20b/messages"
 
@@ -64,18 +71,9 @@ def test_a_query_with_a_blank_is_signed_as_aws_reads_it(monkeypatch: pytest.Monk
     query = {"property": "customer=a b+c~*", "since": "2026-01-01T00:00:00+00:00", "tag": "new order/é"}
     [request] = sent(URL, monkeypatch, lambda client: client.request("GET", "/topics/a/history", query=query))
     again = AWSRequest("GET", f"{URL}/topics/a/history", headers={"host": request.headers["host"]}, params=query)
-    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: instant(request))
-    credentials = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token")
-    SigV4Auth(credentials, "execute-api", "eu-west-1").add_auth(again)
 
-    assert request.headers["authorization"] == again.headers["Authorization"]
+    assert request.headers["authorization"] == signed_by_aws(monkeypatch, request, again, "execute-api")
     assert dict(request.url.params) == query
-
-
-def instant(request: httpx.Request) -> object:
-    from datetime import datetime
-
-    return datetime.strptime(request.headers["x-amz-date"], "%Y%m%dT%H%M%SZ")  # noqa: DTZ007 - as the library has it
 
 
 def test_a_request_elsewhere_is_not_signed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +117,7 @@ def test_a_role_that_may_not_be_assumed_is_an_error_of_the_clients_own(
 
 
 @pytest.mark.parametrize("of", ["credentials", "token"])
-def test_an_asynchronous_client_waits_for_credentials_beside_its_event_loop(
+async def test_an_asynchronous_client_waits_for_credentials_beside_its_event_loop(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, of: str
 ) -> None:
     found = json.dumps({"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b"})
@@ -139,16 +137,14 @@ def test_an_asynchronous_client_waits_for_credentials_beside_its_event_loop(
         sent.append(request)
         return httpx.Response(200, json={"status": "ok", "version": "1"})
 
-    async def ticks_while_asking() -> int:
-        async with AsyncClient(URL, auth=auth, transport=httpx.MockTransport(answer)) as client:
-            asking, ticks = asyncio.create_task(client.health()), 0
-            while not asking.done():
-                await asyncio.sleep(0.05)
-                ticks += 1
-            await asking
-        return ticks
+    async with AsyncClient(URL, auth=auth, transport=httpx.MockTransport(answer)) as client:
+        asking, ticks = asyncio.create_task(client.health()), 0
+        while not asking.done():
+            await asyncio.sleep(0.05)
+            ticks += 1
+        await asking
 
-    assert asyncio.run(ticks_while_asking()) >= 5
+    assert ticks >= 5
     assert "authorization" in sent[0].headers
 
 

@@ -1,6 +1,5 @@
 """The fakes that the client brings for tests of other programs answer as the service does."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -93,18 +92,14 @@ def test_the_fake_records_what_was_published(fake_tagcast: FakeApi, tagcast: Cli
     assert (first.ordering_key, first.content_type, second.body) == ("k", "application/json", b"\xff")
 
 
-def test_the_fake_serves_an_asynchronous_client_and_says_what_it_does_not_answer() -> None:
-    async def story() -> str:
-        api = FakeApi()
-        async with api.async_client() as client:
-            await client.create_topic("orders")
-            await client.publish("orders", "x")
-            with pytest.raises(ServerError) as caught:
-                await client.find_message("1")
-            assert [each.body for each in api.published] == [b"x"]
-            return str(caught.value)
-
-    assert asyncio.run(story()) == "501 Not implemented: the fake does not answer GET /messages/1"
+async def test_the_fake_serves_an_asynchronous_client_and_says_what_it_does_not_answer() -> None:
+    api = FakeApi()
+    async with api.async_client() as client:
+        await client.create_topic("orders")
+        await client.publish("orders", "x")
+        with pytest.raises(ServerError, match=r"^501 Not implemented: the fake does not answer GET /messages/1$"):
+            await client.find_message("1")
+    assert [each.body for each in api.published] == [b"x"]
 
 
 def test_a_signed_test_push_verifies_and_one_of_another_secret_does_not() -> None:

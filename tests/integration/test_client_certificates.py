@@ -222,31 +222,28 @@ def test_a_private_key_is_in_no_file_when_it_was_loaded_and_nobody_else_may_read
     assert list(tmp_path.iterdir()) == []
 
 
-def test_contexts_are_made_once_for_all_who_wait_and_only_so_many_are_kept() -> None:
+async def test_contexts_are_made_once_for_all_who_wait_and_only_so_many_are_kept() -> None:
     made = []
 
     def make_tls() -> ssl.SSLContext:
         made.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
         return made[-1]
 
-    async def story() -> None:
-        contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
-        impatient = asyncio.create_task(contexts.presenting(pem))
-        await asyncio.sleep(0)
-        impatient.cancel()
-        assert set(await asyncio.gather(*(contexts.presenting(pem) for _ in range(10)))) == {made[0]}
-        for number in range(1, CONTEXTS_MAX):
-            await contexts.presenting(pem + "\n" * number)
-        assert await contexts.presenting(pem) is made[0]
-        await contexts.presenting(pem + "\n" * CONTEXTS_MAX)
-        assert await contexts.presenting(pem) is made[0], "what was wanted last is kept"
-        await contexts.presenting(pem + "\n")
-        assert len(made) == CONTEXTS_MAX + 2
-
-    asyncio.run(story())
+    contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
+    impatient = asyncio.create_task(contexts.presenting(pem))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert set(await asyncio.gather(*(contexts.presenting(pem) for _ in range(10)))) == {made[0]}
+    for number in range(1, CONTEXTS_MAX):
+        await contexts.presenting(pem + "\n" * number)
+    assert await contexts.presenting(pem) is made[0]
+    await contexts.presenting(pem + "\n" * CONTEXTS_MAX)
+    assert await contexts.presenting(pem) is made[0], "what was wanted last is kept"
+    await contexts.presenting(pem + "\n")
+    assert len(made) == CONTEXTS_MAX + 2
 
 
-def test_contexts_are_made_one_at_a_time_and_only_while_a_push_waits() -> None:
+async def test_contexts_are_made_one_at_a_time_and_only_while_a_push_waits() -> None:
     """Otherwise many certificates would take the processor and the threads from other pushes."""
     at_once, most, made = 0, 0, 0
 
@@ -257,44 +254,40 @@ def test_contexts_are_made_one_at_a_time_and_only_while_a_push_waits() -> None:
         at_once -= 1
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-    async def story() -> None:
-        contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
-        await asyncio.gather(*(contexts.presenting(pem + "\n" * number) for number in range(20)))
-        late = [asyncio.create_task(contexts.presenting(pem + "\n" * number)) for number in range(20, 40)]
-        await asyncio.sleep(0)
-        for each in late:
-            each.cancel()
-        await contexts.presenting(pem + "\n" * 40)
-
-    asyncio.run(story())
+    contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
+    await asyncio.gather(*(contexts.presenting(pem + "\n" * number) for number in range(20)))
+    late = [asyncio.create_task(contexts.presenting(pem + "\n" * number)) for number in range(20, 40)]
+    await asyncio.sleep(0)
+    for each in late:
+        each.cancel()
+    await contexts.presenting(pem + "\n" * 40)
 
     assert (most, made) == (1, 22)
 
 
 @pytest.mark.parametrize("stopped", [None, "monotonic", "now"])
-def test_a_private_key_is_kept_no_longer_than_other_secrets_whichever_clock_stands_still(stopped: str | None) -> None:
-    async def story() -> None:
-        clock = FakeClock()
-        environment = replace(around(), clock=clock)
-        contexts, pem = ClientContexts(environment), pem_of(CLIENT)
-        first = await contexts.presenting(pem)
-        if stopped is not None:
-            still = getattr(clock, stopped)()
-            setattr(clock, stopped, lambda: still)
-        clock.sleep(OPENED_S - 1)
-        assert await contexts.presenting(pem) is first
-        clock.sleep(1)
-        gone = weakref.ref(first)
-        del first
-        await contexts.presenting(pem + "\n")
-        environment.threads.shutdown()  # A thread may still hold what it returned.
-        gc.collect()
-        assert gone() is None
+async def test_a_private_key_is_kept_no_longer_than_other_secrets_whichever_clock_stands_still(
+    stopped: str | None,
+) -> None:
+    clock = FakeClock()
+    environment = replace(around(), clock=clock)
+    contexts, pem = ClientContexts(environment), pem_of(CLIENT)
+    first = await contexts.presenting(pem)
+    if stopped is not None:
+        still = getattr(clock, stopped)()
+        setattr(clock, stopped, lambda: still)
+    clock.sleep(OPENED_S - 1)
+    assert await contexts.presenting(pem) is first
+    clock.sleep(1)
+    gone = weakref.ref(first)
+    del first
+    await contexts.presenting(pem + "\n")
+    environment.threads.shutdown()  # A thread may still hold what it returned.
+    gc.collect()
+    assert gone() is None
 
-    asyncio.run(story())
 
-
-def test_a_context_that_could_not_be_made_is_made_anew_when_it_is_wanted_again() -> None:
+async def test_a_context_that_could_not_be_made_is_made_anew_when_it_is_wanted_again() -> None:
     faults = [OSError(errno.EMFILE, "Too many open files")]
 
     def make_tls() -> ssl.SSLContext:
@@ -302,11 +295,8 @@ def test_a_context_that_could_not_be_made_is_made_anew_when_it_is_wanted_again()
             raise faults.pop()
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-    async def story() -> None:
-        contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
-        waiting = [asyncio.create_task(contexts.presenting(pem)) for _ in range(2)]
-        told = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(each) for each in told] == [OSError, OSError]
-        assert await contexts.presenting(pem) is await contexts.presenting(pem)
-
-    asyncio.run(story())
+    contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
+    waiting = [asyncio.create_task(contexts.presenting(pem)) for _ in range(2)]
+    told = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(each) for each in told] == [OSError, OSError]
+    assert await contexts.presenting(pem) is await contexts.presenting(pem)

@@ -358,21 +358,18 @@ def test_a_fault_of_aws_is_a_failure_in_few_words_and_blames_the_host_or_not(
     assert (found.delivered, found.detail, found.unreached, found.unsent) == (False, detail, unreached, unsent)
 
 
-def test_one_client_is_made_for_each_region_and_timeout() -> None:
+async def test_one_client_is_made_for_each_region_and_timeout() -> None:
     clients = Clients()
 
-    async def calls() -> None:
-        caller = Caller("sqs", clients.surroundings())
-        for region, timeout_s in (("eu-west-1", 3), ("eu-west-1", 3), ("eu-west-1", 4), (None, 3)):
-            await caller.call(region, timeout_s, lambda client: None)
-
-    asyncio.run(calls())
+    caller = Caller("sqs", clients.surroundings())
+    for region, timeout_s in (("eu-west-1", 3), ("eu-west-1", 3), ("eu-west-1", 4), (None, 3)):
+        await caller.call(region, timeout_s, lambda client: None)
 
     made = [(region, config.connect_timeout, config.read_timeout) for _, region, config in clients.made]
     assert made == [("eu-west-1", 3, 3), ("eu-west-1", 4, 4), (None, 3, 3)]
 
 
-def test_clients_for_any_number_of_regions_do_not_add_up() -> None:
+async def test_clients_for_any_number_of_regions_do_not_add_up() -> None:
     made: WeakSet[Answer] = WeakSet()
 
     def make(service: str, **of: Any) -> Answer:
@@ -380,17 +377,14 @@ def test_clients_for_any_number_of_regions_do_not_add_up() -> None:
         made.add(client)
         return client
 
-    async def calls() -> None:
-        caller = Caller("sqs", AdapterEnvironment(SystemClock(), "1", make_client=make))
-        for number in range(2 * CLIENTS_MAX):
-            await caller.call(f"xx-{number}", 3, lambda client: None)
-        gc.collect()
-        assert len(made) <= CLIENTS_MAX
-
-    asyncio.run(calls())
+    caller = Caller("sqs", AdapterEnvironment(SystemClock(), "1", make_client=make))
+    for number in range(2 * CLIENTS_MAX):
+        await caller.call(f"xx-{number}", 3, lambda client: None)
+    gc.collect()
+    assert len(made) <= CLIENTS_MAX
 
 
-def test_invented_regions_neither_delay_nor_displace_the_clients_of_the_own_region() -> None:
+async def test_invented_regions_neither_delay_nor_displace_the_clients_of_the_own_region() -> None:
     may_go_on, made = Event(), list[str | None]()
 
     def make(service: str, region_name: str | None, **of: Any) -> Answer:
@@ -399,25 +393,22 @@ def test_invented_regions_neither_delay_nor_displace_the_clients_of_the_own_regi
         made.append(region_name)
         return Answer(b"")
 
-    async def calls() -> None:
-        caller = Caller("sqs", AdapterEnvironment(SystemClock(), "1", make_client=make, region="eu-west-1"))
-        for region in ("eu-west-1", None):
-            await caller.call(region, 3, lambda client: None)
-        others = [
-            asyncio.create_task(caller.call(f"xx-{number}", 30, lambda client: None)) for number in range(CLIENTS_MAX)
-        ]
-        late = asyncio.create_task(caller.call("xx-late", 1, lambda client: None))
-        await asyncio.sleep(0.1)
-        for region, timeout_s in (("eu-west-1", 3), ("eu-west-1", 4), (None, 3)):
-            await asyncio.wait_for(caller.call(region, timeout_s, lambda client: None), 5)
-        with pytest.raises(TimeoutError):
-            await late
-        may_go_on.set()
-        await asyncio.gather(*others)
-        await caller.call("xx-new", 3, lambda client: None)
-        await caller.call("eu-west-1", 3, lambda client: None)
-
-    asyncio.run(calls())
+    caller = Caller("sqs", AdapterEnvironment(SystemClock(), "1", make_client=make, region="eu-west-1"))
+    for region in ("eu-west-1", None):
+        await caller.call(region, 3, lambda client: None)
+    others = [
+        asyncio.create_task(caller.call(f"xx-{number}", 30, lambda client: None)) for number in range(CLIENTS_MAX)
+    ]
+    late = asyncio.create_task(caller.call("xx-late", 1, lambda client: None))
+    await asyncio.sleep(0.1)
+    for region, timeout_s in (("eu-west-1", 3), ("eu-west-1", 4), (None, 3)):
+        await asyncio.wait_for(caller.call(region, timeout_s, lambda client: None), 5)
+    with pytest.raises(TimeoutError):
+        await late
+    may_go_on.set()
+    await asyncio.gather(*others)
+    await caller.call("xx-new", 3, lambda client: None)
+    await caller.call("eu-west-1", 3, lambda client: None)
 
     assert [made.count("eu-west-1"), made.count(None), made.count("xx-late")] == [2, 1, 0]
 

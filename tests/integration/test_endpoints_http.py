@@ -76,11 +76,17 @@ async def read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     return head, await reader.readexactly(int(length.partition(b":")[2]))
 
 
-def saying(answer: bytes) -> Talk:
+def saying(*parts: bytes, holds: bool = False) -> Talk:
+    """Answer the first request in parts, a moment apart; then close the connection, or hold it."""
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
-        writer.write(answer)
-        await writer.drain()
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.02 if part is not parts[-1] else 0)
+        if holds:
+            await reader.read()
         writer.close()
 
     return talk
@@ -119,6 +125,14 @@ def outcomes_of(
 
 def outcome_of(talk: Talk, timeout_s: int = PATIENT_S) -> Outcome:
     [outcome] = outcomes_of(talk, 1, timeout_s=timeout_s)
+    return outcome
+
+
+def pushed(url: str, secret: str | None = None, **settings: object) -> Outcome:
+    """Push once, by a pusher with these settings."""
+    pusher = pusher_with(**settings)
+    outcome = pusher.run(pusher.push(push_to(url, secret=secret)))
+    pusher.close()
     return outcome
 
 
@@ -161,15 +175,8 @@ def test_broken_answers_are_failures_with_a_short_reason_of_a_host_that_was_reac
 @pytest.mark.parametrize("body", [b"zz\r\n", b"2\r\nok\r\n-1\r\n", b"2\r\nokay", b"0\r\nno trailer\r\n\r\n"])
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_malformed_body_fails_the_push_at_once_and_the_host_has_answered(body: bytes, *, is_late: bool) -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_request(reader)
-        writer.write(b"HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n")
-        if is_late:
-            await asyncio.sleep(0.02)
-        writer.write(body)
-        await reader.read()
-
-    found = outcome_of(talk)
+    head = b"HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n"
+    found = outcome_of(saying(*((head, body) if is_late else (head + body,)), holds=True))
     assert (found, found.unreached) == (Outcome(False, "malformed answer"), False)
 
 
@@ -217,23 +224,16 @@ def test_a_silent_receiver_and_a_dripping_one_run_into_the_timeout() -> None:
 
 
 def test_of_an_endless_answer_only_the_beginning_is_read() -> None:
-    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_request(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * 2 * ANSWER_BYTES_MAX)
-        await reader.read()
+    endless = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * 2 * ANSWER_BYTES_MAX
 
-    assert outcome_of(endless) == Outcome(True, "http 200")
+    assert outcome_of(saying(endless, holds=True)) == Outcome(True, "http 200")
 
 
 @pytest.mark.parametrize("length", [5, 3 * ANSWER_BYTES_MAX])
 def test_of_who_did_not_take_the_message_the_beginning_of_the_answer_is_kept(length: int) -> None:
-    async def refusing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_request(reader)
-        writer.write(f"HTTP/1.1 500 X\r\nContent-Length: {length}\r\n\r\n".encode() + b"x" * length)
-        await reader.read()
-
-    found = outcome_of(refusing)
-
+    found = outcome_of(
+        saying(f"HTTP/1.1 500 X\r\nContent-Length: {length}\r\n\r\n".encode() + b"x" * length, holds=True)
+    )
     assert (found.status, found.answer) == (500, b"x" * min(length, READ_BYTES_MAX))
 
 
@@ -246,10 +246,8 @@ def test_of_a_delivery_nothing_of_the_answer_is_kept() -> None:
 def test_a_closed_port_is_connection_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    pusher = pusher_with()
-    refused = pusher.run(pusher.push(push_to(f"http://127.0.0.1:{port}/")))
+    refused = pushed(f"http://127.0.0.1:{port}/")
     assert (refused.detail, refused.unreached) == ("connection refused", True)
-    pusher.close()
 
 
 def test_connections_and_the_loop_outlive_a_run() -> None:
@@ -282,9 +280,7 @@ def test_names_are_looked_up_in_the_threads_that_a_pusher_is_given() -> None:
         return []
 
     with ThreadPoolExecutor(1, thread_name_prefix="given") as threads:
-        pusher = pusher_with(lookup=lookup, threads=threads)
-        assert not pusher.run(pusher.push(push_to("http://receiver.example/"))).delivered
-        pusher.close()
+        assert not pushed("http://receiver.example/", lookup=lookup, threads=threads).delivered
 
     assert asked == ["given_0"]
 
@@ -366,14 +362,7 @@ def test_surplus_bytes_behind_an_answer_are_never_the_answer_to_the_next_push(su
     ],
 )
 def test_a_204_with_a_body_is_a_success(parts: tuple[bytes, ...]) -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_request(reader)
-        for part in parts:
-            writer.write(part)
-            await asyncio.sleep(0.02)
-        writer.close()
-
-    assert outcome_of(talk) == Outcome(True, "http 204")
+    assert outcome_of(saying(*parts)) == Outcome(True, "http 204")
 
 
 def test_a_connection_that_dies_at_its_first_request_is_a_failure_and_nothing_is_sent_twice() -> None:
@@ -413,11 +402,9 @@ def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_malformed_secret_is_a_failure_of_that_push_alone() -> None:
-    pusher = pusher_with()
-    outcome = pusher.run(pusher.push(push_to("http://127.0.0.1:1/", secret="whsec_hush!")))
+    outcome = pushed("http://127.0.0.1:1/", secret="whsec_hush!")
     assert outcome == Outcome(False, "malformed webhook secret")
     assert outcome.unsent
-    pusher.close()
 
 
 def test_no_receiver_can_choose_an_expensive_handshake() -> None:
@@ -428,7 +415,7 @@ def test_no_receiver_can_choose_an_expensive_handshake() -> None:
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
-def test_tls_is_verified_by_name_and_issuer(tmp_path: Path) -> None:
+async def test_tls_is_verified_by_name_and_issuer(tmp_path: Path) -> None:
     pem = tmp_path / "server.pem"
     issuer = Issuer("receivers")
     served = issuer.issue("localhost")
@@ -442,27 +429,19 @@ def test_tls_is_verified_by_name_and_issuer(tmp_path: Path) -> None:
         writer.write(OK)
         writer.close()
 
-    async def attempts() -> list[str]:
-        async with serving(saying(OK), serverside) as port, serving(blunt) as plain_port:
-            details = [
-                (await pusher.push(push_to(url))).detail
-                for pusher, url in (
-                    (knowing, f"https://localhost:{port}/"),
-                    (knowing, f"https://127.0.0.1:{port}/"),
-                    (ignorant, f"https://localhost:{port}/"),
-                )
-            ]
-            details.append((await knowing.push(push_to(f"https://localhost:{plain_port}/"))).detail)
-            await knowing.aclose()
-            await ignorant.aclose()
-            return details
-
     knowing = pusher_with(make_tls=lambda: trusting, lookup=lambda host: ["127.0.0.1"])
     ignorant = pusher_with(lookup=lambda host: ["127.0.0.1"])
-    refused = "tls: certificate verify failed"
-    details = asyncio.run(attempts())
-    assert details[:3] == ["http 200", refused, refused]
-    assert details[3] == "tls: wrong version number"
+    async with serving(saying(OK), serverside) as port, serving(blunt) as plain_port:
+        attempts = (
+            (knowing, f"https://localhost:{port}/", "http 200"),
+            (knowing, f"https://127.0.0.1:{port}/", "tls: certificate verify failed"),
+            (ignorant, f"https://localhost:{port}/", "tls: certificate verify failed"),
+            (knowing, f"https://localhost:{plain_port}/", "tls: wrong version number"),
+        )
+        for pusher, url, detail in attempts:
+            assert (await pusher.push(push_to(url))).detail == detail
+        await knowing.aclose()
+        await ignorant.aclose()
 
 
 def test_a_name_is_looked_up_while_hundreds_of_others_hang() -> None:
@@ -522,13 +501,12 @@ def test_look_ups_that_outlast_their_pushes_leave_threads_to_other_names_and_to_
     "addresses", [["127.0.0.1"], ["93.184.215.14", "169.254.169.254"], ["64:ff9b::a00:1"], ["::1"]]
 )
 def test_a_name_with_any_private_address_is_never_connected_to(addresses: list[str]) -> None:
-    pusher = pusher_with(reach=Reach.PUBLIC, lookup=lambda host: addresses)
-    assert pusher.run(pusher.push(push_to("http://rebound.example/"))).detail == "address not public"
-    pusher.close()
+    found = pushed("http://rebound.example/", reach=Reach.PUBLIC, lookup=lambda host: addresses)
+    assert found.detail == "address not public"
 
 
 @pytest.mark.parametrize(("slept_s", "looked_up"), [(29, 1), (30, 2)])
-def test_a_name_is_looked_up_again_after_a_freeze_in_which_the_monotonic_clock_stood_still(
+async def test_a_name_is_looked_up_again_after_a_freeze_in_which_the_monotonic_clock_stood_still(
     slept_s: int, looked_up: int
 ) -> None:
     now, hosts = NOW, list[str]()
@@ -541,16 +519,13 @@ def test_a_name_is_looked_up_again_after_a_freeze_in_which_the_monotonic_clock_s
         hosts.append(host)
         return ["127.0.0.1"]
 
-    async def attempts() -> None:
-        nonlocal now
-        async with serving(saying(OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))) as port:
-            for _ in range(2):
-                assert (await pusher.push(push_to(f"http://moved.example:{port}/"))).delivered
-                now += slept_s * 1000
-            await pusher.aclose()
-
     pusher = EndpointPusher(AdapterEnvironment(Frozen(), "1", Reach.ANY, lookup=lookup))
-    asyncio.run(attempts())
+
+    async with serving(saying(OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))) as port:
+        for _ in range(2):
+            assert (await pusher.push(push_to(f"http://moved.example:{port}/"))).delivered
+            now += slept_s * 1000
+        await pusher.aclose()
     assert len(hosts) == looked_up
 
 
@@ -578,67 +553,56 @@ async def asking_many(
     await runner.cleanup()
 
 
-def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None:
-    async def app_of_many() -> tuple[int, int]:
-        connector = KeepingConnector(limit=20)
-        most = 0
-        async with asking_many(connector) as ask:
-            for number in range(1, 61):
-                await ask(number)
-                most = max(most, connector.idle)
-                # What is closed is not listed: it would be looked through for every connection that is made.
-                assert sum(map(len, connector._conns.values())) == connector.idle
-        return most, connector.limit
+async def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None:
+    connector = KeepingConnector(limit=20)
+    most = 0
+    async with asking_many(connector) as ask:
+        for number in range(1, 61):
+            await ask(number)
+            most = max(most, connector.idle)
+            # What is closed is not listed: it would be looked through for every connection that is made.
+            assert sum(map(len, connector._conns.values())) == connector.idle
 
-    most, limit = asyncio.run(app_of_many())
-    assert 10 < most <= 1.2 * limit
+    assert 10 < most <= 1.2 * connector.limit
 
 
-def test_the_pool_and_the_clients_of_aws_share_the_limit_of_connections() -> None:
-    async def most_of_both() -> tuple[int, int, int]:
-        beside, idle_ones = AwsConnections(), list[int]()
-        connector = KeepingConnector(beside, limit=20)
-        beside.closers.append(lambda: idle_ones.pop() if idle_ones else 0)
-        async with asking_many(connector) as ask:
-            for number in range(1, 21):
-                await ask(number)
-            full = connector.idle
-            for _ in range(15):
-                beside.grow()
-            beside_many = connector.idle
-            idle_ones.append(15)
-            for number in range(21, 41):
-                await ask(number)
-            return full, beside_many, connector.idle
-
-    full, beside_many, at_last = asyncio.run(most_of_both())
-    assert full == 20
-    assert 0 < beside_many <= 22 - 15
-    assert 7 < at_last <= 22
+async def test_the_pool_and_the_clients_of_aws_share_the_limit_of_connections() -> None:
+    beside, idle_ones = AwsConnections(), list[int]()
+    connector = KeepingConnector(beside, limit=20)
+    beside.closers.append(lambda: idle_ones.pop() if idle_ones else 0)
+    async with asking_many(connector) as ask:
+        for number in range(1, 21):
+            await ask(number)
+        assert connector.idle == 20
+        for _ in range(15):
+            beside.grow()
+        assert 0 < connector.idle <= 22 - 15
+        idle_ones.append(15)
+        for number in range(21, 41):
+            await ask(number)
+        assert 7 < connector.idle <= 22
 
 
-def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() -> None:
-    async def opened_in_the_second_turn() -> int:
+async def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() -> None:
+    opened = 0
+
+    async def count(*_: object) -> None:
+        nonlocal opened
+        opened += 1
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(count)
+    async with asking_many(KeepingConnector(limit=20), trace) as ask:
+        for number in range(1, 31):
+            await ask(number)
         opened = 0
+        for number in range(1, 16):
+            await ask(number)
 
-        async def count(*_: object) -> None:
-            nonlocal opened
-            opened += 1
-
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_create_end.append(count)
-        async with asking_many(KeepingConnector(limit=20), trace) as ask:
-            for number in range(1, 31):
-                await ask(number)
-            opened = 0
-            for number in range(1, 16):
-                await ask(number)
-        return opened
-
-    assert asyncio.run(opened_in_the_second_turn()) == 0
+    assert opened == 0
 
 
-def test_messages_of_two_topics_with_one_id_do_not_share_their_content() -> None:
+async def test_messages_of_two_topics_with_one_id_do_not_share_their_content() -> None:
     received: dict[bytes, bytes] = {}
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -650,16 +614,13 @@ def test_messages_of_two_topics_with_one_id_do_not_share_their_content() -> None
         await writer.drain()
         writer.close()
 
-    async def push_both() -> None:
-        async with serving(talk) as port:
-            pusher, pushes = pusher_with(), []
-            for topic in ("payroll", "weather"):
-                push = push_to(f"http://127.0.0.1:{port}/{topic}", draft=Draft(topic.encode()))
-                pushes.append(pusher.push(replace(push, message=replace(push.message, topic=topic))))
-            assert all(outcome.delivered for outcome in await asyncio.gather(*pushes))
-            await pusher.aclose()
-
-    asyncio.run(push_both())
+    async with serving(talk) as port:
+        pusher, pushes = pusher_with(), []
+        for topic in ("payroll", "weather"):
+            push = push_to(f"http://127.0.0.1:{port}/{topic}", draft=Draft(topic.encode()))
+            pushes.append(pusher.push(replace(push, message=replace(push.message, topic=topic))))
+        assert all(outcome.delivered for outcome in await asyncio.gather(*pushes))
+        await pusher.aclose()
     bodies = {path: json.loads(body)["body"] for path, body in received.items()}
     assert bodies == {b"/payroll": "payroll", b"/weather": "weather"}
 

@@ -19,6 +19,7 @@ from tagcast.errors import UnavailableError
 from tagcast.operating.history import HistoryFilter, read_history
 from tagcast_aws.store.archives import S3MessageArchive
 
+from tests.fakes.pages import pages
 from tests.fakes.world import FakeWorld
 
 if TYPE_CHECKING:
@@ -97,13 +98,10 @@ def test_a_history_has_a_file_of_yesterday_that_arrived_after_a_file_of_today(li
     fakes.clock.instant = midnight + 60_000
     world = replace(fakes.world, message_archive=S3MessageArchive(lambda: cast("S3Client", bucket), "archive"))
 
-    found, cursor, is_first = list[str](), None, True
-    while is_first or cursor is not None:
-        page = read_history(world, "test1", HistoryFilter(midnight - 3_600_000), limit, cursor)
-        found += [view.message.message_id for view in page.messages]
-        cursor, is_first = page.cursor, False
+    since = HistoryFilter(midnight - 3_600_000)
+    found = pages(lambda cursor: read_history(world, "test1", since, limit, cursor))
 
-    assert found == [today, yesterday]
+    assert [view.message.message_id for page in found for view in page.messages] == [today, yesterday]
 
 
 def test_a_file_of_several_members_is_read_line_by_line(s3: Any) -> None:

@@ -17,6 +17,7 @@ from tests.aws.limits import STALE_MS
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import deployed
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.pages import pages
 
 ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
 OTHER = Key(Table.REGISTRY, "TOPIC#t", "TOPIC")
@@ -202,16 +203,9 @@ def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store: S
     ):
         store.write(write)
 
-    rows: list[Row] = []
-    cursor = None
-    while True:
-        found = store.search(open_before=100, over_before=50, cursor=cursor)
-        rows += found.items
-        cursor = found.cursor
-        if cursor is None:
-            break
+    found = pages(lambda cursor: store.search(open_before=100, over_before=50, cursor=cursor))
 
-    shown = sorted(rows, key=lambda row: str(row["message_id"]))
+    shown = sorted((row for page in found for row in page.items), key=lambda row: str(row["message_id"]))
     assert [int(str(row["message_id"])) for row in shown] == [1, 4, 7]
     assert shown[0] == {
         "pk": f"MSG#t#{1:020d}",
@@ -229,27 +223,17 @@ def test_a_search_goes_on_behind_its_cursor(store: Store, monkeypatch: pytest.Mo
     for number in range(7):  # DynamoDB's page is a megabyte.
         store.write(message(number, accepted_at=1, expires_at=500, body=b"x" * 390_000))
 
-    found: list[str] = []
-    pages, cursor = 0, None
-    while pages == 0 or cursor is not None:
-        part = store.search(open_before=2, over_before=0, cursor=cursor)
-        found += [str(row["message_id"]) for row in part.items]
-        pages, cursor = pages + 1, part.cursor
+    found = pages(lambda cursor: store.search(open_before=2, over_before=0, cursor=cursor))
 
-    assert sorted(found) == [f"{number:020d}" for number in range(7)]
-    assert pages > 1
+    assert sorted(str(row["message_id"]) for page in found for row in page.items) == [f"{n:020d}" for n in range(7)]
+    assert len(found) > 1
 
 
 def kept_ids(store: Store, **bounds: int) -> tuple[list[int], int]:
     """What is kept of the topic ``t``, and how many pages that took."""
-    found: list[int] = []
-    pages, cursor = 0, None
-    while pages == 0 or cursor is not None:
-        asked = {"accepted_from": 10, "before_version": 5, "alive_at": 100, **bounds}
-        part = store.kept("t", **asked, cursor=cursor)
-        found += [int(kept_id(row)) for row in part.items]
-        pages, cursor = pages + 1, part.cursor
-    return sorted(found), pages
+    asked = {"accepted_from": 10, "before_version": 5, "alive_at": 100, **bounds}
+    found = pages(lambda cursor: store.kept("t", **asked, cursor=cursor))
+    return sorted(int(kept_id(row)) for page in found for row in page.items), len(found)
 
 
 def test_what_is_kept_has_a_body_lives_is_as_young_as_asked_for_and_of_a_version_before(store: Store) -> None:
@@ -278,7 +262,7 @@ def test_a_look_for_what_is_kept_goes_on_behind_its_cursor(store: Store, monkeyp
     for number in range(7):
         store.write(message(number, accepted_at=10, expires_at=101, subscriptions_version=1))
 
-    found, pages = kept_ids(store)
+    found, count = kept_ids(store)
 
     assert found == list(range(7))
-    assert pages >= 3
+    assert count >= 3

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from tagcast.model import Ordering
-from tagcast.ports import Row, Table
+from tagcast.ports import Table
 from tagcast.pushing.engine import ANSWERED_WITHIN_S
 from tagcast.rows.keys import lane_key
 
 from functions.fan_out.app import BESIDE_S, handle
+from tests.fakes.calls import Before
 from tests.fakes.queue_records import batch_of
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import OK, FakeQueue
@@ -79,16 +80,16 @@ def test_topics_that_end_together_need_no_request_more(timed: TimedWorld) -> Non
 
 
 @pytest.mark.parametrize(("received", "pause_s"), [(1, 0), (4, 4), (50, 60)])
-def test_what_failed_is_given_back_at_once_and_later_each_time(timed: TimedWorld, received: int, pause_s: int) -> None:
+def test_what_failed_is_given_back_at_once_and_later_each_time(
+    timed: TimedWorld, before: Before, received: int, pause_s: int
+) -> None:
     """Until then its order would wait for the visibility timeout of the queue, six minutes."""
-    whole = timed.store.query
 
-    def broken(table: Table, pk: str, **bounds: Any) -> list[Row]:
+    def refuse(table: Table, pk: str, **bounds: Any) -> None:
         if pk == lane_key("test1", "").pk:
             raise TimeoutError
-        return whole(table, pk, **bounds)
 
-    timed.store.query = broken  # type: ignore[method-assign]
+    before.each(timed.store, "query", refuse)
     queue, answer, began_s = served(timed, HANGS_S, received=received)
 
     assert len(queue.deleted) == 1, "that of the other topic"

@@ -56,20 +56,17 @@ def test_what_does_not_fit_waits_and_what_is_too_large_goes_alone() -> None:
     assert not counted.fits((b,))
 
 
-def test_a_place_is_handed_on_only_to_what_fits_into_memory() -> None:
-    message, loop = push_of(draft=CONTROLS).message, VirtualTime()
+async def test_a_place_is_handed_on_only_to_what_fits_into_memory(loop: VirtualTime) -> None:
+    message = push_of(draft=CONTROLS).message
     first, second = ([(SUBSCRIPTION, replace(message, message_id=each))] for each in "12")
 
-    async def scene() -> None:
-        async with PushSlots(VirtualClock(loop), bytes_max=9 * len(CONTROLS.body)) as slots:
-            place = await slots.take("a", Priority.UNKNOWN, 0.0)
-            large = await slots.take("b", Priority.UNKNOWN, 0.0, first)
-            assert place is not None
-            assert large is not None
-            assert await slots.take("a", Priority.UNKNOWN, 0.0, second, place) is None
-            assert await slots.take("b", Priority.UNKNOWN, 0.0, second, large) is not None
-
-    loop.run_until_complete(scene())
+    async with PushSlots(VirtualClock(loop), bytes_max=9 * len(CONTROLS.body)) as slots:
+        place = await slots.take("a", Priority.UNKNOWN, 0.0)
+        large = await slots.take("b", Priority.UNKNOWN, 0.0, first)
+        assert place is not None
+        assert large is not None
+        assert await slots.take("a", Priority.UNKNOWN, 0.0, second, place) is None
+        assert await slots.take("b", Priority.UNKNOWN, 0.0, second, large) is not None
 
 
 def test_events_of_filter_functions_are_as_many_at_once_as_memory_allows() -> None:

@@ -7,13 +7,14 @@ import pytest
 from tagcast.delivery.lease import Task, continue_as_new
 from tagcast.model import Entry, EntryState, Outcome
 from tagcast.operating import lanes, messages
-from tagcast.ports import Row, Table
+from tagcast.ports import Table
 from tagcast.registry import subscriptions
 from tagcast.registry.directory import Directories
 from tagcast.repairing.expiry import LEFT_S
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.message import MESSAGES
 
+from tests.fakes.calls import Before
 from tests.fakes.raced_store import elsewhere
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import blocked, entry
@@ -100,19 +101,17 @@ def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expir
 
 
 def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(
-    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+    fake: FakeWorld, before: Before, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [message_id] = blocked(fake, "1")
     fake.pusher.behaviours["A"] = lambda push: OK
-    query = fake.store.query
 
-    def overtaken(table: Table, pk: str, **bounds: Any) -> list[Row]:
+    def overtake(table: Table, pk: str, **bounds: Any) -> None:
         if pk.startswith("LANES#"):
             monkeypatch.undo()
             elsewhere(lambda: fake.run_for(30))
-        return query(table, pk, **bounds)
 
-    monkeypatch.setattr(fake.store, "query", overtaken)
+    before.each(fake.store, "query", overtake)
     fake.fan_out("test1", [message_id])
 
     assert fake.pusher.received["A"] == ["1"]

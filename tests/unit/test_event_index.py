@@ -9,15 +9,15 @@ import pytest
 from tagcast.errors import InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern import evaluate
-from tagcast.filters.event_pattern.event import Value
 from tagcast.filters.event_pattern.leaves import IgnoringCase
 from tagcast.filters.event_pattern.pattern import Condition
-from tagcast.filters.index import event_index
+from tagcast.filters.index import event_cell, event_index
 from tagcast.filters.index.topic_index import Matched, TopicIndex
 from tagcast.filters.kinds import compile_filter
 from tagcast.strict_json import JSON_VALUES_MAX
 
 from tests.event_patterns.pairs import pairs
+from tests.fakes.calls import Before
 from tests.unit.test_topic_index import one_by_one
 
 EVERYTHING = compile_filter(None)
@@ -117,17 +117,9 @@ def test_what_takes_too_long_fails_in_the_index_as_in_the_rule(monkeypatch: pyte
 
 @pytest.mark.parametrize("beside", [{}, {"b": [{"prefix": "x"}]}, {"b": [{"numeric": [">", 0]}]}])
 @pytest.mark.parametrize("count", [1, 20])
-def test_what_takes_too_long_is_not_compared_at_all(
-    count: int, beside: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_takes_too_long_is_not_compared_at_all(count: int, beside: dict[str, object], before: Before) -> None:
     compared: list[IgnoringCase] = []
-    holds = IgnoringCase.holds
-
-    def watched(leaf: IgnoringCase, value: Value) -> bool:
-        compared.append(leaf)
-        return holds(leaf, value)
-
-    monkeypatch.setattr(IgnoringCase, "holds", watched)
+    before.each(IgnoringCase, "holds", lambda leaf, value: compared.append(leaf))
     texts = [[f"{letter}{number}ß" for letter in "éàüöä" * 2] for number in range(count)] + [["straße"]]
     leaves = [[{"equals-ignore-case": text} for text in each] for each in texts]
     filters = {number: by_pattern({"a": each, **beside}) for number, each in enumerate(leaves)}
@@ -139,16 +131,9 @@ def test_what_takes_too_long_is_not_compared_at_all(
 
 
 @pytest.mark.parametrize("count", [2, 20])
-def test_an_alternative_is_asked_once_however_many_elements_have_its_value(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_alternative_is_asked_once_however_many_elements_have_its_value(count: int, before: Before) -> None:
     asked: list[Any] = []
-
-    def watched(*given: Any) -> bool | None:
-        asked.append(given)
-        return evaluate.hold_together(*given)
-
-    monkeypatch.setattr("tagcast.filters.index.event_cell.hold_together", watched)
+    before.each(event_cell, "hold_together", lambda *given: asked.append(given))
     pattern = {"items": {"status": [{"prefix": "paid"}], "sku": ["A", "C7"]}}
     filters = {number: by_pattern({**pattern, "n": [{"anything-but": number}]}) for number in range(count)}
     items = [{"status": f"paid {place}", "sku": "B"} for place in range(500)] + [{"status": "open", "sku": "A"}]
@@ -158,15 +143,9 @@ def test_an_alternative_is_asked_once_however_many_elements_have_its_value(
     assert (found, len(asked)) == (Matched((), ()), count)
 
 
-def test_the_elements_of_a_shared_condition_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_elements_of_a_shared_condition_are_found_once(before: Before) -> None:
     found: list[object] = []
-    holds = Condition.holds
-
-    def watched(condition: Condition, value: Value) -> bool:
-        found.append(value)
-        return holds(condition, value)
-
-    monkeypatch.setattr(Condition, "holds", watched)
+    before.each(Condition, "holds", lambda condition, value: found.append(value))
     items = [{"sku": "A", "status": "paid"}] * 100
     shared = {"sku": ["A"], "status": ["paid"]}
     patterns: list[dict[str, Any]] = [{"items": {**shared, "n": [number, None]}} for number in range(30)]

@@ -15,9 +15,9 @@ from tagcast.filters.event_pattern.evaluate import TOO_MUCH
 from tagcast.filters.event_pattern.leaves import IgnoringCase
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
-from tagcast.strict_json import parse
 
 from tests.event_patterns.verdicts import our_verdict
+from tests.fakes.calls import Before
 
 PAIRS = json.loads((Path(__file__).parents[1] / "vectors" / "event_patterns.json").read_text("utf-8"))
 
@@ -64,14 +64,9 @@ def test_a_body_that_is_no_json_object_does_not_match_and_explain_says_so() -> N
     assert filter.evaluate(message({"b": 1})) is True
 
 
-def test_a_body_is_read_once_for_all_that_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_is_read_once_for_all_that_read_it(before: Before) -> None:
     read: list[bytes] = []
-
-    def counted(content: bytes, **more: Any) -> object:
-        read.append(content)
-        return parse(content, **more)
-
-    monkeypatch.setattr(event, "parse", counted)
+    before.each(event, "parse", lambda content, **more: read.append(content))
     scopes = ("body", "envelope", "body")
     values = [{"kind": "event_pattern", "pattern": {"x": [n]}, "scope": scope} for n, scope in enumerate(scopes)]
     tagged = {"kind": "tags", "tags": ["t1"]}

@@ -1,8 +1,9 @@
 """Events of a topic: trouble with its deliveries is published to its events topic, as CloudEvents."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from tagcast.ports import World
 from tagcast.registry import topics
 from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import change_filter, delete_subscription
-from tagcast.tables import Write
 
+from tests.fakes.calls import Before
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.worlds import blocked
@@ -271,19 +272,11 @@ def test_topics_of_events_make_no_ring(world: FakeWorld, name: str, events_topic
         world.topic(name, events_topic=events_topic, ordering=Ordering.NONE)
 
 
-def test_two_topics_that_are_set_to_each_other_at_once_make_no_ring(
-    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_topics_that_are_set_to_each_other_at_once_make_no_ring(world: FakeWorld, before: Before) -> None:
     world.topic("first", ordering=Ordering.NONE)
     world.topic("second", ordering=Ordering.NONE)
-    transact = world.store.transact
-
-    def overtaken(writes: Sequence[Write]) -> None:
-        monkeypatch.undo()
-        world.topic("second", events_topic="first", ordering=Ordering.NONE)
-        transact(writes)
-
-    monkeypatch.setattr(world.store, "transact", overtaken)
+    overtake = partial(world.topic, "second", events_topic="first", ordering=Ordering.NONE)
+    before.next(world.store, "transact", overtake)
     with pytest.raises(ConflictError):
         world.topic("first", events_topic="second", ordering=Ordering.NONE)
 

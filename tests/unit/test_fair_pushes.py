@@ -59,6 +59,11 @@ def healthy_alone_s(strategy: Strategy, bodies: tuple[str, ...]) -> float:
 HANGING_BY_DAY = ((99, 5, DECAY, BATCH), (700, 30, BACKOFF, BATCH[:1]))
 
 
+@pytest.fixture
+def world() -> TimedWorld:
+    return TimedWorld()
+
+
 @pytest.mark.parametrize(
     ("hanging", "timeout_s", "strategy", "bodies"),
     [
@@ -68,9 +73,8 @@ HANGING_BY_DAY = ((99, 5, DECAY, BATCH), (700, 30, BACKOFF, BATCH[:1]))
     ],
 )
 def test_beside_700_hanging_hosts_a_healthy_receiver_is_done_as_soon_as_alone(
-    hanging: int, timeout_s: int, strategy: Strategy, bodies: tuple[str, ...]
+    world: TimedWorld, hanging: int, timeout_s: int, strategy: Strategy, bodies: tuple[str, ...]
 ) -> None:
-    world = TimedWorld()
     world.subscribe(*names("hanging", hanging), timeout_s=timeout_s, strategy=strategy, answers=HANGING)
     world.subscribe("healthy", strategy=strategy, answers=(0.05, OK))
 
@@ -114,8 +118,7 @@ def test_the_work_of_starting_700_others_delays_no_receiver_that_answered_the_la
     assert done_after_s(700, healthy, strategy, bodies, known=False) <= 1.3 * alone + 700 * WORK_S
 
 
-def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_before_they_end() -> None:
-    world = TimedWorld()
+def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_before_they_end(world: TimedWorld) -> None:
     world.subscribe(*names("hanging", 999), timeout_s=30, strategy=DECAY, answers=HANGING)
     world.subscribe("healthy", strategy=DECAY, answers=(0.05, OK))
 
@@ -129,8 +132,7 @@ def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_befo
     assert world.receivers.most[""] == 800
 
 
-def test_a_receiver_gets_one_attempt_until_it_answers_well_and_then_its_window_opens() -> None:
-    world = TimedWorld()
+def test_a_receiver_gets_one_attempt_until_it_answers_well_and_then_its_window_opens(world: TimedWorld) -> None:
     world.subscribe("hanging", timeout_s=5, strategy=DECAY, answers=HANGING)
     world.subscribe("failing", strategy=DECAY, answers=(0.1, FAIL))
     world.subscribe("healthy", strategy=DECAY, answers=(0.1, OK))
@@ -144,8 +146,7 @@ def test_a_receiver_gets_one_attempt_until_it_answers_well_and_then_its_window_o
     assert starts[1:] == [starts[1]] * 9
 
 
-def test_a_dead_host_holds_an_eighth_of_the_slots_whoever_subscribes_there() -> None:
-    world = TimedWorld()
+def test_a_dead_host_holds_an_eighth_of_the_slots_whoever_subscribes_there(world: TimedWorld) -> None:
     world.subscribe(*names("dead", 900), host="dead", timeout_s=30, answers=HANGING)
     world.subscribe("healthy", answers=(0.05, OK))
 
@@ -156,8 +157,7 @@ def test_a_dead_host_holds_an_eighth_of_the_slots_whoever_subscribes_there() -> 
     assert len(world.starts) == 900
 
 
-def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure() -> None:
-    world = TimedWorld()
+def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure(world: TimedWorld) -> None:
     world.subscribe(*names("slow", 1000), timeout_s=1, answers=(0.9, OK))
 
     round_ = world.first_round("0")
@@ -167,8 +167,7 @@ def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure() -> None:
     assert world.fake.telemetry.counts["PushesDeferred"] == 0
 
 
-def test_a_receiver_that_had_to_wait_for_a_slot_has_its_whole_share() -> None:
-    world = TimedWorld()
+def test_a_receiver_that_had_to_wait_for_a_slot_has_its_whole_share(world: TimedWorld) -> None:
     world.subscribe(*names("hanging", 800), timeout_s=1, answers=HANGING)
     world.subscribe("healthy", answers=(0.18, OK))
 
@@ -201,8 +200,7 @@ def test_healthy_receivers_beside_failing_ones_are_neither_charged_nor_sent_to_l
     assert max(map(round_.done_at_s, names("healthy", 100))) <= 1.3 * 6 * 0.3
 
 
-def test_filter_functions_that_hang_let_the_function_end_in_time() -> None:
-    world = TimedWorld()
+def test_filter_functions_that_hang_let_the_function_end_in_time(world: TimedWorld) -> None:
     world.world = world.fake.world = replace(world.world, filter_functions=SlowFilterFunctions(TIMEOUT_MAX_S - 0.1))
     by_function: dict[str, object] = {"kind": "function", "function": "f", "timeout_seconds": 10, "on_error": "block"}
     world.subscribe(*names("judged", 300), timeout_s=30, answers=HANGING, filter=by_function)
@@ -219,8 +217,7 @@ def refuse_dues(writes: Sequence[Write]) -> None:
         raise ConnectionError
 
 
-def test_a_write_that_fails_ends_nothing_but_its_own_part_and_the_batch_comes_again() -> None:
-    world = TimedWorld()
+def test_a_write_that_fails_ends_nothing_but_its_own_part_and_the_batch_comes_again(world: TimedWorld) -> None:
     world.subscribe("refused", answers=(0.01, FAIL))
     world.subscribe("slow", answers=(0.2, OK))
 
@@ -233,8 +230,7 @@ def test_a_write_that_fails_ends_nothing_but_its_own_part_and_the_batch_comes_ag
     assert list(first.row(0).rounds.values()) == [None]
 
 
-def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_failed() -> None:
-    world = TimedWorld()
+def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_failed(world: TimedWorld) -> None:
     world.subscribe("refused", answers=(0.01, FAIL), filter={"kind": "tags", "tags": ["x"]})
     world.subscribe("other", answers=(0.01, OK))
 
@@ -248,9 +244,8 @@ def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_fai
 
 @pytest.mark.parametrize(("receiver", "kind", "row"), [(FAIL, Put, "LANES#"), (OK, Update, "MSG#")])
 def test_a_condition_that_is_always_lost_ends_after_a_few_tries_with_pauses(
-    receiver: Outcome, kind: type[Write], row: str
+    world: TimedWorld, receiver: Outcome, kind: type[Write], row: str
 ) -> None:
-    world = TimedWorld()
     world.subscribe("unlucky", answers=(0.01, receiver))
     tries: list[float] = []
 
@@ -270,8 +265,7 @@ def test_a_condition_that_is_always_lost_ends_after_a_few_tries_with_pauses(
 
 
 @pytest.mark.parametrize("push_s", [0.5, 7.0, 16.0, 22.0, 29.9, 31.0])
-def test_whatever_a_receiver_takes_retry_ends_before_its_time_is_over(push_s: float) -> None:
-    world = TimedWorld()
+def test_whatever_a_receiver_takes_retry_ends_before_its_time_is_over(world: TimedWorld, push_s: float) -> None:
     world.world = world.fake.world = replace(world.world, filter_functions=SlowFilterFunctions(TIMEOUT_MAX_S - 0.1))
     by_function = {"kind": "function", "function": "f", "timeout_seconds": TIMEOUT_MAX_S, "on_error": "block"}
     world.subscribe("A", timeout_s=30, strategy=DECAY, answers=(push_s, OK), filter=by_function)
@@ -289,9 +283,8 @@ def test_whatever_a_receiver_takes_retry_ends_before_its_time_is_over(push_s: fl
     assert world.loop.seconds - began_s <= RETRY_TIMEOUT_S - 2
 
 
-def test_slow_receivers_that_a_batch_waits_for_are_begun_with_once_they_are_known() -> None:
+def test_slow_receivers_that_a_batch_waits_for_are_begun_with_once_they_are_known(world: TimedWorld) -> None:
     """Each push takes a moment to begin, and the fast receivers stand before the slow ones."""
-    world = TimedWorld()
     world.receivers.work_s = 0.005
     world.subscribe(*names("fast", 180), answers=(0.0, OK))
     world.subscribe(*names("slow", 20), answers=(0.7, OK))
@@ -303,8 +296,7 @@ def test_slow_receivers_that_a_batch_waits_for_are_begun_with_once_they_are_know
     assert 0.7 <= max(map(known.done_at_s, names("slow", 20))) <= 0.9
 
 
-def test_however_many_receivers_are_slow_the_others_have_half_of_the_slots_in_their_order() -> None:
-    world = TimedWorld()
+def test_however_many_receivers_are_slow_the_others_have_half_of_the_slots_in_their_order(world: TimedWorld) -> None:
     world.subscribe("fast", answers=(0.05, OK))
     world.subscribe(*names("slow", 850), timeout_s=5, answers=(4.0, OK))
     topic_id = get_subscription(world.world, "test1", "fast").topic_id

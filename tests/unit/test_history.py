@@ -17,6 +17,8 @@ from tagcast.operating.messages import MessageState
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.registry.subscriptions import delete_subscription, get_subscription
 
+from tests.fakes.calls import Before
+from tests.fakes.pages import pages
 from tests.fakes.world import FAIL, FakeWorld
 
 DAY_MS = 86_400_000
@@ -57,15 +59,9 @@ def ids(page: History) -> list[str]:
 
 def walked(fakes: FakeWorld, limit: int, **wanted: Any) -> list[str]:
     """All pages, one after the other; none has more than it may."""
-    found, cursor = list[str](), None
-    for _ in range(200):
-        page = asked(fakes, limit, cursor, **wanted)
-        assert len(page.messages) <= limit
-        found += ids(page)
-        if page.cursor is None:
-            return found
-        cursor = page.cursor
-    raise AssertionError("the list has no end")
+    found = pages(lambda cursor: asked(fakes, limit, cursor, **wanted))
+    assert all(len(page.messages) <= limit for page in found)
+    return [each for page in found for each in ids(page)]
 
 
 def sub(fakes: FakeWorld, name: str) -> Subscription:
@@ -221,19 +217,13 @@ def test_a_quiet_archive_says_how_far_it_has_come(fakes: FakeWorld, quiet_s: int
     assert (ids(page), page.archive_until, page.cursor) == ([younger], archived_at, None)
 
 
-def test_a_page_ends_in_time_and_the_next_goes_on(fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_ends_in_time_and_the_next_goes_on(fakes: FakeWorld, before: Before) -> None:
     sent = []
     for _ in range(6):
         sent.append(publish(fakes))
         archive(fakes)
         fakes.clock.sleep(1)
-    lines = fakes.message_archive.lines
-
-    def slow(name: str) -> Any:
-        fakes.clock.sleep(history.SEARCH_S / 2)
-        return lines(name)
-
-    monkeypatch.setattr(fakes.message_archive, "lines", slow)
+    before.each(fakes.message_archive, "lines", lambda name: fakes.clock.sleep(history.SEARCH_S / 2))
     assert len(ids(asked(fakes))) < 6
     assert walked(fakes, 100) == sent[::-1]
 
@@ -308,14 +298,9 @@ def test_the_first_messages_of_a_day_are_found_in_the_last_file_of_the_day_befor
     assert ids(asked(fakes, since=midnight)) == [sent]
 
 
-def test_a_cursor_of_a_far_day_asks_for_no_more_days(fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cursor_of_a_far_day_asks_for_no_more_days(fakes: FakeWorld, before: Before) -> None:
     days = list[int]()
-
-    def files(day: int) -> tuple[()]:
-        days.append(day)
-        return ()
-
-    monkeypatch.setattr(fakes.message_archive, "files", files)
+    before.each(fakes.message_archive, "files", days.append)
 
     assert ids(asked(fakes, cursor=f"- {'0' * 20} {'9' * 15} x ~")) == []
     assert len(days) <= 2

@@ -18,6 +18,7 @@ from tagcast.rows.keys import lane_key
 from tagcast.tables import Update, Write
 from tagcast_aws.endpoints import http
 
+from tests.fakes.calls import Before
 from tests.fakes.raced_store import elsewhere
 from tests.fakes.world import OK, FakeWorld
 
@@ -202,16 +203,15 @@ def test_what_joins_behind_a_workers_last_look_is_not_overlooked(
     fake.pusher.behaviours["A"] = poison("old new")
     fake.first_round("old")
     later(fake, 600)
-    transact, joined = fake.store.transact, list[str]()
+    joined = list[str]()
 
     def let_it_join(writes: Sequence[Write]) -> None:
         plans = [write for write in writes if isinstance(write, Update) and write.changes.get("state") == "retrying"]
         if plans and not joined:
             joined.extend(fake.publish("new"))
             fake.deliver()
-        transact(writes)
 
-    monkeypatch.setattr(fake.store, "transact", let_it_join)
+    Before(monkeypatch).each(fake.store, "transact", let_it_join)
     monkeypatch.setattr(fake, "deliver", partial(elsewhere, fake.deliver))
     later(fake, 500)
     assert joined

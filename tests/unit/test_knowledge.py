@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 from tagcast.model import Keep, TopicSettings
-from tagcast.ports import Key, Row
+from tagcast.ports import Key
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.directory import CLOCKS_APART_S
 from tagcast.registry.subscribing import SubscriptionRequest, put_subscriptions
 from tagcast.registry.subscriptions import change_filter
 from tagcast.rows.keys import topic_key
 
+from tests.fakes.calls import Before
 from tests.fakes.raced_store import watch_reads
 from tests.fakes.world import FakeWorld
 
@@ -48,14 +49,8 @@ def test_a_topic_is_read_for_every_publish_or_once_a_second(fake: FakeWorld, kno
     assert seen == reads
 
 
-def test_what_is_known_counts_from_the_beginning_of_its_read(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    get = fake.store.get
-
-    def get_slowly(key: Key) -> Row | None:
-        fake.clock.sleep(KNOWN_S if key == TOPIC else 0)
-        return get(key)
-
-    monkeypatch.setattr(fake.store, "get", get_slowly)
+def test_what_is_known_counts_from_the_beginning_of_its_read(fake: FakeWorld, before: Before) -> None:
+    before.each(fake.store, "get", lambda key: fake.clock.sleep(KNOWN_S if key == TOPIC else 0))
     read = reading(fake)
 
     fake.publish("x")

@@ -13,6 +13,7 @@ from tagcast.rows import stored
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 from tests.fakes.handlers import answered
+from tests.fakes.pages import pages
 from tests.fakes.world import FakeWorld
 from tests.unit.worlds import blocked, failing
 
@@ -35,18 +36,17 @@ def test_pages_with_bodies_end_before_an_answer_is_too_large_and_lead_through_al
     fake: FakeWorld,
     retained: list[str],
 ) -> None:
-    found: list[str] = []
-    query = {"bodies": "true", "limit": "100"}
-    while True:
-        page, size = get(fake, "/topics/test1/messages", query)
-        assert size < ANSWER_BYTES_MAX
-        assert size > PAGE_BYTES_MAX / 2 or page["next_cursor"] is None
-        assert all(message["body"] == CONTROL for message in page["messages"])
-        found += [message["message_id"] for message in page["messages"]]
-        if page["next_cursor"] is None:
-            break
-        query["cursor"] = str(page["next_cursor"])
-    assert found == retained
+    whole = {"bodies": "true", "limit": "100"}
+    found = pages(
+        lambda cursor: get(fake, "/topics/test1/messages", whole | ({"cursor": cursor} if cursor else {})),
+        lambda got: got[0]["next_cursor"],
+    )
+
+    assert all(size < ANSWER_BYTES_MAX for _, size in found)
+    assert all(size > PAGE_BYTES_MAX / 2 for _, size in found[:-1])
+    shown = [message for page, _ in found for message in page["messages"]]
+    assert {message["body"] for message in shown} == {CONTROL}
+    assert [message["message_id"] for message in shown] == retained
 
 
 def test_a_message_is_found_by_its_id_among_the_topics_that_one_may_read(fake_topics: FakeWorld) -> None:

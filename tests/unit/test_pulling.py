@@ -31,6 +31,7 @@ from tagcast.tables import Put
 from tagcast.trace_context import make_trace
 
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
+from tests.fakes.calls import Before
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.handlers import answered
 from tests.fakes.raced_store import throttled
@@ -507,17 +508,10 @@ def test_a_paused_group_gives_nothing_and_keeps_its_order(world: FakeWorld) -> N
 
 
 def test_a_group_that_is_removed_during_a_pull_gives_none_of_what_its_queue_still_holds(
-    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+    world: FakeWorld, before: Before
 ) -> None:
     world.first_round("a")
-    read = stored.lane
-
-    def read_after_removal(*of: Any) -> Any:
-        monkeypatch.undo()
-        subscriptions.delete_subscription(world.world, "test1", "g")
-        return read(*of)
-
-    monkeypatch.setattr(stored, "lane", read_after_removal)
+    before.next(stored, "lane", lambda: subscriptions.delete_subscription(world.world, "test1", "g"))
 
     assert pull(world) == []
     [held] = next(iter(world.group_queues.queues.values()))

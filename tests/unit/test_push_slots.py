@@ -1,7 +1,6 @@
 """Slots of pushes one by one: how many there are, who gets the next one, and who is sent away."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 from tagcast.model import Endpoint, Protocol
@@ -12,19 +11,6 @@ from tests.fakes.virtual_time import VirtualClock, VirtualTime
 from tests.fakes.world import QuietTelemetry
 
 FOREVER = float("inf")
-Scene = Callable[[PushSlots, VirtualTime], Awaitable[None]]
-
-
-def play(scene: Scene, total: int = 16) -> PushSlots:
-    """Play *scene* over so many slots in virtual time, where nothing waits for a free slot that should not."""
-    loop = VirtualTime()
-
-    async def whole() -> PushSlots:
-        async with PushSlots(VirtualClock(loop), total) as slots:
-            await scene(slots, loop)
-        return slots
-
-    return loop.run_until_complete(whole())
 
 
 async def take(slots: PushSlots, host: str, *, answered: bool, until: float) -> bool:
@@ -43,8 +29,8 @@ async def granted(slots: PushSlots, host: str, *, answered: bool = False) -> boo
     return await take(slots, host, answered=answered, until=0.0)
 
 
-def test_a_host_holds_at_most_an_eighth_and_one_more_for_each_good_answer() -> None:
-    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+async def test_a_host_holds_at_most_an_eighth_and_one_more_for_each_good_answer(loop: VirtualTime) -> None:
+    async with PushSlots(VirtualClock(loop), 16) as slots:
         assert [await granted(slots, "h") for _ in range(3)] == [True, True, False]
         give_back(slots, "h", well=True)
         assert [await granted(slots, "h") for _ in range(3)] == [True, True, False]
@@ -52,22 +38,20 @@ def test_a_host_holds_at_most_an_eighth_and_one_more_for_each_good_answer() -> N
         assert [await granted(slots, "h") for _ in range(2)] == [True, False]
         assert await granted(slots, "other")
 
-    play(scene)
-
 
 @pytest.mark.parametrize(("total", "host_max"), [(SLOTS, SLOTS // HOSTS_MIN), (4, 1), (1, 1)])
-def test_the_share_of_a_host_is_at_least_one(total: int, host_max: int) -> None:
-    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+async def test_the_share_of_a_host_is_at_least_one(loop: VirtualTime, total: int, host_max: int) -> None:
+    async with PushSlots(VirtualClock(loop), total) as slots:
         taken = [await granted(slots, "h") for _ in range(host_max + 1)]
         assert taken == [True] * host_max + [False]
 
-    play(scene, total)
 
-
-def test_whoever_answered_well_comes_before_first_attempts_and_each_in_the_order_of_asking() -> None:
+async def test_whoever_answered_well_comes_before_first_attempts_and_each_in_the_order_of_asking(
+    loop: VirtualTime,
+) -> None:
     order: list[str] = []
 
-    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+    async with PushSlots(VirtualClock(loop), 16) as slots:
         for number in range(16):
             assert await granted(slots, f"h{number}")
 
@@ -84,16 +68,14 @@ def test_whoever_answered_well_comes_before_first_attempts_and_each_in_the_order
         assert order == []
         give_back(slots, "h0", well=False)
         await asyncio.gather(*tasks)
-
-    slots = play(scene)
     assert order == ["b", "d", "a", "c"]
     assert (slots.waited_ms, slots.refused) == (4_000, 0)
 
 
-def test_those_who_wait_for_a_host_keep_their_order_and_hold_up_nobody_else() -> None:
+async def test_those_who_wait_for_a_host_keep_their_order_and_hold_up_nobody_else(loop: VirtualTime) -> None:
     order: list[str] = []
 
-    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+    async with PushSlots(VirtualClock(loop), 16) as slots:
         assert await granted(slots, "h")
         assert await granted(slots, "h")
 
@@ -110,15 +92,15 @@ def test_those_who_wait_for_a_host_keep_their_order_and_hold_up_nobody_else() ->
         assert order == ["other", "a", "b"]
         give_back(slots, "h", well=False)
         await asyncio.gather(*tasks)
-
-    play(scene)
     assert order == ["other", "a", "b", "c"]
 
 
 @pytest.mark.parametrize("untils", [(2.0, 3.5), (3.5, 2.0)])
 @pytest.mark.parametrize("by_host", [False, True])
-def test_whoever_waits_is_sent_away_at_its_instant_and_counted(by_host: bool, untils: tuple[float, ...]) -> None:
-    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+async def test_whoever_waits_is_sent_away_at_its_instant_and_counted(
+    loop: VirtualTime, by_host: bool, untils: tuple[float, ...]
+) -> None:
+    async with PushSlots(VirtualClock(loop), 16) as slots:
         for number in range(2 if by_host else 16):
             assert await granted(slots, "h" if by_host else f"h{number}")
         tasks, ended = list[asyncio.Future[bool]](), list[float]()
@@ -129,14 +111,14 @@ def test_whoever_waits_is_sent_away_at_its_instant_and_counted(by_host: bool, un
         assert await asyncio.gather(*tasks) == [False, False]
         await asyncio.sleep(0)
         assert ended == pytest.approx([2.0, 3.5])
-
-    slots = play(scene)
     assert (slots.waited_ms, slots.refused) == (5_000, 2)
 
 
 @pytest.mark.parametrize("is_granted", [True, False])
-def test_a_cancelled_wait_keeps_no_slot_that_it_was_granted_and_takes_none_later(is_granted: bool) -> None:
-    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+async def test_a_cancelled_wait_keeps_no_slot_that_it_was_granted_and_takes_none_later(
+    loop: VirtualTime, is_granted: bool
+) -> None:
+    async with PushSlots(VirtualClock(loop), 16) as slots:
         for number in range(16):
             assert await granted(slots, f"h{number}")
         waits = asyncio.ensure_future(take(slots, "a", answered=False, until=FOREVER))
@@ -153,19 +135,15 @@ def test_a_cancelled_wait_keeps_no_slot_that_it_was_granted_and_takes_none_later
             give_back(slots, f"h{number}", well=False)
         assert [await granted(slots, "a") for _ in range(3)] == [True, True, False], "it was no good answer"
 
-    play(scene)
 
-
-def test_what_waiting_came_to_is_told_once_there_is_something_to_tell() -> None:
-    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+async def test_what_waiting_came_to_is_told_once_there_is_something_to_tell(loop: VirtualTime) -> None:
+    async with PushSlots(VirtualClock(loop), 16) as slots:
         telemetry = QuietTelemetry()
         slots.record_waits(telemetry)
         assert dict(telemetry.counts) == {}
         slots.waited_ms, slots.refused = 12, 3
         slots.record_waits(telemetry)
         assert dict(telemetry.counts) == {"SlotWaitMs": 12, "PushesDeferred": 3}
-
-    play(scene)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The rate of a subscription: no more attempts a second than it allows, whoever makes them; what is over it waits."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -10,9 +9,8 @@ from tagcast.model import EntryState, Message, Outcome, Push, Strategy, Subscrip
 from tagcast.ports import Write
 from tagcast.pushing.rate_limit import HORIZON_S, RATE
 from tagcast.registry import subscriptions
-from tagcast.tables import Key, Row
 
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.calls import Before
 from tests.fakes.raced_store import throttled
 from tests.fakes.world import FAIL, OK, FakeWorld
 from tests.unit.api.test_http_api import Reply
@@ -76,21 +74,14 @@ def test_the_rate_is_kept_within_a_fifth_and_used(fake: FakeWorld, per_second: f
     assert len(fake.pusher.received["A"]) == len(set(fake.pusher.received["A"])) == 30
 
 
-def test_a_worker_reads_few_more_messages_than_the_rate_lets_it_push(
-    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_reads_few_more_messages_than_the_rate_lets_it_push(fake: FakeWorld, before: Before) -> None:
     limited(fake, 1.0, Strategy.EXPONENTIAL_DECAY_RETRY)
     ids = [each for batch in range(8) for each in fake.publish(*(f"{batch}-{place}" for place in range(10)))]
     fake.fail("A")
     fake.deliver()
     fake.pusher.behaviours["A"] = lambda push: OK
     read: list[str] = []
-
-    def get_many(wanted: Sequence[Key]) -> dict[Key, Row]:
-        read.extend(key.pk for key in wanted if key.sk == "MSG")
-        return MemoryStore.get_many(fake.store, wanted)
-
-    monkeypatch.setattr(fake.store, "get_many", get_many)
+    before.each(fake.store, "get_many", lambda wanted: read.extend(key.pk for key in wanted if key.sk == "MSG"))
     fake.run_workflows(until=fake.clock.instant + 600_000)
 
     assert len(set(fake.pusher.received["A"])) == len(ids)

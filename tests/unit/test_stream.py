@@ -11,7 +11,7 @@ from tagcast.archive.record import RowChange
 from tagcast.model import Draft, Entry, EntryState, LaneState, Message
 from tagcast.ports import Row
 from tagcast.queues import Audience
-from tagcast.repairing.relay import EndArrival
+from tagcast.repairing.relay import Arrival, EndArrival
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -32,6 +32,13 @@ ORIGIN = Origin.of(MESSAGE)
 LANE = Lane("t", "t.1", LaneState.BLOCKED, "g1", 1, 0, 1_000, 1_000)
 MESSAGE_ROW: Row = {"pk": "MSG#t#m", "sk": "MSG", **MESSAGES.row_of(MESSAGE)}
 LANE_ROW: Row = {"pk": "LANES#t", "sk": "t.1", **LANES.row_of(LANE)}
+CLAIMED_ROW: Row = {**LANE_ROW, "claim": 1, "is_claimed": 1}
+NEXT_ROW: Row = {**CLAIMED_ROW, "generation": "g2"}
+NEXT = LANES.value_of(NEXT_ROW)
+ENDED = EndArrival("t", "m")
+END_ROW: Row = {"pk": "MSG#t#m", "sk": "END#1", **ENDS.row_of(End(ORIGIN, 1, Entry(EntryState.EXPIRED)))}
+CLOSED = RoundRow(ORIGIN, 0, EVERYBODY, Round(11_000, {1: 30}), 0)
+ROUND_ROW: Row = {"pk": "MSG#t#m", "sk": "ROUND#0#everybody", **ROUNDS.row_of(CLOSED)}
 
 
 def image(row: Row, *, in_lambda: bool = True) -> dict[str, Any]:
@@ -49,42 +56,29 @@ def record(name: str, new: Row | None, old: Row | None = None, **more: Any) -> d
     return {"eventName": name, "dynamodb": change, **more}
 
 
-def test_a_message_asks_for_a_repair_when_it_is_written_and_never_when_it_changes() -> None:
-    assert arrival_of(record("INSERT", MESSAGE_ROW)) == MESSAGE
-    assert arrival_of(record("MODIFY", MESSAGE_ROW, MESSAGE_ROW)) is None
-    assert arrival_of(record("REMOVE", None, MESSAGE_ROW)) is None
-
-
 @pytest.mark.parametrize(
-    ("before", "asks"),
-    [(None, True), ({**LANE_ROW, "generation": "g0"}, True), (LANE_ROW, False), ({**LANE_ROW, "claim": 3}, False)],
+    ("name", "new", "old", "arrival"),
+    [
+        pytest.param("INSERT", MESSAGE_ROW, None, MESSAGE, id="a message"),
+        pytest.param("MODIFY", MESSAGE_ROW, MESSAGE_ROW, None, id="a message that changed"),
+        pytest.param("REMOVE", None, MESSAGE_ROW, None, id="a message that went"),
+        pytest.param("INSERT", LANE_ROW, None, LANE, id="a lane"),
+        pytest.param("MODIFY", LANE_ROW, {**LANE_ROW, "generation": "g0"}, LANE, id="a lane under a new generation"),
+        pytest.param("MODIFY", LANE_ROW, LANE_ROW, None, id="a lane under the same generation"),
+        pytest.param("MODIFY", LANE_ROW, {**LANE_ROW, "claim": 3}, None, id="a lane that was claimed"),
+        pytest.param("INSERT", CLAIMED_ROW, None, None, id="a lane that a first round created under a claim"),
+        pytest.param("MODIFY", NEXT_ROW, CLAIMED_ROW, NEXT, id="such a lane under its next generation"),
+        pytest.param("INSERT", END_ROW, None, ENDED, id="an end"),
+        pytest.param("MODIFY", END_ROW, END_ROW, ENDED, id="an end that changed"),
+        pytest.param("REMOVE", None, END_ROW, None, id="an end that went"),
+        pytest.param("INSERT", ROUND_ROW, None, ENDED, id="a round of a section"),
+        pytest.param("MODIFY", ROUND_ROW, ROUND_ROW, ENDED, id="a round of a section that changed"),
+        pytest.param("REMOVE", None, ROUND_ROW, None, id="a round of a section that went"),
+        pytest.param("INSERT", {"pk": "DUE#t.1", "sk": "0#m", "generation": "g1"}, None, None, id="any other row"),
+    ],
 )
-def test_a_lane_asks_for_a_repair_under_each_new_generation(before: Row | None, asks: bool) -> None:
-    arrival = arrival_of(record("INSERT" if before is None else "MODIFY", LANE_ROW, before))
-
-    assert arrival == (LANE if asks else None)
-
-
-def test_a_lane_that_a_first_round_created_under_a_claim_asks_only_under_its_next_generation() -> None:
-    claimed = {**LANE_ROW, "claim": 1, "is_claimed": 1}
-
-    assert arrival_of(record("INSERT", claimed)) is None
-    assert arrival_of(record("MODIFY", {**claimed, "generation": "g2"}, claimed)) is not None
-
-
-@pytest.mark.parametrize("name", ["INSERT", "MODIFY"])
-def test_ends_and_rounds_of_sections_ask_whether_anything_is_owed_still(name: str) -> None:
-    end = ENDS.row_of(End(ORIGIN, 1, Entry(EntryState.EXPIRED)))
-    closed = ROUNDS.row_of(RoundRow(ORIGIN, 0, EVERYBODY, Round(11_000, {1: 30}), 0))
-    for sk, row in (("END#1", end), ("ROUND#0#everybody", closed)):
-        assert arrival_of(record(name, {"pk": "MSG#t#m", "sk": sk, **row})) == EndArrival("t", "m")
-        assert arrival_of(record("REMOVE", None, {"pk": "MSG#t#m", "sk": sk, **row})) is None
-
-
-def test_no_other_row_asks_for_a_repair() -> None:
-    due: Row = {"pk": "DUE#t.1", "sk": "0#m", "generation": "g1"}
-
-    assert arrival_of(record("INSERT", due)) is None
+def test_what_asks_for_a_repair(name: str, new: Row | None, old: Row | None, arrival: Arrival | None) -> None:
+    assert arrival_of(record(name, new, old)) == arrival
 
 
 @pytest.mark.parametrize("is_stored", [False, True])

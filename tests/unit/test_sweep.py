@@ -13,7 +13,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.ids import topic_id_of
 from tagcast.model import EntryState, Ordering, Outcome, RetryPolicy, Strategy
 from tagcast.operating import lanes
-from tagcast.ports import GroupQueue, Key, Page, Put, QueueEntry, Row, Table, Write
+from tagcast.ports import GroupQueue, Key, Put, QueueEntry, Row, Table, Write
 from tagcast.queues import Audience
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.repairing import expiry, overdue, search
@@ -25,6 +25,7 @@ from tagcast.rows.message import MESSAGES
 from tagcast.rows.stored import ROWS_AT_ONCE
 from tagcast_aws.runtime.system import ThreadExecutor
 
+from tests.fakes.calls import Before
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeClock, FakeWorld
@@ -424,14 +425,6 @@ def test_of_many_blocked_and_overdue_lanes_the_oldest_is_told_of(
     assert fake.sweep().oldest_overdue_s == 60
 
 
-def test_of_a_backlog_that_begins_to_expire_all_is_counted(fake: FakeWorld) -> None:
-    suspend(fake, "gone", 3)
-
-    pending = fake.sweep().backlogs
-
-    assert (pending.backlog, pending.expiring) == (3, 3)
-
-
 def test_of_a_backlog_in_the_order_of_retries_the_oldest_is_told_and_all_that_expire(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=7_200, ordering=Ordering.NONE)
     failing(fake, "A", topic="day", retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, 176))
@@ -449,7 +442,9 @@ def test_where_time_is_scaled_less_is_about_to_expire(fake: FakeWorld, scale: fl
     suspend(fake, "gone", 3)
     fake.world = replace(fake.world, time_scale=scale)
 
-    assert fake.sweep().backlogs.expiring == expiring
+    pending = fake.sweep().backlogs
+
+    assert (pending.backlog, pending.expiring) == (3, expiring)
 
 
 def test_one_sweep_sends_all_that_is_listed_page_by_page(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,18 +500,16 @@ def lose_seven(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
-    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+    fake: FakeWorld, before: Before, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_seven(fake, monkeypatch)
     looked: list[str | None] = []
-    whole = MemoryStore.search
 
-    def slow(self: MemoryStore, **bounds: Any) -> Page[Row]:
+    def slow(**bounds: Any) -> None:
         looked.append(bounds["cursor"])
         fake.clock.sleep(BUDGET_S / 2 + 1)
-        return whole(self, **bounds)
 
-    monkeypatch.setattr(MemoryStore, "search", slow)
+    before.each(fake.store, "search", slow)
     assert fake.sweep(BUDGET_S).sent == 4
     assert fake.sweep(BUDGET_S).sent == 3
     assert len(looked) == len(set(looked)) == 4
@@ -530,18 +523,16 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
 
 
 def test_a_page_that_the_search_cannot_read_costs_no_page_before_it(
-    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+    fake: FakeWorld, before: Before, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_seven(fake, monkeypatch)
     asked = count(1)
-    whole = MemoryStore.search
 
-    def throttled(self: MemoryStore, **bounds: Any) -> Page[Row]:
+    def throttle(**bounds: Any) -> None:
         if next(asked) % 2 == 0:
             raise ConnectionError
-        return whole(self, **bounds)
 
-    monkeypatch.setattr(MemoryStore, "search", throttled)
+    before.each(fake.store, "search", throttle)
     assert [fake.sweep().sent for _ in range(4)] == [2, 2, 2, 1]
 
 
@@ -604,20 +595,16 @@ def test_retained_messages_of_a_longer_retention_hide_no_shorter_lives(fake: Fak
     ("scale", "open_s", "over_s"), [(1.0, 900, 3_600), (4.0, 225, 900), (30.0, 180, 120), (90.0, 180, 60)]
 )
 def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(
-    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch, scale: float, open_s: int, over_s: int
+    fake: FakeWorld, before: Before, scale: float, open_s: int, over_s: int
 ) -> None:
-    asked: list[tuple[int, int]] = []
-    whole = MemoryStore.search
-
-    def told(self: MemoryStore, **bounds: Any) -> Page[Row]:
-        asked.append((fake.clock.now() - bounds["open_before"], fake.clock.now() - bounds["over_before"]))
-        return whole(self, **bounds)
-
-    monkeypatch.setattr(MemoryStore, "search", told)
+    asked: list[dict[str, Any]] = []
+    before.each(fake.store, "search", lambda **bounds: asked.append(bounds))
     fake.world = replace(fake.world, time_scale=scale)
     fake.sweep()
 
-    assert asked == [(open_s * 1_000, over_s * 1_000)]
+    [bounds] = asked
+    assert fake.clock.now() - bounds["open_before"] == open_s * 1_000
+    assert fake.clock.now() - bounds["over_before"] == over_s * 1_000
 
 
 def lose_ten_in_one_shard(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -630,7 +617,7 @@ def lose_ten_in_one_shard(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_one_sweep_looks_at_so_many_lanes_of_a_shard_and_no_more(
-    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overdue, "LANES_MAX", 6)
     lose_ten_in_one_shard(fake, monkeypatch)
@@ -639,16 +626,10 @@ def test_one_sweep_looks_at_so_many_lanes_of_a_shard_and_no_more(
 
 
 def test_lanes_are_looked_at_until_their_share_of_the_time_is_over(
-    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+    fake: FakeWorld, before: Before, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_ten_in_one_shard(fake, monkeypatch)
-    page = MemoryStore.lanes_to_wake
-
-    def slow(self: MemoryStore, *place: Any, **bounds: Any) -> list[Row]:
-        fake.clock.sleep(3)
-        return page(self, *place, **bounds)
-
-    monkeypatch.setattr(MemoryStore, "lanes_to_wake", slow)
+    before.each(fake.store, "lanes_to_wake", lambda *place, **bounds: fake.clock.sleep(3))
 
     assert fake.sweep(BUDGET_S).restarted == 6
 
@@ -660,15 +641,13 @@ def test_a_backlog_that_cannot_be_read_hides_no_other_of_the_same_messages(
     ids = fake.first_round("1", "2")
     fake.clock.sleep(300 + expiry.LEFT_S)
     unreadable = min(key.pk for key in store.rows if key.pk.startswith("DUE#"))
-    query = SlowStore.query
 
-    def refuse(self: SlowStore, table: Table, pk: str, **bounds: Any) -> list[Row]:
+    def refuse(table: Table, pk: str, **bounds: Any) -> None:
         if pk == unreadable:
             raise UnavailableError
-        return query(self, table, pk, **bounds)
 
     with monkeypatch.context() as unread:
-        unread.setattr(SlowStore, "query", refuse)
+        Before(unread).each(store, "query", refuse)
         assert fake.sweep().expired == 2
 
     assert [entry(fake, message_id, "B").state for message_id in ids] == [EntryState.EXPIRED] * 2

@@ -10,6 +10,7 @@ from tagcast.operating.urgent_lanes import UrgentLane, urgent_lanes
 from tagcast.registry import subscriptions
 from tagcast.rows.lane import WAKE_SHARDS
 
+from tests.fakes.pages import pages
 from tests.fakes.world import FakeWorld
 from tests.unit.worlds import failing
 
@@ -56,14 +57,11 @@ def test_pages_of_one_shard_of_the_index_lead_to_each_of_its_lanes() -> None:
             found.append(f"S{number}")
     fake.fail(*found)
     fake.first_round("body")
-    page = urgent_lanes(fake.world, 2, None)
-    seen = names(page.items)
-    while page.cursor is not None:
-        page = urgent_lanes(fake.world, 2, page.cursor)
-        assert len(page.items) <= 2
-        seen += names(page.items)
 
-    assert sorted(seen) == sorted(found)
+    seen = pages(lambda cursor: urgent_lanes(fake.world, 2, cursor))
+
+    assert max(len(page.items) for page in seen) <= 2
+    assert sorted(name for page in seen for name in names(page.items)) == sorted(found)
 
 
 def lane_shard(fake: FakeWorld, name: str) -> int:

@@ -13,6 +13,7 @@ from tagcast.rows.keys import waiting_key
 from tagcast.rows.waiting import WaitingFor, WaitingPlace, leaving_update, taking_update
 from tagcast.tables import ABSENT, Key, Row, Update, Write
 
+from tests.fakes.calls import Before
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 from tests.unit.worlds import ask
@@ -142,21 +143,16 @@ def test_of_two_who_want_one_place_one_gets_it(world: FakeWorld, times: int, sta
     assert len(taken(world, "orders")) == times
 
 
-def test_a_pull_whose_place_cannot_be_left_answers_with_its_messages(
-    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    receive = world.group_queues.receive
-
+def test_a_pull_whose_place_cannot_be_left_answers_with_its_messages(world: FakeWorld, before: Before) -> None:
     def refuse_to_leave(writes: Sequence[Write]) -> None:
         if any(isinstance(write, Update) and write.key.pk.startswith("WAITING#") and write.remove for write in writes):
             raise ThrottledError("the tables are throttled")
 
-    def comes_during_the_wait(*args: Any, **bounds: Any) -> Any:
+    def comes_during_the_wait(*args: Any, **bounds: Any) -> None:
         if bounds["wait_s"]:
             world.first_round("a", topic="orders")
-        return receive(*args, **bounds)
 
-    monkeypatch.setattr(world.group_queues, "receive", comes_during_the_wait)
+    before.each(world.group_queues, "receive", comes_during_the_wait)
     world.store.before_transact = refuse_to_leave
 
     status, answer = pull(world, "orders")

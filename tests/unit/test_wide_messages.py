@@ -23,6 +23,7 @@ from tagcast.rows.message_transitions import ROUNDS, ROW_BYTES_MAX, round_writes
 from tagcast.rows.state_map import StateMap
 from tagcast.rows.values import row_bytes
 
+from tests.fakes.pages import pages
 from tests.fakes.queue_records import batch_of
 from tests.fakes.wide_topic import topic_with
 from tests.fakes.world import OK, FakeWorld
@@ -246,27 +247,17 @@ def test_a_page_of_one_state_has_as_many_sections_as_have_a_page_together(monkey
 
 def shown(fake: FakeWorld, target: str) -> list[set[str]]:
     """Whose entries the API shows of a message, page by page."""
-    pages: list[set[str]] = []
-    cursor = ""
-    while True:
-        reply = ask(fake, "GET", target + cursor).json
-        pages.append(set(reply["subscribers"]))
-        if "next_cursor" not in reply:
-            return pages
-        cursor = f"?cursor={reply['next_cursor']}"
+    found = pages(
+        lambda cursor: ask(fake, "GET", f"{target}?cursor={cursor}" if cursor else target).json,
+        lambda page: page.get("next_cursor"),
+    )
+    return [set(page["subscribers"]) for page in found]
 
 
 def attempted(fake: FakeWorld, message_id: str, page_size: int = 10) -> list[str]:
     """Whose attempts are remembered, page by page."""
-    names: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = list_attempts(fake.world, "test1", message_id, page_size, cursor)
-        names += [name for name, _ in page.items]
-        assert len(names) <= len(NAMES), "pages lead on, not around"
-        cursor = page.cursor
-        if cursor is None:
-            return names
+    found = pages(lambda cursor: list_attempts(fake.world, "test1", message_id, page_size, cursor))
+    return [name for page in found for name, _ in page.items]
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 10])

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from tagcast.operating import lane_changes, lanes
 from tagcast.ports import World
 from tagcast_aws.api.http.paging import decode_cursor
 
+from tests.fakes.calls import Before
 from tests.fakes.handlers import answered
 from tests.fakes.world import FAIL, FakeWorld
 
@@ -145,15 +145,12 @@ def test_a_token_reaches_the_lanes_of_its_topics_and_learns_no_others(fakes: Fak
     assert reader["statusCode"] == 403
 
 
-def test_a_lane_that_fails_in_the_middle_stops_no_other(fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    pausing: Callable[[World, str, str], object] = lanes.pause
-
-    def contended(world: World, topic: str, name: str) -> object:
+def test_a_lane_that_fails_in_the_middle_stops_no_other(fakes: FakeWorld, before: Before) -> None:
+    def contended(world: World, topic: str, name: str) -> None:
         if name == "s2":
             raise UnavailableError("the lane of s2 is being changed by too many requests; try again")
-        return pausing(world, topic, name)
 
-    monkeypatch.setattr(lane_changes, "pause", contended)
+    before.each(lane_changes, "pause", contended)
     answer = act(fakes, "pause")
 
     assert (answer["changed"], answer["failed"]) == (COUNT - 1, 1)
@@ -161,14 +158,10 @@ def test_a_lane_that_fails_in_the_middle_stops_no_other(fakes: FakeWorld, monkey
     assert (failed["subscription"], failed["error"]["status"]) == ("s2", 503)
 
 
-def test_a_request_whose_time_is_over_begins_no_further_lane(fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    pausing = lanes.pause
-
-    def slow(world: World, topic: str, name: str) -> lanes.LaneView:
-        fakes.clock.sleep(lanes.CHANGED_WITHIN_S / 2)
-        return pausing(world, topic, name)
-
-    monkeypatch.setattr(lane_changes, "pause", slow)
+def test_a_request_whose_time_is_over_begins_no_further_lane(
+    fakes: FakeWorld, before: Before, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before.each(lane_changes, "pause", lambda *_: fakes.clock.sleep(lanes.CHANGED_WITHIN_S / 2))
     by_filter = act(fakes, "pause")
     assert (by_filter["changed"], by_filter["failed"]) == (2, COUNT - 2)
     assert {lane["error"]["status"] for lane in by_filter["lanes"] if lane["result"] == "failed"} == {503}

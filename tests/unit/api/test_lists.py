@@ -10,6 +10,7 @@ from tagcast_aws.api.routes import description
 
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from tests.fakes.handlers import answered
+from tests.fakes.pages import pages
 from tests.fakes.world import FAIL, FakeWorld
 
 COUNT = 5
@@ -64,15 +65,14 @@ def test_a_list_is_the_same_whatever_the_size_of_its_pages(world: FakeWorld, nam
     whole = [each[key] for each in asked(world, path)[items]]
     assert len(set(whole)) == len(whole) == COUNT
 
-    found, cursor, pages = list[str](), "", 0
-    while pages == 0 or cursor:
-        part = asked(world, f"{path}?limit={size}{cursor and '&cursor=' + cursor}")
-        assert len(part[items]) <= size
-        found += [each[key] for each in part[items]]
-        cursor, pages = part["next_cursor"] or "", pages + 1
+    found = pages(
+        lambda cursor: asked(world, f"{path}?limit={size}" + (f"&cursor={cursor}" if cursor else "")),
+        lambda page: page["next_cursor"],
+    )
 
-    assert found == whole
-    assert pages >= COUNT // size
+    assert max(len(page[items]) for page in found) <= size
+    assert [each[key] for page in found for each in page[items]] == whole
+    assert len(found) >= COUNT // size
 
 
 # DynamoDB refuses a bound behind the end of a list, a key of more than 1,024 bytes, and a place of another shard.

@@ -73,6 +73,11 @@ def place_of(answers: Answers) -> OnAws:
     return OnAws(of, now_s=lambda: sum(answers.slept), sleep=answers.slept.append)
 
 
+@pytest.fixture
+def place(answers: Answers) -> OnAws:
+    return place_of(answers)
+
+
 def left() -> dict[str, list[str]]:
     """What of any run is in the account."""
     queues = own("sqs").list_queues(QueueNamePrefix="tagcast_smoke").get("QueueUrls", [])
@@ -107,8 +112,7 @@ def make_all(place: OnAws) -> str:
 NOTHING: Final[dict[str, list[str]]] = {"queues": [], "functions": [], "roles": []}
 
 
-def test_everything_that_is_made_has_the_run_in_its_name_and_is_removed(answers: Answers) -> None:
-    place = place_of(answers)
+def test_everything_that_is_made_has_the_run_in_its_name_and_is_removed(place: OnAws) -> None:
     run = make_all(place)
     assert run.startswith(f"tagcast_smoke_{STACK}_")
     assert left() == {"queues": ["log.fifo", "queue.fifo"], "functions": [run], "roles": [run]}
@@ -191,8 +195,7 @@ def test_a_function_that_lambda_never_makes_is_told_with_its_reason(answers: Ans
         make_all(place_of(answers))
 
 
-def test_an_account_that_forbids_public_functions_has_no_endpoint(answers: Answers) -> None:
-    place = place_of(answers)
+def test_an_account_that_forbids_public_functions_has_no_endpoint(place: OnAws, answers: Answers) -> None:
     run = place.new_run()
     place.make_log(run)
     place.make_function(run, SECRET)
@@ -233,8 +236,7 @@ def test_a_missing_right_is_told_and_what_was_made_before_it_is_removed(
     assert left() == NOTHING
 
 
-def test_what_cannot_be_removed_is_told_and_stays_to_be_found(answers: Answers) -> None:
-    place = place_of(answers)
+def test_what_cannot_be_removed_is_told_and_stays_to_be_found(place: OnAws, answers: Answers) -> None:
     run = make_all(place)
     answers.denied.add("DeleteRole")
     assert place.remove(run, keep_log=False) == [f"the role {run} (Your identity may not call iam:DeleteRole.)"]
@@ -246,9 +248,8 @@ def test_what_cannot_be_removed_is_told_and_stays_to_be_found(answers: Answers) 
 
 
 def test_the_receiver_notes_signed_pushes_and_direct_invocations_and_nothing_else(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch
+    place: OnAws, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = place_of(answers)
     make_all(place)
     (asked,) = answers.of("lambda:CreateFunction")
     settings = asked["Environment"]["Variables"]
@@ -278,8 +279,7 @@ def test_the_receiver_notes_signed_pushes_and_direct_invocations_and_nothing_els
     assert place.read_pushes() == []
 
 
-def test_the_queue_is_read_in_its_order_and_only_once(answers: Answers) -> None:
-    place = place_of(answers)
+def test_the_queue_is_read_in_its_order_and_only_once(place: OnAws) -> None:
     run = place.new_run()
     url = place.make_queue(run)["queue_url"]
     sqs = own("sqs")
@@ -290,8 +290,9 @@ def test_the_queue_is_read_in_its_order_and_only_once(answers: Answers) -> None:
     assert place.read_queued() == []
 
 
-def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run(answers: Answers) -> None:
-    place = place_of(answers)
+def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run(
+    place: OnAws, answers: Answers
+) -> None:
     archive(zipped("1") + zipped("2", "other") + zipped("3"))
     assert place.read_archived("t") == {"1", "3"}
     reads = len(answers.of("s3:GetObject"))
@@ -306,8 +307,7 @@ def test_the_object_of_a_first_message_may_be_named_by_the_hour_before(answers: 
     assert place.read_archived("t") == {"1"}
 
 
-def test_what_was_archived_is_read_from_every_page_of_the_list(answers: Answers) -> None:
-    place = place_of(answers)
+def test_what_was_archived_is_read_from_every_page_of_the_list(place: OnAws, answers: Answers) -> None:
     for number in "01234":
         archive(zipped(number), name=number)
     answers.keys_of_a_page = 2
@@ -323,16 +323,14 @@ def test_an_archive_that_grows_too_fast_is_not_read(answers: Answers, monkeypatc
         place.read_archived("t")
 
 
-def test_a_job_is_billed_for_its_workers_and_a_minute_at_least(answers: Answers) -> None:
-    place = place_of(answers)
+def test_a_job_is_billed_for_its_workers_and_a_minute_at_least(place: OnAws, answers: Answers) -> None:
     assert place.last_job() == JobRun("SUCCEEDED", "2026-11-24 03:10 UTC", "", 2 * 60 / 3600)
     assert place.run_job().dpu_hours == 2 * 90 / 3600
     (asked,) = answers.of("glue:StartJobRun")
     assert asked == {"JobName": f"{STACK}-compact", "Arguments": {"--lookback-days": "1"}}
 
 
-def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(answers: Answers) -> None:
-    place = place_of(answers)
+def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(place: OnAws, answers: Answers) -> None:
     archive(gzip.compress(b""))
     url = place.make_queue(place.new_run())["queue_url"]
     sent = {"MessageBody": '{"message_id": "1"}', "MessageGroupId": "t", "MessageDeduplicationId": "1"}

@@ -19,7 +19,7 @@ def visitor(tmp_path: Path) -> Iterator[Visitor]:
         "orders", "billing", HOOK, retry={"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15}
     )
     visitor.api.create_subscription("orders", "mailer", HOOK, filter={"kind": "tags", "tags": ["paid"]})
-    visitor.world.fakes.pusher.behaviours["billing"] = lambda push: FAIL
+    visitor.fakes.pusher.behaviours["billing"] = lambda push: FAIL
     yield visitor
     visitor.close()
 
@@ -27,6 +27,6 @@ def visitor(tmp_path: Path) -> Iterator[Visitor]:
 @pytest.fixture
 def ids(visitor: Visitor) -> list[str]:
     """Two messages of which billing failed the first."""
-    found = visitor.world.fakes.publish("one", "two", topic="orders")
-    visitor.world.fakes.deliver()
+    found = visitor.fakes.publish("one", "two", topic="orders")
+    visitor.fakes.deliver()
     return found

@@ -239,16 +239,13 @@ def test_a_job_of_glue_that_leaves_no_page_failed_and_says_why(tmp_path: Path) -
         GlueJobs("other", URL, tmp_path, FakeAws("SUCCEEDED")).run(ORDER, lambda said: None)
 
 
-def test_the_console_ends_at_once_while_glue_goes_on(tmp_path: Path) -> None:
+async def test_the_console_ends_at_once_while_glue_goes_on(tmp_path: Path) -> None:
     board = JobBoard(GlueJobs("mine", URL, tmp_path, FakeAws("SUCCEEDED"), look_s=600))
 
-    async def play() -> None:
-        assert board.start(ORDER)
-        while "starting" not in board.said:
-            await asyncio.sleep(0.01)
-        await board.stop()
-
-    asyncio.run(play())
+    assert board.start(ORDER)
+    while "starting" not in board.said:
+        await asyncio.sleep(0.01)
+    await board.stop()
     assert board.fault == "the console stopped waiting: the run jr_1 of mine-audit continues in Glue"
 
 

@@ -86,47 +86,41 @@ class PagedApi:
         return Page((self.items[place],), str(place + 1) if place + 1 < len(self.items) else None)
 
 
-def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_the_first_time() -> None:
-    async def played() -> None:
-        api = PagedApi()
-        api.pause_s = 0.15
-        kept = CachedList(api.pages, fresh_s=60)
-        first = await kept.look()
-        assert (first.items, first.is_whole) == (("a",), False)
-        await asyncio.sleep(0.5)
-        whole = await kept.look()
-        assert (whole.items, whole.is_whole, api.asked) == (("a", "b", "c"), True, 3)
-        assert (await kept.look(), api.asked) == (whole, 3)
-        api.items, api.pause_s = ["d"], 0.0
-        kept.forget()
-        assert (await kept.look()).items == ("d",)
-        await kept.stop()
-
-    asyncio.run(played())
+async def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_the_first_time() -> None:
+    api = PagedApi()
+    api.pause_s = 0.15
+    kept = CachedList(api.pages, fresh_s=60)
+    first = await kept.look()
+    assert (first.items, first.is_whole) == (("a",), False)
+    await asyncio.sleep(0.5)
+    whole = await kept.look()
+    assert (whole.items, whole.is_whole, api.asked) == (("a", "b", "c"), True, 3)
+    assert (await kept.look(), api.asked) == (whole, 3)
+    api.items, api.pause_s = ["d"], 0.0
+    kept.forget()
+    assert (await kept.look()).items == ("d",)
+    await kept.stop()
 
 
-def test_a_list_that_was_read_during_an_act_is_read_anew_behind_it_or_said_to_be_outdated() -> None:
-    async def played() -> None:
-        api = PagedApi()
-        kept = CachedList(api.pages, fresh_s=60)
-        await kept.look()
-        api.items, api.pause_s = ["middle"], 0.4
-        kept.forget()
-        looking = asyncio.create_task(kept.look())
-        await asyncio.sleep(0.1)
-        api.items = ["end"]
-        kept.forget()
-        assert ((await looking).items, (await kept.look()).is_outdated) == (("end",), False)
-        api.pause_s = 3
-        kept.forget()
-        late = await kept.look()
-        assert (late.items, late.is_outdated) == (("end",), True)
-        await kept.stop()
-
-    asyncio.run(played())
+async def test_a_list_that_was_read_during_an_act_is_read_anew_behind_it_or_said_to_be_outdated() -> None:
+    api = PagedApi()
+    kept = CachedList(api.pages, fresh_s=60)
+    await kept.look()
+    api.items, api.pause_s = ["middle"], 0.4
+    kept.forget()
+    looking = asyncio.create_task(kept.look())
+    await asyncio.sleep(0.1)
+    api.items = ["end"]
+    kept.forget()
+    assert ((await looking).items, (await kept.look()).is_outdated) == (("end",), False)
+    api.pause_s = 3
+    kept.forget()
+    late = await kept.look()
+    assert (late.items, late.is_outdated) == (("end",), True)
+    await kept.stop()
 
 
-def test_a_count_of_many_backlogs_that_is_cancelled_leaves_no_request_unawaited() -> None:
+async def test_a_count_of_many_backlogs_that_is_cancelled_leaves_no_request_unawaited() -> None:
     class Backlogs:
         def list_backlog(self, topic: str, subscription: str, limit: int) -> AsyncPages[str]:
             return AsyncPages(self._page)
@@ -135,13 +129,10 @@ def test_a_count_of_many_backlogs_that_is_cancelled_leaves_no_request_unawaited(
             await asyncio.sleep(60)
             raise AssertionError
 
-    async def played() -> None:
-        backlogs = BacklogCounts(cast("AsyncClient", Backlogs()))
-        assert await backlogs.of([lane(f"s{number}") for number in range(20)]) == {}
-        await backlogs.stop()
-        gc.collect()  # A coroutine that nobody awaited says so when it is collected.
-
-    asyncio.run(played())
+    backlogs = BacklogCounts(cast("AsyncClient", Backlogs()))
+    assert await backlogs.of([lane(f"s{number}") for number in range(20)]) == {}
+    await backlogs.stop()
+    gc.collect()  # A coroutine that nobody awaited says so when it is collected.
 
 
 def test_a_first_look_says_no_number_before_anything_was_read(visitor: Visitor, ids: list[str]) -> None:
@@ -156,17 +147,14 @@ def test_a_first_look_says_no_number_before_anything_was_read(visitor: Visitor, 
     assert re.search(r'id="lanes-count">1</span>', visitor.get("/").text)
 
 
-def test_what_cannot_be_read_again_is_shown_as_it_was_with_the_reason() -> None:
-    async def played() -> None:
-        api = PagedApi()
-        kept = CachedList(api.pages, fresh_s=0)
-        before = await kept.look()
-        api.gone = True
-        then = await kept.look()
-        assert (then.items, then.read_at) == (before.items, before.read_at)
-        assert "api.test" in then.fault
-        api.gone = False
-        assert (await kept.look()).fault == ""
-        await kept.stop()
-
-    asyncio.run(played())
+async def test_what_cannot_be_read_again_is_shown_as_it_was_with_the_reason() -> None:
+    api = PagedApi()
+    kept = CachedList(api.pages, fresh_s=0)
+    before = await kept.look()
+    api.gone = True
+    then = await kept.look()
+    assert (then.items, then.read_at) == (before.items, before.read_at)
+    assert "api.test" in then.fault
+    api.gone = False
+    assert (await kept.look()).fault == ""
+    await kept.stop()

@@ -85,7 +85,7 @@ def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_and_kept(
         loop.run(api.aclose())
 
 
-def test_charts_of_an_absent_topic_end_no_sampling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_charts_of_an_absent_topic_end_no_sampling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("local.console.samples.ASK_S", 0.01)
     world, asked = InMemoryApi(), asyncio.Event()
     world.fakes.topic("orders")
@@ -101,17 +101,14 @@ def test_charts_of_an_absent_topic_end_no_sampling(tmp_path: Path, monkeypatch: 
                 await asyncio.wait_for(asked.wait(), 5)
             return await world.handle_async_request(request)
 
-    async def play() -> None:
-        samples = Samples(AsyncClient("http://api.test", transport=LateAnswer()), MinuteFile(tmp_path / "a", "a"))
-        await samples.minutes("orders", "", 60)
-        assert await samples.minutes("absent", "", 60) == ()
-        before = len(world.requests)
-        async with asyncio.timeout(5):
-            while len(world.requests) < before + 10:
-                await asyncio.sleep(0.01)
-        await samples.stop()
-
-    asyncio.run(play())
+    samples = Samples(AsyncClient("http://api.test", transport=LateAnswer()), MinuteFile(tmp_path / "a", "a"))
+    await samples.minutes("orders", "", 60)
+    assert await samples.minutes("absent", "", 60) == ()
+    before = len(world.requests)
+    async with asyncio.timeout(5):
+        while len(world.requests) < before + 10:
+            await asyncio.sleep(0.01)
+    await samples.stop()
 
 
 def test_a_topic_that_is_created_again_has_no_minutes_of_the_deleted_one(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_topic_is_made_with_its_command_shown_and_one_that_exists_is_refused(v
 def test_a_topic_keeps_what_its_form_does_not_change(visitor: Visitor) -> None:
     visitor.api.create_topic("kept", retention_seconds=600, ordering="key", keep="life")
     fields = fields_of(visitor.get("/topics/kept/edit").text)
-    visitor.world.fakes.clock.sleep(1)
+    visitor.fakes.clock.sleep(1)
     changed = {**fields, "retention_seconds": "20m"}
 
     assert command(visitor.act("/topics/kept/edit", fields).text) == ""
@@ -103,7 +103,7 @@ def test_a_subscription_keeps_what_its_form_does_not_change_secrets_included(vis
     after = visitor.api.request("GET", lane).json
     assert (after["filter"], after["endpoint"], after["timeout_seconds"]) == (before["filter"], before["endpoint"], 4)
     assert (after["retry"]["strategy"], after["retry"]["max_retries"]) == ("EXPONENTIAL_DECAY_RETRY", 7)
-    world = visitor.world.fakes.world
+    world = visitor.fakes.world
     kept = open_secrets(world, get_subscription(world, "orders", "kept")).settings
     assert (kept.secret, kept.headers) == (SECRET, {"x-tenant": "z"})
 

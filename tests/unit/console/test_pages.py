@@ -51,7 +51,7 @@ def test_the_overview_lists_what_is_blocked_with_its_head(visitor: Visitor, ids:
 
 def test_what_strangers_wrote_is_escaped_and_its_control_characters_are_shown(visitor: Visitor) -> None:
     sent = visitor.api.publish("orders", HOSTILE, tags=["<i>", "a\u202eb"], properties={"p": HOSTILE})
-    visitor.world.fakes.deliver()
+    visitor.fakes.deliver()
     shown = [
         visitor.get(f"/topics/orders/messages/{sent.message_id}?why=mailer").text,
         visitor.get("/topics/orders").text,
@@ -111,9 +111,9 @@ def test_the_attempts_of_a_head_are_listed_with_what_its_receiver_said(visitor: 
     def refusing(push: Push) -> Outcome:
         return Outcome(False, "http 500", status=500, answer=b"<b>out of paper</b>")
 
-    visitor.world.fakes.pusher.behaviours["billing"] = refusing
-    [sent] = visitor.world.fakes.publish("one", topic="orders")
-    visitor.world.fakes.deliver()
+    visitor.fakes.pusher.behaviours["billing"] = refusing
+    [sent] = visitor.fakes.publish("one", topic="orders")
+    visitor.fakes.deliver()
 
     for path in (LANE, f"/topics/orders/messages/{sent}?why=billing"):
         assert "<code>&lt;b&gt;out of paper&lt;/b&gt;</code>" in visitor.get(path).text
@@ -122,13 +122,13 @@ def test_the_attempts_of_a_head_are_listed_with_what_its_receiver_said(visitor: 
 @pytest.mark.parametrize("act", ["retry", "pause"])
 def test_an_act_is_told_before_it_is_done(visitor: Visitor, ids: list[str], act: str) -> None:
     preview = visitor.get(f"{LANE}/{act}")
-    writes = visitor.world.fakes.store.writes
+    writes = visitor.fakes.store.writes
     assert 'method="post"' in preview.text
 
     done = visitor.act(f"{LANE}/{act}", {"head": preview.field("head")})
 
     assert done.location.startswith(f"{LANE}?done={act}&")
-    assert visitor.world.fakes.store.writes > writes
+    assert visitor.fakes.store.writes > writes
 
 
 def test_a_skip_is_done_to_the_head_that_was_told_of_and_no_other(visitor: Visitor, ids: list[str]) -> None:
@@ -176,7 +176,7 @@ def test_what_cannot_be_done_to_a_lane_is_said(visitor: Visitor) -> None:
 
 
 def test_an_endpoint_that_has_not_confirmed_is_unverified_and_offers_to_verify_it(visitor: Visitor) -> None:
-    fakes, lane = visitor.world.fakes, "/topics/orders/subscriptions/new"
+    fakes, lane = visitor.fakes, "/topics/orders/subscriptions/new"
     fakes.verifier.consents[NEW] = VerificationResult("http 404")
     visitor.api.create_subscription("orders", "new", NEW, verification="required")
     fakes.publish("one", topic="orders")
@@ -236,8 +236,8 @@ def test_topics_are_found_by_a_part_of_their_name_those_with_trouble_first(visit
 def test_of_a_wide_message_the_states_are_counted_and_one_can_be_chosen(visitor: Visitor) -> None:
     for number in range(130):
         visitor.api.create_subscription("orders", f"well-{number:03d}", HOOK)
-    [found] = visitor.world.fakes.publish("one", topic="orders")
-    visitor.world.fakes.deliver()
+    [found] = visitor.fakes.publish("one", topic="orders")
+    visitor.fakes.deliver()
 
     def shown(query: str) -> list[str]:
         return re.findall(r'id="of-([^"]+)"', visitor.get(f"/topics/orders/messages/{found}{query}").text)
@@ -265,13 +265,12 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
 
 
 def test_of_a_wide_message_those_who_are_owed_it_come_first_in_whatever_section_they_are(visitor: Visitor) -> None:
-    fakes = visitor.world.fakes
-    fakes.world = replace(fakes.world, section_max=1)
+    visitor.fakes.world = replace(visitor.fakes.world, section_max=1)
     visitor.api.create_subscription("orders", "a-healthy", HOOK)
     visitor.api.create_subscription("orders", "a-late", HOOK)
-    fakes.pusher.behaviours["a-late"] = lambda push: FAIL
-    [sent] = fakes.publish("one", topic="orders")
-    fakes.deliver()
+    visitor.fakes.pusher.behaviours["a-late"] = lambda push: FAIL
+    [sent] = visitor.fakes.publish("one", topic="orders")
+    visitor.fakes.deliver()
     seen = visitor.get(f"/topics/orders/messages/{sent}").text
     shown = re.findall(r'<th scope="row"><a [^>]*>([^<]*)<', seen)
     assert shown == ["a-late", "billing"]
@@ -337,7 +336,7 @@ def test_a_message_that_is_refused_stays_in_its_form(visitor: Visitor) -> None:
 
 
 def published(visitor: Visitor) -> int:
-    return sum(key.sk == "MSG" for key in visitor.world.fakes.store.rows)
+    return sum(key.sk == "MSG" for key in visitor.fakes.store.rows)
 
 
 @pytest.mark.parametrize(
@@ -363,7 +362,7 @@ def test_a_message_is_found_by_its_id_alone(visitor: Visitor, ids: list[str]) ->
 
 def test_a_search_finds_what_is_retained_and_retries_its_lanes(visitor: Visitor, ids: list[str]) -> None:
     paid = visitor.api.publish("orders", "x", tags=["paid"], properties={"price": "12"}).message_id
-    visitor.world.fakes.deliver()
+    visitor.fakes.deliver()
 
     found = visitor.get("/search?topic=orders&tag=paid&property=price%3D12&subscription=billing&state=blocked").text
     assert paid in found.replace('<span class="far">', "").replace("</span>", "")
@@ -387,9 +386,8 @@ def ended(visitor: Visitor, path: str) -> str:
 def test_of_what_a_search_found_only_that_is_skipped_as_long_as_it_stands_at_a_head(
     visitor: Visitor, ids: list[str]
 ) -> None:
-    fakes = visitor.world.fakes
     third = visitor.api.publish("orders", "x", tags=["late"]).message_id
-    fakes.deliver()
+    visitor.fakes.deliver()
     none = visitor.get("/search/skip?topic=orders&tag=late")
     done = visitor.act(
         "/bulk/skip", {"lanes": none.field("lanes"), "messages": none.field("messages"), "reason": "wrong"}
@@ -410,7 +408,7 @@ def test_under_independent_retry_a_search_skips_its_messages_wherever_they_wait(
     visitor.api.update_subscription("orders", "billing", retry={"strategy": "INDEPENDENT_RETRY"})
     tags = ["fine", "poison", "fine", "poison"]
     sent = [visitor.api.publish("orders", "x", tags=[tag]).message_id for tag in tags]
-    visitor.world.fakes.deliver()
+    visitor.fakes.deliver()
 
     preview = visitor.get("/search/skip?topic=orders&tag=poison")
     assert "and no others" in preview.text
@@ -490,9 +488,8 @@ def test_lanes_that_are_chosen_are_paused_together_and_that_is_undone(visitor: V
 
 
 def test_a_message_is_sent_again_to_one_subscription_once_if_its_filter_matches_it(visitor: Visitor) -> None:
-    fakes = visitor.world.fakes
     sent = visitor.api.publish("orders", "x", tags=["paid"], properties={"price": "1"}).message_id
-    fakes.deliver()
+    visitor.fakes.deliver()
     again = f"/topics/orders/messages/{sent}/again"
 
     told = visitor.get(f"{again}?to=mailer")
@@ -502,7 +499,7 @@ def test_a_message_is_sent_again_to_one_subscription_once_if_its_filter_matches_
     first, second = visitor.act(again, fields), visitor.act(again, fields)
 
     assert first.location == second.location
-    fakes.deliver()
+    visitor.fakes.deliver()
     replay = visitor.api.get_message("orders", re.findall("[0-9]{20}", first.location)[0])
     assert (replay.replay_of, replay.tags, list(replay.subscribers)) == (sent, ("paid",), ["mailer"])
     visitor.api.update_filter("orders", "mailer", {"kind": "tags", "tags": ["other"]})
@@ -518,7 +515,7 @@ def test_a_message_is_sent_again_to_a_filter_that_reads_its_body(
     wanted = {"kind": "event_pattern", "pattern": pattern, "scope": scope}
     visitor.api.request("PUT", "/topics/orders/subscriptions/us", {"endpoint": ENDPOINT, "filter": wanted})
     sent = visitor.api.publish("orders", {"region": "us"}).message_id
-    visitor.world.fakes.deliver()
+    visitor.fakes.deliver()
     again = f"/topics/orders/messages/{sent}/again"
 
     told = visitor.get(f"{again}?to=us")
@@ -532,7 +529,7 @@ def test_a_message_whose_body_is_gone_says_so_or_comes_from_the_archive(
 ) -> None:
     visitor.api.delete_subscription("orders", "billing")
     sent = visitor.api.publish("orders", "x", tags=["paid"]).message_id
-    visitor.world.fakes.deliver()
+    visitor.fakes.deliver()
     again = f"/topics/orders/messages/{sent}/again"
     assert "the archive is not readable here" in visitor.get(f"{again}?to=mailer").text
 
@@ -541,14 +538,14 @@ def test_a_message_whose_body_is_gone_says_so_or_comes_from_the_archive(
     told = visitor.get(f"{again}?to=mailer")
     assert "The body comes from the archive." in told.text
     location = visitor.act(again, {"to": "mailer", "once": told.field("once")}).location
-    [replayed] = [push for push in visitor.world.fakes.queue.entries if push.message_id in location]
+    [replayed] = [push for push in visitor.fakes.queue.entries if push.message_id in location]
     assert visitor.api.get_message("orders", replayed.message_id).body == b"from the archive"
 
 
 def test_the_workbench_says_what_saving_a_filter_would_change(visitor: Visitor, ids: list[str]) -> None:
     for price in ("30", "80", "120"):
         visitor.api.publish("orders", "x", tags=["paid"] if price == "30" else [], properties={"price": price})
-    visitor.world.fakes.deliver()
+    visitor.fakes.deliver()
     asked = {"topic": "orders", "subscription": "mailer", "version": "1", "kind": "sql92"}
 
     def change(text: str) -> str:
@@ -632,7 +629,7 @@ def test_a_save_leaves_whatever_else_a_subscription_has_also_what_nobody_is_show
         after = visitor.api.request("GET", lane + name).json
         assert after == {**before, "filter": {"kind": "tags", "tags": ["a"]}, "version": version + 1}
     assert "<code>commonName=tagcast</code>, expires" in visitor.get(f"{lane}pushed").text
-    world = visitor.world.fakes.world
+    world = visitor.fakes.world
     kept = open_secrets(world, get_subscription(world, "orders", "pushed")).settings
     assert (kept.secret, kept.headers) == (SECRET, {"x-tenant": "a"})
     assert (kept.client_key or "").endswith(presented.key)
@@ -692,14 +689,13 @@ def test_pages_of_jobs_are_listed_and_can_do_nothing_and_no_other_file_is_served
 
 
 def test_rates_are_those_of_the_last_minute_counted_since_somebody_watches(visitor: Visitor) -> None:
-    fakes = visitor.world.fakes
     assert "counting" in visitor.get("/topics/orders/rates").text
-    stream = FakeStream(fakes)
-    fakes.publish(*map(str, range(8)), topic="orders")
+    stream = FakeStream(visitor.fakes)
+    visitor.fakes.publish(*map(str, range(8)), topic="orders")
     stream.pass_on()
-    fakes.deliver()
+    visitor.fakes.deliver()
     stream.pass_on()
-    fakes.clock.instant += 10_000
+    visitor.fakes.clock.instant += 10_000
 
     seen = re.sub("<[^>]+>", "", visitor.get("/topics/orders/rates").text)
 
@@ -707,12 +703,11 @@ def test_rates_are_those_of_the_last_minute_counted_since_somebody_watches(visit
 
 
 def test_a_tail_that_is_asked_for_more_waits_and_says_when_its_topic_is_gone(visitor: Visitor) -> None:
-    fakes = visitor.world.fakes
     seen = visitor.get("/tail?topic=orders&subscription=billing")
     assert "No matching events yet." in seen.text
-    stream = FakeStream(fakes)
-    fakes.publish("one", topic="orders")
-    fakes.deliver()
+    stream = FakeStream(visitor.fakes)
+    visitor.fakes.publish("one", topic="orders")
+    visitor.fakes.deliver()
     stream.pass_on()
     after = found(r"after=([^\"]+)\"", seen.text)
 
@@ -729,12 +724,11 @@ def test_a_tail_that_is_asked_for_more_waits_and_says_when_its_topic_is_gone(vis
 
 
 def test_a_tail_that_finds_no_place_to_wait_in_is_shown_and_goes_on_all_the_same(visitor: Visitor) -> None:
-    fakes = visitor.world.fakes
     after = found(r"after=([^\"]+)\"", visitor.get("/tail?topic=orders").text)
 
     with ExitStack() as held:
-        for _ in range(fakes.world.waiting_max):
-            held.enter_context(waiting(fakes.world, "orders", WaitingFor.EVENTS, 20))
+        for _ in range(visitor.fakes.world.waiting_max):
+            held.enter_context(waiting(visitor.fakes.world, "orders", WaitingFor.EVENTS, 20))
         shown = visitor.get(f"/tail?topic=orders&after={after}")
 
     assert (shown.status, 'role="alert"' in shown.text, "hx-get" in shown.text) == (200, False, True)
@@ -747,8 +741,8 @@ def test_groups_are_listed_with_who_is_there_and_what_waits(visitor: Visitor) ->
     for member_id, wants in (("c1", None), ("c2", Filter.tags("x"))):
         with suppress(DisagreementError):
             visitor.api.heartbeat("orders", "workers", member_id, filter=wants)
-    visitor.world.fakes.publish("one", topic="orders")
-    visitor.world.fakes.deliver()
+    visitor.fakes.publish("one", topic="orders")
+    visitor.fakes.deliver()
 
     told = visitor.get("/groups").words
 
@@ -769,12 +763,11 @@ def test_costs_leave_out_a_topic_that_is_deleted_while_they_are_read(visitor: Vi
 
 
 def test_costs_are_estimated_from_what_was_counted_and_said_to_be_so(visitor: Visitor) -> None:
-    fakes = visitor.world.fakes
     assert "counting" in visitor.get("/costs").text
-    stream = FakeStream(fakes)
-    fakes.publish(*map(str, range(300)), topic="orders")
+    stream = FakeStream(visitor.fakes)
+    visitor.fakes.publish(*map(str, range(300)), topic="orders")
     stream.pass_on()
-    fakes.clock.instant += 30_000
+    visitor.fakes.clock.instant += 30_000
 
     told = visitor.get("/costs").words
 
@@ -789,13 +782,13 @@ YEAR_MS = 365 * 86_400_000
 def test_hosts_that_give_no_answer_are_listed_with_their_lanes_and_no_probe_in_the_past(
     visitor: Visitor, earlier_ms: int
 ) -> None:
-    visitor.world.fakes.clock.instant -= earlier_ms
+    visitor.fakes.clock.instant -= earlier_ms
     assert "No recent host failures." in visitor.get("/hosts").text
     for number in range(LANES_MIN):
         visitor.api.create_subscription("orders", f"S{number}", "https://dead.example.com/hook")
-        visitor.world.fakes.pusher.behaviours[f"S{number}"] = lambda push: UNREACHED
-    visitor.world.fakes.publish("one", topic="orders")
-    visitor.world.fakes.deliver()
+        visitor.fakes.pusher.behaviours[f"S{number}"] = lambda push: UNREACHED
+    visitor.fakes.publish("one", topic="orders")
+    visitor.fakes.deliver()
 
     seen = visitor.get("/hosts")
 
@@ -810,11 +803,11 @@ def test_a_page_of_expired_messages_links_to_the_messages_behind(
 ) -> None:
     monkeypatch.setattr("local.console.topics.MESSAGES_SHOWN", 1)
     visitor.api.update_topic("orders", retention_seconds=60)
-    visitor.world.fakes.publish("expires", topic="orders")
+    visitor.fakes.publish("expires", topic="orders")
     visitor.api.update_topic("orders", retention_seconds=3_600)
-    [stays] = visitor.world.fakes.publish("stays", topic="orders")
-    visitor.world.fakes.deliver()
-    visitor.world.fakes.clock.sleep(61)
+    [stays] = visitor.fakes.publish("stays", topic="orders")
+    visitor.fakes.deliver()
+    visitor.fakes.clock.sleep(61)
 
     page = visitor.get("/topics/orders").text
 

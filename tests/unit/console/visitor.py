@@ -58,6 +58,7 @@ class Visitor:
         self.desk = Desk(
             reached, reports, JobBoard(LocalJobs(reports.parent, faking_jobs(reports))), key=key, fresh_s=0
         )
+        self.fakes = self.world.fakes
         self._server = ConsoleServer(self.desk)
         self._loop.run_until_complete(self._server.start(0))
         self.url = self._server.url.partition("?")[0].rstrip("/")
@@ -80,9 +81,9 @@ class Visitor:
     def fail(self, name: str, *bodies: str) -> None:
         """Publish to another subscriber of orders, which fails."""
         self.api.create_subscription("orders", name, "https://example.com/hook")
-        self.world.fakes.pusher.behaviours[name] = lambda push: FAIL
-        self.world.fakes.publish(*bodies, topic="orders")
-        self.world.fakes.deliver()
+        self.fakes.pusher.behaviours[name] = lambda push: FAIL
+        self.fakes.publish(*bodies, topic="orders")
+        self.fakes.deliver()
 
     def lane(self, name: str = "billing") -> str:
         """The state of the lane of a subscriber of orders."""

@@ -4,7 +4,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,38 +46,32 @@ class Asking:
         return await asyncio.to_thread(jobs.run, job, place, [job], self.said.append, first=first)
 
 
-def play(story: Callable[[Asking], Awaitable[None]], **bounds: float) -> None:
-    async def played() -> None:
-        session = JobSession({}, (sys.executable, "-c", SMALL), **bounds)
-        try:
-            await story(Asking(session, await session.listen()))
-        finally:
-            await session.stop()
-
-    asyncio.run(played())
+@asynccontextmanager
+async def asking(**bounds: float) -> AsyncIterator[Asking]:
+    session = JobSession({}, (sys.executable, "-c", SMALL), **bounds)
+    try:
+        yield Asking(session, await session.listen())
+    finally:
+        await session.stop()
 
 
-def test_one_program_takes_jobs_one_after_another() -> None:
-    async def story(ask: Asking) -> None:
+async def test_one_program_takes_jobs_one_after_another() -> None:
+    async with asking() as ask:
         ends = await asyncio.gather(ask("audit"), ask("delivery_report"))
         assert {end.summary["job"] for end in ends} == {"audit", "delivery_report"}
         assert len({end.summary["pid"] for end in ends}) == 1
         assert (ask.said.count(SPARK_STARTS), ask.said.count(WAITING)) == (1, 1)
 
-    play(story)
 
-
-def test_what_is_to_be_done_before_a_job_is_done_in_the_same_session() -> None:
-    async def story(ask: Asking) -> None:
+async def test_what_is_to_be_done_before_a_job_is_done_in_the_same_session() -> None:
+    async with asking() as ask:
         words = (await ask("audit", *COMPACTION)).summary["words"]
         archive = ["--archive", "s3://kept"]
         assert words == ["compact", *archive, *COMPACTION[1:], "--then", "audit", *archive, "audit"]
 
-    play(story)
 
-
-def test_a_program_that_breaks_is_quoted_and_replaced() -> None:
-    async def story(ask: Asking) -> None:
+async def test_a_program_that_breaks_is_quoted_and_replaced() -> None:
+    async with asking() as ask:
         first = (await ask("audit")).summary["pid"]
         with pytest.raises(JobError, match="broken failed: broken broke off:\nprogress: broken\nno such day"):
             await ask("broken")
@@ -84,22 +79,18 @@ def test_a_program_that_breaks_is_quoted_and_replaced() -> None:
             await ask("refused")
         assert (await ask("audit")).summary["pid"] != first
 
-    play(story)
 
-
-def test_a_program_that_says_nothing_any_more_is_replaced() -> None:
-    async def story(ask: Asking) -> None:
+async def test_a_program_that_says_nothing_any_more_is_replaced() -> None:
+    async with asking(silent_s_max=0.5) as ask:
         first = (await ask("audit")).summary["pid"]
         with pytest.raises(JobError, match="printed nothing"):
             await ask("slow")
         assert (await ask("audit")).summary["pid"] != first
         assert not _is_alive(first)
 
-    play(story, silent_s_max=0.5)
 
-
-def test_a_job_ends_with_who_asked_for_it() -> None:
-    async def story(ask: Asking) -> None:
+async def test_a_job_ends_with_who_asked_for_it() -> None:
+    async with asking() as ask:
         first, jobs = (await ask("audit")).summary["pid"], StackJobs()
         slow = asyncio.create_task(ask("slow", jobs=jobs))
         while "slow" not in ask.said:
@@ -109,30 +100,24 @@ def test_a_job_ends_with_who_asked_for_it() -> None:
             await slow
         assert (await ask("audit")).summary["pid"] != first
 
-    play(story)
 
-
-def test_a_program_without_jobs_goes_and_others_come() -> None:
-    async def story(ask: Asking) -> None:
+async def test_a_program_without_jobs_goes_and_others_come() -> None:
+    async with asking(idle_s=0.05) as ask:
         first: int = (await ask("audit")).summary["pid"]
         while _is_alive(first):
             await asyncio.sleep(0.01)
         assert (await ask("audit")).summary["pid"] != first
 
-    play(story, idle_s=0.05)
-
 
 @pytest.mark.parametrize("token", ["guessed", "schlüssel", "\ud800"])
-def test_without_the_token_nothing_is_run(token: str) -> None:
-    async def story(ask: Asking) -> None:
+async def test_without_the_token_nothing_is_run(token: str) -> None:
+    async with asking() as ask:
         faults: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
         ask._session["token"] = token
         with pytest.raises(JobError, match="closed the connection"):
             await ask("audit")
         assert (ask.said, faults) == ([], [])
-
-    play(story)
 
 
 def test_a_program_ends_with_its_stack_even_if_that_is_killed(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_kill_before_old_files_are_removed_makes_nothing_twice(tmp_path: Path)
     assert read(tmp_path) == ([1, 2], [3])
 
 
-def test_a_journal_is_renewed_when_it_is_longer_than_the_state_and_not_before(
+async def test_a_journal_is_renewed_when_it_is_longer_than_the_state_and_not_before(
     tmp_path: Path,
 ) -> None:
     states: list[int] = []
@@ -106,17 +106,14 @@ def test_a_journal_is_renewed_when_it_is_longer_than_the_state_and_not_before(
         states.append(len(states))
         return ["x" * 1000]
 
-    async def play() -> None:
-        journal = Journal(tmp_path, grown_bytes=100)
-        list(journal.read()[1])
-        for text, times in (("x", 0), ("x" * 200, 1), ("x" * 500, 1), ("x" * 1000, 2)):
-            journal.add("is", text)
-            journal.write()
-            for _ in range(3):
-                await journal.renew_if_grown(state)
-            assert len(states) == times
-
-    asyncio.run(play())
+    journal = Journal(tmp_path, grown_bytes=100)
+    list(journal.read()[1])
+    for text, times in (("x", 0), ("x" * 200, 1), ("x" * 500, 1), ("x" * 1000, 2)):
+        journal.add("is", text)
+        journal.write()
+        for _ in range(3):
+            await journal.renew_if_grown(state)
+        assert len(states) == times
 
 
 def logs(folder: Path) -> list[Path]:

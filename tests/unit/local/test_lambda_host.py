@@ -3,7 +3,8 @@ import io
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -14,6 +15,7 @@ from local.engine.engine_process import host_executor
 from local.functions.lambda_host import LambdaHost
 from local.functions.worker import RUNTIME_API, FunctionSpec, Invocation, LogSink, Worker
 from local.stack.delivery_log import make_printer
+from tests.fakes.calls import Before
 
 HANDLER = """
 import os, time
@@ -38,38 +40,32 @@ PATIENT_S, SOON_S = 60.0, 4.0
 """The time of a function begins before its process does, which takes seconds on a machine with much else to do."""
 
 
-def with_host(
+@asynccontextmanager
+async def hosted(
     folder: Path,
-    play: Callable[[Call], Awaitable[None]],
     code: str = HANDLER,
     size: int = 1,
     timeout_s: float = PATIENT_S,
     log: LogSink = lambda function, line: None,
-) -> None:
+) -> AsyncIterator[Call]:
+    """Yield what lets a host invoke a function of this code."""
     (folder / "app.py").write_text(code)
-
-    async def main() -> None:
-        host = LambdaHost(log)
-        spec = FunctionSpec(
-            "f", "arn:aws:lambda:us-east-1:123456789012:function:f", "app.lambda_handler", folder, timeout_s, 128, {}
-        )
-        host.deploy(spec, {"HOME": os.environ.get("HOME", "")}, size)
-        await host.warm()
-        try:
-            await play(lambda event: host.invoke("f", json.dumps(event).encode()))
-        finally:
-            await asyncio.wait_for(host.stop(), 5)
-
-    asyncio.run(main())
+    host = LambdaHost(log)
+    arn = "arn:aws:lambda:us-east-1:123456789012:function:f"
+    spec = FunctionSpec("f", arn, "app.lambda_handler", folder, timeout_s, 128, {})
+    host.deploy(spec, {"HOME": os.environ.get("HOME", "")}, size)
+    await host.warm()
+    try:
+        yield lambda event: host.invoke("f", json.dumps(event).encode())
+    finally:
+        await asyncio.wait_for(host.stop(), 5)
 
 
-def test_a_worker_serves_one_event_after_the_other(tmp_path: Path) -> None:
-    async def play(call: Call) -> None:
+async def test_a_worker_serves_one_event_after_the_other(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as call:
         first, second = json.loads((await call(1)).payload), json.loads((await call(2)).payload)
         assert (first["event"], second["event"], first["function"]) == (1, 2, "f")
         assert first["pid"] == second["pid"]
-
-    with_host(tmp_path, play)
 
 
 @pytest.mark.parametrize(
@@ -84,26 +80,22 @@ def test_a_worker_serves_one_event_after_the_other(tmp_path: Path) -> None:
     ],
     ids=lambda given: given[:16],
 )
-def test_errors_keep_their_type_and_the_next_event_is_served(tmp_path: Path, event: str, error: str) -> None:
-    async def play(call: Call) -> None:
+async def test_errors_keep_their_type_and_the_next_event_is_served(tmp_path: Path, event: str, error: str) -> None:
+    async with hosted(tmp_path, timeout_s=SOON_S if event == "hang" else PATIENT_S) as call:
         failed = await call(event)
         assert failed.failed
         assert json.loads(failed.payload)["errorType"] == error
         assert not (await call("fine")).failed
 
-    with_host(tmp_path, play, timeout_s=SOON_S if event == "hang" else PATIENT_S)
 
-
-def test_a_module_that_cannot_be_imported_says_so(tmp_path: Path) -> None:
-    async def play(call: Call) -> None:
+async def test_a_module_that_cannot_be_imported_says_so(tmp_path: Path) -> None:
+    async with hosted(tmp_path, code="import no_such_module") as call:
         failed = await call(1)
         assert failed.failed
         assert "no_such_module" in json.loads(failed.payload)["errorMessage"]
 
-    with_host(tmp_path, play, code="import no_such_module")
 
-
-def test_workers_that_wait_for_long_end_but_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workers_that_wait_for_long_end_but_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("local.functions.lambda_host.REST_LOOK_S", 0.1)
     monkeypatch.setattr("local.functions.lambda_host.IDLE_S", 0.2)
 
@@ -111,7 +103,7 @@ def test_workers_that_wait_for_long_end_but_for_one(tmp_path: Path, monkeypatch:
         answers = await asyncio.gather(*(call("fine") for _ in range(how_many)))
         return {json.loads(each.payload)["pid"] for each in answers}
 
-    async def play(call: Call) -> None:
+    async with hosted(tmp_path, size=3) as call:
         bursting = await pids(call, 3)
         assert len(bursting) == 3
         deadline = time.monotonic() + PATIENT_S
@@ -120,23 +112,19 @@ def test_workers_that_wait_for_long_end_but_for_one(tmp_path: Path, monkeypatch:
         await asyncio.sleep(0.5)
         assert await pids(call, 1) == left
 
-    with_host(tmp_path, play, size=3)
-
 
 def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def test_a_function_runs_on_where_nobody_reads_its_log(tmp_path: Path) -> None:
+async def test_a_function_runs_on_where_nobody_reads_its_log(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     talkative = "def lambda_handler(event, context):\n    for line in range(60): print('x' * 100_000)\n"
 
-    async def play(call: Call) -> None:
-        assert [await call(number) for number in range(3)] == 3 * [Invocation(b"null")]
-
     with os.fdopen(writer, "w", buffering=1) as out:
-        with_host(tmp_path, play, talkative, timeout_s=SOON_S, log=make_printer(str, out))
+        async with hosted(tmp_path, talkative, timeout_s=SOON_S, log=make_printer(str, out)) as call:
+            assert [await call(number) for number in range(3)] == 3 * [Invocation(b"null")]
         os.dup2(os.open(os.devnull, os.O_WRONLY), writer)  # Its rest can be written on closing.
 
 
@@ -151,83 +139,63 @@ def test_what_a_function_prints_cannot_act_on_the_terminal() -> None:
     assert "hello \\x1b]0;owned\\x07" in out.getvalue()
 
 
-def test_a_worker_that_is_stopped_twice_closes_its_runtime_api_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_worker_that_is_stopped_twice_closes_its_runtime_api_once(tmp_path: Path, before: Before) -> None:
     """Its event fails while the stack ends, so both stop it. aiohttp fails if it closes a server twice at once."""
     (tmp_path / "app.py").write_text(HANDLER)
-    closed, close = [], web.ServerRunner.cleanup
-
-    async def counted(runner: web.ServerRunner) -> None:
-        closed.append(runner)
-        await close(runner)
-
-    async def main() -> None:
-        spec = FunctionSpec("f", "arn", "app.lambda_handler", tmp_path, PATIENT_S, 128, {})
-        worker = Worker(spec, {}, lambda function, line: None)
-        await worker.start()
-        await asyncio.gather(worker.stop(), worker.stop())
-
-    monkeypatch.setattr(web.ServerRunner, "cleanup", counted)
-    asyncio.run(main())
+    closed = list[web.ServerRunner]()
+    before.each(web.ServerRunner, "cleanup", closed.append)
+    spec = FunctionSpec("f", "arn", "app.lambda_handler", tmp_path, PATIENT_S, 128, {})
+    worker = Worker(spec, {}, lambda function, line: None)
+    await worker.start()
+    await asyncio.gather(worker.stop(), worker.stop())
 
     assert len(closed) == 1
 
 
-def test_two_workers_serve_two_events_at_once(tmp_path: Path) -> None:
-    async def play(call: Call) -> None:
+async def test_two_workers_serve_two_events_at_once(tmp_path: Path) -> None:
+    async with hosted(tmp_path, size=2) as call:
         hanging = asyncio.ensure_future(call("hang"))
         assert not (await call("fine")).failed
         assert not hanging.done()
 
-    with_host(tmp_path, play, size=2)
+
+async def test_as_many_events_wait_as_wait_for_the_function_that_has_most(tmp_path: Path) -> None:
+    host = LambdaHost(lambda function, line: None)
+    assert host.waiting == 0
+    for name in "fg":
+        host.deploy(FunctionSpec(name, f"arn of {name}", "app.lambda_handler", tmp_path, SOON_S, 128, {}), {}, 0)
+    calls = [asyncio.ensure_future(host.invoke(name, b"{}")) for name in "fffgg"]
+    await asyncio.sleep(0)
+    assert host.waiting == 3
+    for each in calls:
+        each.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    await host.stop()
 
 
-def test_as_many_events_wait_as_wait_for_the_function_that_has_most(tmp_path: Path) -> None:
-    async def main() -> None:
-        host = LambdaHost(lambda function, line: None)
-        assert host.waiting == 0
-        for name in "fg":
-            host.deploy(FunctionSpec(name, f"arn of {name}", "app.lambda_handler", tmp_path, SOON_S, 128, {}), {}, 0)
-        calls = [asyncio.ensure_future(host.invoke(name, b"{}")) for name in "fffgg"]
-        await asyncio.sleep(0)
-        assert host.waiting == 3
-        for each in calls:
-            each.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
-        await host.stop()
-
-    asyncio.run(main())
-
-
-def test_only_the_engine_invokes_functions(tmp_path: Path) -> None:
+async def test_only_the_engine_invokes_functions(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(HANDLER)
 
-    async def main() -> None:
-        host = LambdaHost(lambda function, line: None)
-        spec = FunctionSpec("f", "arn", "app.lambda_handler", tmp_path, PATIENT_S, 128, {})
-        host.deploy(spec, {}, 1)
-        await host.listen()
-        port = host.address.partition("/")[0]
-        async with aiohttp.ClientSession() as page:
-            for path in ("", "/", "/key"):
-                async with page.post(f"http://{port}{path}/f", data="1") as refused:
-                    assert refused.status == 404
-        executor = host_executor(host.address, lambda *call: {"otherwise": True})
-        answer = await asyncio.to_thread(executor, {"FunctionName": "f"}, {"n": 1}, "id")
-        assert answer["body"]["event"] == {"n": 1}
-        assert await asyncio.to_thread(executor, {"FunctionName": "g"}, {}, "id") == {"otherwise": True}
-        await host.stop()
-
-    asyncio.run(main())
+    host = LambdaHost(lambda function, line: None)
+    spec = FunctionSpec("f", "arn", "app.lambda_handler", tmp_path, PATIENT_S, 128, {})
+    host.deploy(spec, {}, 1)
+    await host.listen()
+    port = host.address.partition("/")[0]
+    async with aiohttp.ClientSession() as page:
+        for path in ("", "/", "/key"):
+            async with page.post(f"http://{port}{path}/f", data="1") as refused:
+                assert refused.status == 404
+    executor = host_executor(host.address, lambda *call: {"otherwise": True})
+    answer = await asyncio.to_thread(executor, {"FunctionName": "f"}, {"n": 1}, "id")
+    assert answer["body"]["event"] == {"n": 1}
+    assert await asyncio.to_thread(executor, {"FunctionName": "g"}, {}, "id") == {"otherwise": True}
+    await host.stop()
 
 
-def test_only_the_worker_takes_its_events(tmp_path: Path) -> None:
-    async def play(call: Call) -> None:
+async def test_only_the_worker_takes_its_events(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as call:
         port = json.loads((await call("fine")).payload)["runtime"].partition("/")[0]
         async with aiohttp.ClientSession() as page:
             for path in ("", "/", "/key"):
                 async with page.get(f"http://{port}{path}{RUNTIME_API}/invocation/next") as refused:
                     assert refused.status == 404
-
-    with_host(tmp_path, play)

@@ -2,15 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
 
 import pytest
 
 from local.functions.places import Places, topic_of
-
-
-def played(story: Coroutine[None, None, None]) -> None:
-    asyncio.run(asyncio.wait_for(story, 10))
 
 
 async def begun(places: Places, topics: list[str | None]) -> Counter[str | None]:
@@ -21,90 +16,71 @@ async def begun(places: Places, topics: list[str | None]) -> Counter[str | None]
     return Counter(topic for topic, task in zip(topics, before, strict=True) if task.done())
 
 
-def test_a_topic_has_half_of_the_places_and_another_begins_at_once() -> None:
-    async def story() -> None:
-        places = Places(8)
-        assert await begun(places, ["hanging"] * 400) == {"hanging": 4}
-        assert await begun(places, ["a", "b", "a"]) == {"a": 2, "b": 1}
-        assert places.waiting == 396
-
-    played(story())
+async def test_a_topic_has_half_of_the_places_and_another_begins_at_once() -> None:
+    places = Places(8)
+    assert await begun(places, ["hanging"] * 400) == {"hanging": 4}
+    assert await begun(places, ["a", "b", "a"]) == {"a": 2, "b": 1}
+    assert places.waiting == 396
 
 
-def test_three_topics_without_end_leave_a_place_for_a_fourth() -> None:
-    async def story() -> None:
-        places = Places(8)
-        for topic in ("x", "y", "z"):
-            await begun(places, [topic] * 100)
-        assert await begun(places, ["late"]) == {"late": 1}
-
-    played(story())
+async def test_three_topics_without_end_leave_a_place_for_a_fourth() -> None:
+    places = Places(8)
+    for topic in ("x", "y", "z"):
+        await begun(places, [topic] * 100)
+    assert await begun(places, ["late"]) == {"late": 1}
 
 
-def test_a_place_that_is_given_back_goes_to_who_asked_first() -> None:
-    async def story() -> None:
-        places, order = Places(2), list[int]()
-        held = await places.take("t")
+async def test_a_place_that_is_given_back_goes_to_who_asked_first() -> None:
+    places, order = Places(2), list[int]()
+    held = await places.take("t")
 
-        async def turn(number: int) -> None:
-            place = await places.take("t")
-            order.append(number)
-            places.give_back(place)
+    async def turn(number: int) -> None:
+        place = await places.take("t")
+        order.append(number)
+        places.give_back(place)
 
-        turns = [asyncio.create_task(turn(number)) for number in range(5)]
-        await asyncio.sleep(0)
-        places.give_back(held)
-        await asyncio.gather(*turns)
-        assert order == [0, 1, 2, 3, 4]
-
-    played(story())
+    turns = [asyncio.create_task(turn(number)) for number in range(5)]
+    await asyncio.sleep(0)
+    places.give_back(held)
+    await asyncio.gather(*turns)
+    assert order == [0, 1, 2, 3, 4]
 
 
-def test_what_is_about_no_topic_takes_any_free_place() -> None:
-    async def story() -> None:
-        assert await begun(Places(4), [None] * 6) == {None: 4}
-
-    played(story())
+async def test_what_is_about_no_topic_takes_any_free_place() -> None:
+    assert await begun(Places(4), [None] * 6) == {None: 4}
 
 
-def test_who_waits_no_longer_keeps_no_place() -> None:
-    async def story() -> None:
-        places = Places(1)
-        held = await places.take("t")
-        gone = asyncio.create_task(places.take("u"))
-        await asyncio.sleep(0)
-        places.give_back(held)
-        gone.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await gone
-        await places.take("t")
-        assert places.waiting == 0
-
-    played(story())
+async def test_who_waits_no_longer_keeps_no_place() -> None:
+    places = Places(1)
+    held = await places.take("t")
+    gone = asyncio.create_task(places.take("u"))
+    await asyncio.sleep(0)
+    places.give_back(held)
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await places.take("t")
+    assert places.waiting == 0
 
 
-def test_of_a_topic_two_begin_at_once_and_others_when_these_ended_or_last(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_topic_two_begin_at_once_and_others_when_these_ended_or_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("local.functions.places.YOUNG_S", 0.05)
 
-    async def story() -> None:
-        places = Places(16, young_max=2)
-        assert await begun(places, ["hanging"] * 9) == {"hanging": 2}
-        assert await begun(places, ["other"]) == {"other": 1}
-        await asyncio.sleep(0.07)
-        assert places.waiting == 5, "the first two last: two more begin beside them"
-        await asyncio.sleep(0.25)
-        assert places.waiting == 1, "a topic has half of the places"
-
-    played(story())
+    places = Places(16, young_max=2)
+    assert await begun(places, ["hanging"] * 9) == {"hanging": 2}
+    assert await begun(places, ["other"]) == {"other": 1}
+    await asyncio.sleep(0.07)
+    assert places.waiting == 5, "the first two last: two more begin beside them"
+    await asyncio.sleep(0.25)
+    assert places.waiting == 1, "a topic has half of the places"
 
 
-def test_who_ends_soon_lets_the_next_of_its_topic_begin() -> None:
-    async def story() -> None:
-        places = Places(16, young_max=2)
-        for _ in range(20):
-            places.give_back(await asyncio.wait_for(places.take("t"), 0.5))
-
-    played(story())
+async def test_who_ends_soon_lets_the_next_of_its_topic_begin() -> None:
+    places = Places(16, young_max=2)
+    for _ in range(20):
+        places.give_back(await asyncio.wait_for(places.take("t"), 0.5))
 
 
 @pytest.mark.parametrize(

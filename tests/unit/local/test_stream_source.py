@@ -161,12 +161,6 @@ def test_bisection_isolates_the_poison_and_the_rest_goes_on() -> None:
     assert given_up[0]["DDBStreamBatchInfo"]["batchSize"] == 1
 
 
-def test_records_past_their_age_are_given_up_after_their_first_failure() -> None:
-    batches, given_up = run(Stream("a"), StreamRules(age_max_s=10), lambda _: CRASH)
-    assert len(batches) == 1
-    assert given_up[0]["requestContext"]["condition"] == "RecordAgeExceeded"
-
-
 def test_binary_attributes_travel_as_base64_whether_they_are_read_or_told_again() -> None:
     seen: list[bytes] = []
 

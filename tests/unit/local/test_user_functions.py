@@ -21,19 +21,16 @@ class NorThis: pass
 """
 
 
-def run(file: Path, function: str, event: Mapping[str, Any]) -> Any:
-    async def main() -> Any:
-        host = LambdaHost(lambda function, line: None)
-        for spec in specs_of(file):
-            host.deploy(spec, {"HOME": os.environ.get("HOME", "")}, 1)
-        try:
-            invocation = await host.invoke(function, json.dumps(event).encode())
-        finally:
-            await asyncio.wait_for(host.stop(), 5)
-        assert not invocation.failed, invocation.payload
-        return json.loads(invocation.payload)
-
-    return asyncio.run(main())
+async def run(file: Path, function: str, event: Mapping[str, Any]) -> Any:
+    host = LambdaHost(lambda function, line: None)
+    for spec in specs_of(file):
+        host.deploy(spec, {"HOME": os.environ.get("HOME", "")}, 1)
+    try:
+        invocation = await host.invoke(function, json.dumps(event).encode())
+    finally:
+        await asyncio.wait_for(host.stop(), 5)
+    assert not invocation.failed, invocation.payload
+    return json.loads(invocation.payload)
 
 
 @pytest.fixture
@@ -43,14 +40,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_functions_at_the_top_level_are_served(file: Path) -> None:
+async def test_the_functions_at_the_top_level_are_served(file: Path) -> None:
     assert names_in(file) == ("cheap", "keys")
     event = {"messages": [{"properties": {"price": "50"}}, {"properties": {"price": "150"}}]}
-    assert run(file, "cheap", event) == {"verdicts": [True, False]}
+    assert await run(file, "cheap", event) == {"verdicts": [True, False]}
 
 
-def test_user_code_gets_no_credentials_of_the_service(file: Path) -> None:
-    assert run(file, "keys", {}) == []
+async def test_user_code_gets_no_credentials_of_the_service(file: Path) -> None:
+    assert await run(file, "keys", {}) == []
 
 
 @pytest.mark.parametrize("source", ["def broken(:", "x = 1", "\0"])
