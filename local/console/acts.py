@@ -44,7 +44,7 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
     number, follow = count_noun(behind, "delivery", "deliveries"), "follows" if behind == 1 else "follow"
     at_head = f"message {head.message_id}" if head else "nothing"
     waits_alone = lane.state == "retrying"
-    told = {
+    sentences = {
         "retry": (
             f"Attempt {head.attempts + 1 if head else 1} of {at_head} starts now, regardless of the retry schedule.",
             f"If it succeeds, the {number} behind it {follow}. If it fails, it counts, and the schedule continues.",
@@ -77,7 +77,7 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
     }
     return Preview(
         f"{act.capitalize()} {name}",
-        told[act],
+        sentences[act],
         act.capitalize(),
         lane_path(subscription.topic, name),
         {"head": head.message_id if head else ""},
@@ -96,23 +96,23 @@ def _refusal(subscription: Subscription, act: str) -> str:
 
 async def preview(request: web.Request) -> web.Response:
     """Show the preview of an action on a lane."""
-    desk, topic, name, act = _asked(request)
+    desk, topic, name, act = _parse_request(request)
     subscription = await desk.api.get_subscription(topic, name)
     return desk.page("confirm.html", preview=lane_preview(subscription, act))
 
 
 async def change(request: web.Request) -> web.Response:
     """Execute an action on a lane. A skip cancels only the delivery of the previewed message."""
-    desk, topic, name, act = _asked(request)
+    desk, topic, name, act = _parse_request(request)
     form = await request.post()
     if act == "skip":
         reason, head = str(form.get("reason", "")), str(form.get("head", "")) or None
         try:
             await desk.api.skip(topic, name, reason, message_id=head)
         except ConflictError:
-            told = lane_preview(await desk.api.get_subscription(topic, name), act)
+            new_preview = lane_preview(await desk.api.get_subscription(topic, name), act)
             changed = "The head has changed. Review it again:"
-            return desk.page("confirm.html", 409, preview=told, changed=changed, reason=reason)
+            return desk.page("confirm.html", 409, preview=new_preview, changed=changed, reason=reason)
     elif act == "verify":
         subscription = await desk.api.verify_endpoint(topic, name)
         if subscription.state == UNVERIFIED:
@@ -148,7 +148,7 @@ async def retry_topic(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"/topics/{topic}")
 
 
-def _asked(request: web.Request) -> tuple[Desk, str, str, str]:
+def _parse_request(request: web.Request) -> tuple[Desk, str, str, str]:
     found = request.match_info
     return desk_of(request), found["topic"], found["subscription"], found["act"]
 

@@ -51,27 +51,27 @@ def title_of(page: Path) -> str:
     return unescape(found.group(1)).strip() if found else ""
 
 
-def order_of(said: Mapping[str, str]) -> JobOrder:
-    """Return the job that the form fields *said* describe.
+def order_of(fields: Mapping[str, str]) -> JobOrder:
+    """Return the job that the form fields *fields* describe.
 
     Raises ValueError for an invalid job, day or topic, and UnreadableFilterError for an invalid filter.
     """
-    job, topic = said.get("job", ""), said.get("topic", "").strip() or None
+    job, topic = fields.get("job", ""), fields.get("topic", "").strip() or None
     if job not in JOBS:
         raise ValueError(f"Unknown job {job!r}. Allowed: {', '.join(JOBS)}")
-    days = Days.of(said.get("from", "").strip() or None, said.get("to", "").strip() or None)
+    days = Days.of(fields.get("from", "").strip() or None, fields.get("to", "").strip() or None)
     if job != "backtest":
         return JobOrder(job, days, topic)
     if topic is None:
         raise ValueError("A backtest needs a topic")
-    return JobOrder(job, days, topic, filter_of(FilterForm.of(said)), said.get("subscription", "").strip() or None)
+    return JobOrder(job, days, topic, filter_of(FilterForm.of(fields)), fields.get("subscription", "").strip() or None)
 
 
-def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
-    """Return the preview of the job that the fields *said* describe. Its *stop* says why the job cannot start."""
-    title, back = f"Start {said.get('job', '')}", "/archive"
+def preview_of(fields: Mapping[str, str], desk: Desk) -> Preview:
+    """Return the preview of the job that the fields *fields* describe. Its *stop* says why the job cannot start."""
+    title, back = f"Start {fields.get('job', '')}", "/archive"
     try:
-        order = order_of(said)
+        order = order_of(fields)
     except (ValueError, UnreadableFilterError) as fault:
         return Preview(title, (), "Start", back, stop=f"{fault}.")
     if desk.jobs.runs and desk.jobs.order is not None:
@@ -81,7 +81,7 @@ def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
         desk.jobs.runner.means,
         "The job reads the archive and writes a report. It publishes nothing and changes no delivery.",
     )
-    kept = {name: said.get(name, "") for name in FIELDS}
+    kept = {name: fields.get(name, "") for name in FIELDS}
     return Preview(title, sentences, "Start", back, kept, action="/archive/job")
 
 
@@ -125,10 +125,10 @@ async def preview(request: web.Request) -> web.Response:
 async def start(request: web.Request) -> web.Response:
     """Start a job and show the archive page. If another job runs or a field is invalid, show the preview again."""
     desk, form = desk_of(request), await request.post()
-    told = preview_of({name: str(form.get(name, "")) for name in FIELDS}, desk)
-    if told.stop is not None:
-        return desk.page("confirm.html", 409, preview=told)
-    desk.jobs.start(order_of(told.fields))
+    job_preview = preview_of({name: str(form.get(name, "")) for name in FIELDS}, desk)
+    if job_preview.stop is not None:
+        return desk.page("confirm.html", 409, preview=job_preview)
+    desk.jobs.start(order_of(job_preview.fields))
     raise web.HTTPSeeOther("/archive")
 
 

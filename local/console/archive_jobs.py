@@ -105,7 +105,7 @@ GLUE_USD_A_MINUTE = 2 * PRICES_USD["glue: a DPU-hour"] / 60
 ARCHIVE = "ArchiveBucketName"
 """The stack output with the bucket's name."""
 ENDED_WELL, UNDER_WAY = "SUCCEEDED", ("STARTING", "RUNNING", "WAITING", "STOPPING")
-Said = Callable[[str], object]
+ProgressSink = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,11 @@ class JobOrder:
         >>> JobOrder("audit", Days.of("2026-11-01", "2026-11-02")).text
         'audit of all topics, from 2026-11-01 to 2026-11-02 (exclusive)'
         """
-        of = f"{self.job} of {self.topic or 'all topics'}, from {self.days.first} to {self.days.end} (exclusive)"
+        text = f"{self.job} of {self.topic or 'all topics'}, from {self.days.first} to {self.days.end} (exclusive)"
         if self.job != "backtest":
-            return of
+            return text
         beside = f", compared with the filter of {self.subscription}" if self.subscription else ""
-        return f"{of}, with {filter_text(self.candidate)}{beside}"
+        return f"{text}, with {filter_text(self.candidate)}{beside}"
 
     @property
     def folder(self) -> str:
@@ -153,8 +153,8 @@ class JobOrder:
         Those of an audit of a local archive say that the archive is complete up to now.
         """
         if self.job == "backtest":
-            asked = backtest_arguments(self.days, self.topic or "", self.candidate)
-            return asked + arguments_of(subscription=self.subscription)
+            arguments = backtest_arguments(self.days, self.topic or "", self.candidate)
+            return arguments + arguments_of(subscription=self.subscription)
         if self.job == "report":
             return self.days.arguments() + arguments_of(topic=self.topic)
         as_of = rfc3339(round(time.time() * 1000)) if place.is_local else None
@@ -197,16 +197,16 @@ class LocalJobs:
             check_spark()
             place = Archive.of_stack(self.folder)
             self._preparing = jobs_of(place)
-            self._preparing.run("compact", place, Days.of(None, None).arguments(), lambda said: None)
+            self._preparing.run("compact", place, Days.of(None, None).arguments(), lambda text: None)
 
-    def run(self, order: JobOrder, said: Said) -> JobResult:
-        """Compact new files, run the job, and return its result. Call *said* with the progress. Raises JobError."""
+    def run(self, order: JobOrder, tell: ProgressSink) -> JobResult:
+        """Compact new files, run the job, and return its result. Call *tell* with the progress. Raises JobError."""
         place = Archive.of_stack(self.folder)
         if self.jobs is None:
             check_spark()
         self._running = self.jobs or jobs_of(place)
         arguments = order.arguments(place)
-        result = self._running.run(JOBS[order.job], place, arguments, said, first=compacting(place, order.days.first))
+        result = self._running.run(JOBS[order.job], place, arguments, tell, first=compacting(place, order.days.first))
         uri = result.summary.get("html")
         page = None if uri is None else place.fetch(str(uri))
         return JobResult(page, verdict(order.job, result.code, result.summary), result.code == 0)
@@ -266,26 +266,26 @@ class GlueJobs:
         """A sentence for the archive page: where jobs run, and the price of a minute."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
-    def run(self, order: JobOrder, said: Said) -> JobResult:
-        """Start the job, poll until it ends, and fetch its report. Call *said* with the progress. Raises JobError."""
+    def run(self, order: JobOrder, tell: ProgressSink) -> JobResult:
+        """Start the job, poll until it ends, and fetch its report. Call *tell* with the progress. Raises JobError."""
         from boto3.exceptions import Boto3Error
 
         try:
-            return self._run(order, said)
+            return self._run(order, tell)
         except (Boto3Error, BotoCoreError, ClientError) as fault:
             raise JobError(f"AWS refused: {fault}") from fault
 
     def prepare(self) -> None:
         """Do nothing: a Glue run costs money."""
 
-    def _run(self, order: JobOrder, said: Said) -> JobResult:
+    def _run(self, order: JobOrder, tell: ProgressSink) -> JobResult:
         bucket, glue = self._bucket(), self.client("glue")
         name = f"{self.stack}-{JOBS[order.job].replace('_', '-')}"
         words = order.arguments(Archive(f"s3://{bucket}"))
         began_at = datetime.now(UTC)
         run_id = glue.start_job_run(JobName=name, Arguments=dict(zip(words[::2], words[1::2], strict=True)))["JobRunId"]
         while (run := glue.get_job_run(JobName=name, RunId=run_id)["JobRun"])["JobRunState"] in UNDER_WAY:
-            said(f"Glue: {run['JobRunState'].lower()}, {run.get('ExecutionTime', 0)} s")
+            tell(f"Glue: {run['JobRunState'].lower()}, {run.get('ExecutionTime', 0)} s")
             if self._stopped.wait(self.look_s):
                 raise JobError(f"the console stopped waiting: the run {run_id} of {name} continues in Glue")
         page = self._page(bucket, order, began_at)
@@ -335,12 +335,12 @@ Runner = LocalJobs | GlueJobs
 
 @dataclass
 class JobBoard:
-    """The last job of the console: *said* is its progress, *ended* its result, and *fault* its error."""
+    """The last job of the console: *progress* is its last line, *ended* its result, and *fault* its error."""
 
     runner: Runner
     order: JobOrder | None = None
     began_at: datetime | None = None
-    said: str = ""
+    progress: str = ""
     ended: JobResult | None = None
     fault: str = ""
     _task: asyncio.Task[None] | None = None
@@ -355,7 +355,7 @@ class JobBoard:
         """Start a job. Return False if another job is running."""
         if self.runs:
             return False
-        self.order, self.began_at, self.said, self.ended, self.fault = order, datetime.now(UTC), "", None, ""
+        self.order, self.began_at, self.progress, self.ended, self.fault = order, datetime.now(UTC), "", None, ""
         self._task = asyncio.create_task(self._carry_out(order))
         return True
 
@@ -365,8 +365,8 @@ class JobBoard:
         except (JobError, OSError) as fault:
             self.fault = str(fault)
 
-    def _hear(self, said: str) -> None:
-        self.said = said
+    def _hear(self, progress: str) -> None:
+        self.progress = progress
 
     def prepare(self) -> None:
         """Let the runner prepare for a job, unless a job or a preparation is running."""

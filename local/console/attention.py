@@ -99,7 +99,7 @@ class Choice:
         return cls(**{each.name: query.get(each.name, "").strip() for each in fields(cls)})
 
     @property
-    def asked(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """The non-empty fields: values by name."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name))}
 
@@ -120,8 +120,8 @@ class Choice:
         >>> Choice(state="blocked").path(host="http://a:9"), Choice(state="blocked").path(state="")
         ('/?state=blocked&host=http%3A%2F%2Fa%3A9', '/')
         """
-        asked = replace(self, **changes).asked
-        return f"/?{urlencode(asked)}" if asked else "/"
+        parameters = replace(self, **changes).parameters
+        return f"/?{urlencode(parameters)}" if parameters else "/"
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class BacklogCounts:
             await asyncio.wait({self._task})
 
     async def _count(self, names: Sequence[Name]) -> None:
-        async def counted(name: Name) -> None:
+        async def count_backlog(name: Name) -> None:
             try:
                 page = await self._api.list_backlog(*name, limit=COUNTED_MAX).page()
             except TagcastError:  # The lane is gone, or the next page shows that the API is down.
@@ -214,4 +214,4 @@ class BacklogCounts:
             more = "" if page.next_cursor is None else "+"
             self._known[name] = time.monotonic(), f"{len(page.items)}{more}"
 
-        await together(counted, names)
+        await together(count_backlog, names)

@@ -75,11 +75,11 @@ class Bulk:
     async def carry_out(self, desk: Desk) -> None:
         """Change the lanes, a few at a time, until all are done or the action is stopped. Then expire the caches."""
 
-        async def done(lane: Name) -> None:
+        async def change_lane(lane: Name) -> None:
             if self.is_stopped:
                 return
             try:
-                why_left = await self._did(desk.api, lane)
+                why_left = await self._act_on(desk.api, lane)
                 if why_left:
                     self.left.append((lane, why_left))
                 else:
@@ -90,14 +90,14 @@ class Bulk:
                 self.left.append((lane, str(fault)))
 
         try:
-            await together(done, self.lanes, AT_ONCE)
+            await together(change_lane, self.lanes, AT_ONCE)
         finally:
             desk.forget()
 
-    async def _did(self, api: AsyncClient, lane: Name) -> str:
+    async def _act_on(self, api: AsyncClient, lane: Name) -> str:
         """Change one lane. Return why nothing changed, or an empty text."""
         if self.act == "skip" and self.messages:
-            return "" if await self._skipped(api, lane) else "its head is another message, or the messages ended"
+            return "" if await self._skip_messages(api, lane) else "its head is another message, or the messages ended"
         named: NamedLane = {"topic": lane[0], "subscription": lane[1]}
         if self.act == "skip":
             acted = await api.skip_lanes(self.reason, lanes=[{**named, "message_id": self.heads[lane]}])
@@ -108,7 +108,7 @@ class Bulk:
         error = acted.lanes[0].error or {}
         return str(error.get("detail") or error.get("title") or "")
 
-    async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
+    async def _skip_messages(self, api: AsyncClient, lane: Name) -> bool:
         """Skip the lane's deliveries of *messages*, as far as possible. Return whether any was skipped.
 
         Under INDEPENDENT_RETRY any waiting delivery can be skipped. Otherwise only heads are skipped, until the
@@ -214,7 +214,7 @@ async def preview(request: web.Request) -> web.Response:
         act,
         [(lane.topic, lane.subscription) for lane in taken],
         choice.path(),
-        chosen=choice.asked,
+        chosen=choice.parameters,
         unfit=len(chosen) - len(fitting),
         beyond=len(fitting) - len(taken),
         heads=[lane.head.message_id for lane in taken if lane.head is not None] if act == "skip" else (),
@@ -230,7 +230,7 @@ def command_of(act: str, choice: Choice) -> str:
     """
     if choice.need or choice.host == NO_HOST or choice.outcome == NO_ATTEMPT:
         return ""
-    given = choice.asked | ({"reason": "…"} if act == "skip" else {})
+    given = choice.parameters | ({"reason": "…"} if act == "skip" else {})
     return shlex.join(["tagcast", "lanes", act, *(word for name, it in given.items() for word in (f"--{name}", it))])
 
 

@@ -36,16 +36,16 @@ class ListPage(Generic[T]):
     total: int
 
 
-def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
-    """Return page number *asked* of *items*, each page with at most *size* items.
+def part_of(items: Sequence[T], page: str, size: int) -> ListPage[T]:
+    """Return page number *page* of *items*, each page with at most *size* items.
 
-    If there is no such page, return the nearest; if *asked* is not a number, the first.
+    If there is no such page, return the nearest; if *page* is not a number, the first.
 
     >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
     ('cd', 3, 1)
     """
     pages = max(1, -(-len(items) // size))
-    number = min(max(1, int(asked)), pages) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
+    number = min(max(1, int(page)), pages) if page.isascii() and page.isdigit() and len(page) < 9 else 1
     return ListPage(items[(number - 1) * size : number * size], number, pages, len(items))
 
 
@@ -155,11 +155,11 @@ async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: i
     """
     places = asyncio.Semaphore(most)
 
-    async def asked(each: A) -> T:
+    async def ask_one(each: A) -> T:
         async with places:
             return await ask(each)
 
-    return list(await asyncio.gather(*map(asked, about)))
+    return list(await asyncio.gather(*map(ask_one, about)))
 
 
 async def unless_gone(question: Awaitable[T]) -> T | None:

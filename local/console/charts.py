@@ -83,17 +83,17 @@ def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[
     count, each = SPANS[span_name]
     parts = parts_of(minutes, now, count, each)
 
-    def added(value: Callable[[Minute], float | None]) -> list[float | None]:
-        told = [[found for minute in part if (found := value(minute)) is not None] for part in parts]
-        return [sum(part) / each if part else None for part in told]
+    def averages(value: Callable[[Minute], float | None]) -> list[float | None]:
+        values = [[found for minute in part if (found := value(minute)) is not None] for part in parts]
+        return [sum(part) / each if part else None for part in values]
 
     def worst(value: Callable[[Minute], float | None]) -> list[float | None]:
         return [max((found for m in part if (found := value(m)) is not None), default=None) for part in parts]
 
-    published = added(lambda minute: minute.published)
+    published = averages(lambda minute: minute.published)
     made = [
-        chart("Delivered/min", added(lambda minute: minute.delivered), "{:,.4g}".format),
-        chart("Failed/min", added(lambda minute: minute.failed), "{:,.4g}".format),
+        chart("Delivered/min", averages(lambda minute: minute.delivered), "{:,.4g}".format),
+        chart("Failed/min", averages(lambda minute: minute.failed), "{:,.4g}".format),
         chart("p95 latency", worst(lambda minute: minute.slow_ms), lambda ms: span(ms / 1000)),
         chart("Backlog", worst(lambda minute: minute.backlog), "{:,.0f}".format),
     ]

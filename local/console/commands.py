@@ -105,15 +105,15 @@ def _short_options(filter: Mapping[str, Any]) -> list[str]:
     defaults = FILTER_DEFAULTS.get(str(filter.get("kind")), {})
     match {name: value for name, value in filter.items() if name not in defaults or value != defaults[name]}:
         case {"kind": "tags", "tags": [*tags], **more} if _are_texts(tags) and more in ({}, {"match": "all"}):
-            return _repeated("--tag", tags) + ["--all-tags"] * len(more) if tags else []
+            return _repeat_option("--tag", tags) + ["--all-tags"] * len(more) if tags else []
         case {"kind": "routing_key", "patterns": [*patterns], **more} if _are_texts(patterns) and not more:
-            return _repeated("--routing-key", patterns)
+            return _repeat_option("--routing-key", patterns)
         case {"kind": "tag_expression", "expression": str(text), **more} if not more:
             return ["--tag-expression", text]
         case {"kind": "sql92", "expression": str(text), **more} if _are_chosen(more, "dialect"):
-            return ["--sql", text, *_named(more)]
+            return ["--sql", text, *_named_options(more)]
         case {"kind": "event_pattern", "pattern": dict(pattern), **more} if _are_chosen(more, "dialect", "scope"):
-            return ["--event-pattern", json.dumps(pattern), *_named(more)]
+            return ["--event-pattern", json.dumps(pattern), *_named_options(more)]
     return []
 
 
@@ -125,11 +125,11 @@ def _are_chosen(more: Mapping[str, Any], *names: str) -> bool:
     return more.keys() <= {*names} and _are_texts(more.values())
 
 
-def _repeated(option: str, values: Iterable[str]) -> list[str]:
+def _repeat_option(option: str, values: Iterable[str]) -> list[str]:
     return [word for each in values for word in (option, each)]
 
 
-def _named(more: Mapping[str, str]) -> list[str]:
+def _named_options(more: Mapping[str, str]) -> list[str]:
     return [word for name, value in more.items() for word in (f"--{name}", value)]
 
 

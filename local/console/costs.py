@@ -35,16 +35,16 @@ def cost_of(topic: str, rates: Rates | None) -> Cost:
 
 
 async def _cost(desk: Desk, topic: str) -> Cost | None:
-    told = await unless_gone(desk.api.tail(topic, max_events=0))
-    return None if told is None else cost_of(topic, rates_of(told.counts))
+    tail = await unless_gone(desk.api.tail(topic, max_events=0))
+    return None if tail is None else cost_of(topic, rates_of(tail.counts))
 
 
 async def costs(request: web.Request) -> web.Response:
     """Show one page of the topics, with their costs."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
-    told = await together(partial(_cost, desk), [each.name for each in topics.items])
-    found = [each for each in told if each is not None]
+    estimates = await together(partial(_cost, desk), [each.name for each in topics.items])
+    found = [each for each in estimates if each is not None]
     return desk.page(
         "costs.html",
         costs=found,

@@ -18,7 +18,7 @@ from local.console import forms
 from local.console.commands import Command, command_of
 from local.console.desk import Desk, desk_of, form_fields
 from local.console.filter_form import FilterForm
-from local.console.forms import Said, UnreadableFieldError, faults_of
+from local.console.forms import Fields, UnreadableFieldError, faults_of
 from local.console.lanes import lane_page
 from local.console.rendering import lane_path
 
@@ -27,13 +27,13 @@ SEND = "yes"
 
 @dataclass(frozen=True)
 class Form:
-    """One form with the fields *said*. *read* converts them to a request body, and *send* sends this body to the API.
+    """One form with the fields *fields*. *read* converts them to a request body, and *send* sends this body to the API.
 
     The equivalent command line begins with *words*. *settings* are the possible settings of the resource.
     """
 
     template: str
-    said: Said
+    fields: Fields
     read: Callable[[], Json]
     send: Callable[[Json], Awaitable[web.Response]]
     words: Sequence[str]
@@ -42,8 +42,8 @@ class Form:
 
 async def topic(request: web.Request) -> web.Response:
     """Show the form for a new topic. If the form was submitted, create the topic, or show why this is refused."""
-    desk, said = desk_of(request), await _said(request)
-    name = said.get("name", "").strip()
+    desk, fields = desk_of(request), await _submitted_fields(request)
+    name = fields.get("name", "").strip()
 
     async def send(settings: Json) -> web.Response:
         await desk.api.create_topic(name, **settings)
@@ -51,42 +51,42 @@ async def topic(request: web.Request) -> web.Response:
         raise web.HTTPSeeOther(path_of("topics", name))
 
     def read() -> Json:
-        return drop_none(**forms.values_of(TOPIC_SETTINGS, said))
+        return drop_none(**forms.values_of(TOPIC_SETTINGS, fields))
 
     words = ["topic", "create", name or "NAME"]
-    form = Form("topic_form.html", said, read, send, words, TOPIC_SETTINGS)
+    form = Form("topic_form.html", fields, read, send, words, TOPIC_SETTINGS)
     return await _page(desk, form, name=name, is_new=True, title="New topic", back="/topics")
 
 
 async def topic_edit(request: web.Request) -> web.Response:
     """Show the form with a topic's settings. If the form was submitted, update the settings that differ."""
-    desk, name, said = desk_of(request), request.match_info["topic"], await _said(request)
+    desk, name, fields = desk_of(request), request.match_info["topic"], await _submitted_fields(request)
     present = await desk.api.get_topic(name)
     before = forms.texts_of(TOPIC_SETTINGS, present)
-    said = {**before, **forms.uncheck_all(TOPIC_SETTINGS), **said} if said else before
+    fields = {**before, **forms.uncheck_all(TOPIC_SETTINGS), **fields} if fields else before
 
     async def send(changes: Json) -> web.Response:
         if changes:
-            await desk.api.update_topic(name, if_version=_version(said, present.version), **changes)
+            await desk.api.update_topic(name, if_version=_version(fields, present.version), **changes)
             desk.forget()
         raise web.HTTPSeeOther(path_of("topics", name))
 
     words = ["topic", "update", name]
-    form = Form("topic_form.html", said, partial(forms.topic_changes, before, said), send, words, TOPIC_SETTINGS)
+    form = Form("topic_form.html", fields, partial(forms.topic_changes, before, fields), send, words, TOPIC_SETTINGS)
     values = {"title": f"Settings of {name}", "back": path_of("topics", name)}
     return await _page(desk, form, name=name, is_new=False, version=present.version, **values)
 
 
 async def subscription(request: web.Request) -> web.Response:
     """Show the form for a new subscription. If the form was submitted, create it, or show why this is refused."""
-    desk, topic, said = desk_of(request), request.match_info["topic"], await _said(request)
-    name = said.get("name", "").strip()
+    desk, topic, fields = desk_of(request), request.match_info["topic"], await _submitted_fields(request)
+    name = fields.get("name", "").strip()
 
     async def send(settings: Json) -> web.Response:
-        return _done(desk, await desk.api.create_subscription(topic, name, **settings), "made")
+        return _finish(desk, await desk.api.create_subscription(topic, name, **settings), "made")
 
-    words, read = ["subscribe", topic, name or "NAME"], partial(forms.new_subscription, said)
-    form = Form("subscription_form.html", said, read, send, words, SUBSCRIPTION_SETTINGS)
+    words, read = ["subscribe", topic, name or "NAME"], partial(forms.new_subscription, fields)
+    form = Form("subscription_form.html", fields, read, send, words, SUBSCRIPTION_SETTINGS)
     values = {"title": f"New subscription of {topic}", "back": path_of("topics", topic)}
     return await _page(desk, form, topic=topic, name=name, is_new=True, **values)
 
@@ -96,37 +96,37 @@ async def subscription_edit(request: web.Request) -> web.Response:
 
     The form never shows the secret and the headers. If these fields stay empty, they do not change.
     """
-    desk, said = desk_of(request), await _said(request)
+    desk, fields = desk_of(request), await _submitted_fields(request)
     topic, name = request.match_info["topic"], request.match_info["subscription"]
     present = await desk.api.get_subscription(topic, name)
-    before = forms.subscription_said(present)
-    said = {**before, **forms.uncheck_all(SUBSCRIPTION_SETTINGS), **said} if said else before
+    before = forms.subscription_fields(present)
+    fields = {**before, **forms.uncheck_all(SUBSCRIPTION_SETTINGS), **fields} if fields else before
 
     async def send(changes: Json) -> web.Response:
         if not changes:
             raise web.HTTPSeeOther(lane_path(topic, name))
-        version = _version(said, present.version)
-        return _done(desk, await desk.api.update_subscription(topic, name, if_version=version, **changes), "changed")
+        version = _version(fields, present.version)
+        return _finish(desk, await desk.api.update_subscription(topic, name, if_version=version, **changes), "changed")
 
-    words, read = ["subscription", "update", topic, name], partial(forms.subscription_changes, before, said)
-    form = Form("subscription_form.html", said, read, send, words, SUBSCRIPTION_SETTINGS)
+    words, read = ["subscription", "update", topic, name], partial(forms.subscription_changes, before, fields)
+    form = Form("subscription_form.html", fields, read, send, words, SUBSCRIPTION_SETTINGS)
     values = {"title": f"Settings of {name}", "back": lane_path(topic, name), "signatures": present.signatures}
     return await _page(desk, form, topic=topic, name=name, is_new=False, version=present.version, **values)
 
 
-async def _said(request: web.Request) -> dict[str, str]:
+async def _submitted_fields(request: web.Request) -> dict[str, str]:
     """Return the submitted fields; empty if the page is only displayed."""
     if request.method != "POST":
         return {}
     return {name: value for name, value in (await form_fields(request)).items() if name != "token"}
 
 
-def _version(said: Said, present: int) -> int:
-    text = said.get("version", "")
+def _version(fields: Fields, present: int) -> int:
+    text = fields.get("version", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else present
 
 
-def _done(desk: Desk, made: Subscription, what: str) -> web.Response:
+def _finish(desk: Desk, made: Subscription, what: str) -> web.Response:
     """Redirect to the lane. A generated secret is displayed first, because it is shown only once."""
     desk.forget()
     if made.secret is not None:
@@ -136,7 +136,7 @@ def _done(desk: Desk, made: Subscription, what: str) -> web.Response:
 
 async def _page(desk: Desk, form: Form, **values: Any) -> web.Response:
     """Show a form with its command. When the user confirms, send its body. Show the faults that the API finds."""
-    is_sent, status = form.said.get("do") == SEND, 200
+    is_sent, status = form.fields.get("do") == SEND, 200
     faults: list[tuple[str, str]] = []
     command = Command()
     try:
@@ -154,13 +154,13 @@ async def _page(desk: Desk, form: Form, **values: Any) -> web.Response:
     return desk.page(
         form.template,
         status,
-        said=form.said,
+        fields=form.fields,
         faults=faults,
         command=command,
         sections=forms.sections(form.settings),
         protocols=forms.PROTOCOLS,
         strategies=forms.STRATEGIES,
-        filter=FilterForm.of(form.said),
+        filter=FilterForm.of(form.fields),
         **{"version": "", "signatures": (), **values},
     )
 

@@ -46,9 +46,9 @@ class FilterForm:
     scope: str = "body"
 
     @classmethod
-    def of(cls, said: Mapping[str, str]) -> FilterForm:
+    def of(cls, form_fields: Mapping[str, str]) -> FilterForm:
         """Return the filter fields among the fields of a submitted form. An empty field gets its default."""
-        return cls(**{each.name: said[each.name] for each in fields(cls) if said.get(each.name)})
+        return cls(**{each.name: form_fields[each.name] for each in fields(cls) if form_fields.get(each.name)})
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -93,10 +93,10 @@ def filter_of(form: FilterForm) -> AnyFilter | None:
     >>> filter_of(FilterForm()) is None
     True
     """
-    return Filter.from_json(_described(form))
+    return Filter.from_json(_json_of(form))
 
 
-def _described(form: FilterForm) -> dict[str, Any] | None:
+def _json_of(form: FilterForm) -> dict[str, Any] | None:
     match form.kind:
         case "everything":
             return None

@@ -44,20 +44,20 @@ class Verdict:
 class Bench:
     """The fields of the workbench: the topic, the subscription and its version, the filter's *form*.
 
-    *said* has all fields, including those of the test message.
+    *fields* has all fields, including those of the test message.
     """
 
     topic: str
     subscription: str
     version: str
     form: FilterForm
-    said: Mapping[str, str]
+    fields: Mapping[str, str]
 
     @classmethod
-    def of(cls, said: Mapping[str, str]) -> Bench:
+    def of(cls, fields: Mapping[str, str]) -> Bench:
         """Return the workbench with the fields of a form or of a URL's query."""
-        topic, subscription = (said.get(name, "").strip() for name in ("topic", "subscription"))
-        return cls(topic, subscription, said.get("version", ""), FilterForm.of(said), said)
+        topic, subscription = (fields.get(name, "").strip() for name in ("topic", "subscription"))
+        return cls(topic, subscription, fields.get("version", ""), FilterForm.of(fields), fields)
 
 
 async def workbench(request: web.Request) -> web.Response:
@@ -69,7 +69,7 @@ async def workbench(request: web.Request) -> web.Response:
     if bench.topic and bench.subscription:
         subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
         form = form_of(subscription.filter)
-        bench = Bench(bench.topic, bench.subscription, str(subscription.version), form, bench.said)
+        bench = Bench(bench.topic, bench.subscription, str(subscription.version), form, bench.fields)
     return await _page(desk, bench)
 
 
@@ -108,7 +108,7 @@ async def _page(desk: Desk, bench: Bench, refusal: str = "") -> web.Response:
         change=await _change(desk, bench, recent) if bench.subscription and not faults else None,
         faults=faults,
         warnings=() if faults else compile_filter(filter_of(bench.form)).warnings,
-        said=bench.said,
+        fields=bench.fields,
     )
 
 
@@ -168,11 +168,11 @@ async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[li
     """Return the filter's verdicts on the form's message and on recent messages, or the filter's errors."""
     try:
         candidate = filter_of(bench.form)
-        invented = await _judged(desk, candidate, None, new_message(bench.said))
+        invented = await _test_filter(desk, candidate, None, new_message(bench.fields))
         if _reads_body(candidate):
             recent = await _with_bodies(desk, bench.topic, recent)
         found = await together(
-            lambda each: _judged(desk, candidate, each, NewMessage.like(each, each.body or "")), recent
+            lambda each: _test_filter(desk, candidate, each, NewMessage.like(each, each.body or "")), recent
         )
     except (UnreadableFilterError, UnreadableFieldError) as fault:
         return [], [str(fault)]
@@ -195,9 +195,9 @@ async def _with_bodies(desk: Desk, topic: str, messages: list[Message]) -> list[
     return await together(partial(desk.api.get_message, topic), [each.message_id for each in messages])
 
 
-async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, sent: NewMessage) -> Verdict:
-    said = await desk.api.test_filter(sent, filter=candidate)
-    return Verdict(of, said.verdict, lines(said.explanation))
+async def _test_filter(desk: Desk, candidate: AnyFilter | None, message: Message | None, sent: NewMessage) -> Verdict:
+    result = await desk.api.test_filter(sent, filter=candidate)
+    return Verdict(message, result.verdict, lines(result.explanation))
 
 
 async def shadow(request: web.Request) -> web.Response:
@@ -222,14 +222,14 @@ async def save(request: web.Request) -> web.Response:
     except (UnreadableFilterError, InvalidError):
         return await _page(desk, bench)
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
-    if bench.said.get("confirmed") != "yes":
+    if bench.fields.get("confirmed") != "yes":
         return desk.page("confirm.html", preview=_preview(bench, subscription, candidate))
-    edited = read_field(bench.said, "version", whole_number) or 0
+    edited = read_field(bench.fields, "version", whole_number) or 0
     try:
         await desk.api.update_filter(bench.topic, bench.subscription, candidate, if_version=edited)
     except PreconditionFailedError as refused:
-        told = f"{refused.detail}. Nothing was updated. The result compares your filter with the current one."
-        return await _page(desk, replace(bench, version=str(subscription.version)), told)
+        refusal = f"{refused.detail}. Nothing was updated. The result compares your filter with the current one."
+        return await _page(desk, replace(bench, version=str(subscription.version)), refusal)
     raise web.HTTPSeeOther(lane_page(bench.topic, bench.subscription, "saved"))
 
 
@@ -247,7 +247,7 @@ def _preview(bench: Bench, subscription: Subscription, candidate: AnyFilter | No
         {
             **{"topic": bench.topic, "subscription": bench.subscription, "version": bench.version},
             **asdict(bench.form),
-            **{name: bench.said.get(name, "") for name in (*TEST_MESSAGE, "message")},
+            **{name: bench.fields.get(name, "") for name in (*TEST_MESSAGE, "message")},
             "confirmed": "yes",
         },
         action="/workbench/save",

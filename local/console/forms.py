@@ -18,7 +18,7 @@ from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 from local.console.commands import text_of
 from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of
 
-Said = Mapping[str, str]
+Fields = Mapping[str, str]
 YES = "yes"
 STRATEGIES = {
     "INDEPENDENT_RETRY": "independent: each message is retried by itself, 1, 2, 4 … s apart",
@@ -59,9 +59,9 @@ def faults_of(refused: TagcastError | UnreadableFieldError) -> list[tuple[str, s
     return [("", str(refused))]
 
 
-def read_field(said: Said, name: str, read: Callable[[str], Any], pointer: str = "") -> Any:
+def read_field(fields: Fields, name: str, read: Callable[[str], Any], pointer: str = "") -> Any:
     """Return field *name*, parsed by *read*; None if empty. A ValueError of *read* becomes UnreadableFieldError."""
-    text = said.get(name, "").strip()
+    text = fields.get(name, "").strip()
     try:
         return read(text) if text else None
     except ValueError as fault:
@@ -125,7 +125,7 @@ _PARTS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
 """The settings with a field for each of their parts."""
 
 
-def _offered(settings: Sequence[Setting]) -> tuple[Setting, ...]:
+def _plain(settings: Sequence[Setting]) -> tuple[Setting, ...]:
     """Return the settings with their own form field: numbers, texts and booleans that are not write-only."""
     return tuple(each for each in settings if each.type in _READERS and not each.is_write_only)
 
@@ -133,14 +133,14 @@ def _offered(settings: Sequence[Setting]) -> tuple[Setting, ...]:
 def sections(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
     """Return the settings that have a form field of their own, by the heading above the field."""
     found: dict[str, list[Setting]] = {}
-    for each in _offered(settings):
+    for each in _plain(settings):
         found.setdefault(str(each.extra.get("section", "")), []).append(each)
     return found
 
 
-def texts_of(settings: Sequence[Setting], of: object) -> dict[str, str]:
-    """Return the texts that fill the form fields of *settings*. *of* is the topic or the subscription."""
-    return {each.name: _text(getattr(of, each.name, None)) for each in _offered(settings)}
+def texts_of(settings: Sequence[Setting], resource: object) -> dict[str, str]:
+    """Return the texts that fill the form fields of *settings*. *resource* is the topic or the subscription."""
+    return {each.name: _text(getattr(resource, each.name, None)) for each in _plain(settings)}
 
 
 def _text(value: object) -> str:
@@ -154,61 +154,61 @@ def uncheck_all(settings: Sequence[Setting]) -> dict[str, str]:
     return {each.name: "" for each in settings if each.type == "boolean"}
 
 
-def values_of(settings: Sequence[Setting], said: Said) -> Json:
-    """Return the values of the settings with a field in *said*, by name. The value of an empty field is None.
+def values_of(settings: Sequence[Setting], fields: Fields) -> Json:
+    """Return the values of the settings with a field in *fields*, by name. The value of an empty field is None.
 
     Raises UnreadableFieldError.
 
     >>> values_of(TOPIC_SETTINGS, {"retention_seconds": "12h", "ordering": "key", "events_topic": ""})
     {'retention_seconds': 43200, 'ordering': 'key', 'events_topic': None}
     """
-    return {each.name: read_field(said, each.name, _reader(each)) for each in _offered(settings) if each.name in said}
+    return {each.name: read_field(fields, each.name, _reader(each)) for each in _plain(settings) if each.name in fields}
 
 
 def _reader(setting: Setting) -> Callable[[str], object]:
     return seconds_of if setting.name.endswith("_seconds") else _READERS[setting.type]
 
 
-def topic_changes(before: Said, said: Said) -> Json:
-    """Return the merge patch that changes a topic from the fields *before* to *said*. Raises UnreadableFieldError."""
-    return _differing(values_of(TOPIC_SETTINGS, before), values_of(TOPIC_SETTINGS, said))
+def topic_changes(before: Fields, fields: Fields) -> Json:
+    """Return the merge patch that changes a topic from the fields *before* to *fields*. Raises UnreadableFieldError."""
+    return _differing(values_of(TOPIC_SETTINGS, before), values_of(TOPIC_SETTINGS, fields))
 
 
 def _differing(before: Json, wanted: Json) -> Json:
     return {name: value for name, value in wanted.items() if before.get(name) != value}
 
 
-def subscription_said(of: Subscription) -> dict[str, str]:
+def subscription_fields(resource: Subscription) -> dict[str, str]:
     """Return a subscription as form fields, without its filter and its secrets."""
-    endpoint: Json = {**of.endpoint}
+    endpoint: Json = {**resource.endpoint}
     protocol = endpoint.pop("protocol")
-    batch: Json = {} if of.batch is None else {name: getattr(of.batch, name) for name in _PARTS["batch"]}
-    parts: Json = {name: None for part in _PARTS.values() for name in part} | {**of.retry, **batch}
+    batch: Json = {} if resource.batch is None else {name: getattr(resource.batch, name) for name in _PARTS["batch"]}
+    parts: Json = {name: None for part in _PARTS.values() for name in part} | {**resource.retry, **batch}
     return {
         "protocol": "url" if protocol in ("http", "https") else protocol,
         "target": next(iter(endpoint.values()), ""),
         **{name: _text(value) for name, value in parts.items()},
-        **texts_of(SUBSCRIPTION_SETTINGS, of),
+        **texts_of(SUBSCRIPTION_SETTINGS, resource),
     }
 
 
-def new_subscription(said: Said) -> Json:
-    """Return the request body of a new subscription from the fields *said*. Raises UnreadableFieldError.
+def new_subscription(fields: Fields) -> Json:
+    """Return the request body of a new subscription from the fields *fields*. Raises UnreadableFieldError.
 
     Settings that do not apply to this kind of endpoint are left out.
 
     >>> new_subscription({"protocol": "url", "target": "http://a/", "kind": "tags", "text": "b"})
     {'endpoint': {'protocol': 'http', 'url': 'http://a/'}, 'filter': {'kind': 'tags', 'tags': ['b']}}
     """
-    values = {**_subscription_values(said), "filter": _filter(said)}
+    values = {**_subscription_values(fields), "filter": _filter(fields)}
     values |= {part: drop_none(**(values[part] or {})) or None for part in _PARTS}
     only = "groups" if values["endpoint"]["protocol"] == "pull" else "pushes"
     fitting = (each.name for each in SUBSCRIPTION_SETTINGS if each.extra.get("only", only) == only)
     return {name: values[name] for name in fitting if values.get(name) is not None}
 
 
-def subscription_changes(before: Said, said: Said) -> Json:
-    """Return the merge patch that changes a subscription from the fields *before* to *said*.
+def subscription_changes(before: Fields, fields: Fields) -> Json:
+    """Return the merge patch that changes a subscription from the fields *before* to *fields*.
 
     Raises UnreadableFieldError.
 
@@ -220,7 +220,7 @@ def subscription_changes(before: Said, said: Said) -> Json:
     >>> subscription_changes(before, {**before, "strategy": "BACKOFF_RETRY"})
     {'retry': {'strategy': 'BACKOFF_RETRY', 'max_retries': 5}}
     """
-    present, wanted = _subscription_values(before), _subscription_values(said)
+    present, wanted = _subscription_values(before), _subscription_values(fields)
     changes = _differing(present, wanted)
     for part in _PARTS:
         if changes.get(part):
@@ -232,19 +232,19 @@ def subscription_changes(before: Said, said: Said) -> Json:
     return changes
 
 
-def _subscription_values(said: Said) -> Json:
+def _subscription_values(fields: Fields) -> Json:
     """Return all settings in the fields, except the filter. An empty field is None."""
     parts: Json = {
-        part: {name: read_field(said, name, read, f"/{part}/{name}") for name, read in fields.items()}
-        for part, fields in _PARTS.items()
+        part: {name: read_field(fields, name, read, f"/{part}/{name}") for name, read in readers.items()}
+        for part, readers in _PARTS.items()
     }
     parts["retry"].pop(_not_of_strategy(parts["retry"]), None)
     return {
-        "endpoint": _endpoint(said),
+        "endpoint": _endpoint(fields),
         **{part: None if set(values.values()) == {None} else values for part, values in parts.items()},
-        **values_of(SUBSCRIPTION_SETTINGS, said),
-        "secret": read_field(said, "secret", str),
-        "headers": read_field(said, "headers", lambda text: named_lines(text, ":")),
+        **values_of(SUBSCRIPTION_SETTINGS, fields),
+        "secret": read_field(fields, "secret", str),
+        "headers": read_field(fields, "headers", lambda text: named_lines(text, ":")),
     }
 
 
@@ -255,9 +255,9 @@ def _not_of_strategy(retry: Json) -> str:
     return "" if retry["max_retries"] == LIFE else "max_interval_seconds"
 
 
-def _endpoint(said: Said) -> Json:
-    target = said.get("target", "").strip()
-    match said.get("protocol", "url"):
+def _endpoint(fields: Fields) -> Json:
+    target = fields.get("target", "").strip()
+    match fields.get("protocol", "url"):
         case "pull":
             return endpoint_of(None, None, None, is_pulled=True)
         case "sqs":
@@ -267,8 +267,8 @@ def _endpoint(said: Said) -> Json:
     return endpoint_of(target, None, None)
 
 
-def _filter(said: Said) -> AnyFilter | None:
+def _filter(fields: Fields) -> AnyFilter | None:
     try:
-        return filter_of(FilterForm.of(said))
+        return filter_of(FilterForm.of(fields))
     except UnreadableFilterError as fault:
         raise UnreadableFieldError("/filter", str(fault)) from None

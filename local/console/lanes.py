@@ -169,14 +169,14 @@ async def lane(request: web.Request) -> web.Response:
     )
 
 
-def instant_of(said: str) -> datetime:
-    """Return the instant *said*, in seconds since 1970. If *said* is not such a number, return now.
+def instant_of(text: str) -> datetime:
+    """Return the instant *text*, in seconds since 1970. If *text* is not such a number, return now.
 
     >>> instant_of("1790000000").year
     2026
     """
-    is_number = said.isascii() and said.isdigit() and len(said) < 11
-    return datetime.fromtimestamp(int(said), UTC) if is_number else datetime.now(UTC)
+    is_number = text.isascii() and text.isdigit() and len(text) < 11
+    return datetime.fromtimestamp(int(text), UTC) if is_number else datetime.now(UTC)
 
 
 def history_in(why: Mapping[str, Any]) -> list[Attempt]:

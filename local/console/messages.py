@@ -81,11 +81,11 @@ async def message(request: web.Request) -> web.Response:
         _message(desk, topic, message_id, state, cursor), _names(desk, topic), desk.lanes.look_if_possible()
     )
     why = await unless_gone(desk.api.explain(topic, message_id, name)) if name else None
-    told = fates(found, names, {lane.subscription: lane.state for lane in lanes if lane.topic == topic})
-    others = sum(fate.entry is None for fate in told)
+    all_fates = fates(found, names, {lane.subscription: lane.state for lane in lanes if lane.topic == topic})
+    others = sum(fate.entry is None for fate in all_fates)
     counts = {**found.counts, **({NOT_FOR_IT: others} if others else {})}
     page = query.get("page", "")
-    asked = {key: value for key, value in (("why", name), ("state", state), ("behind", cursor)) if value}
+    parameters = {key: value for key, value in (("why", name), ("state", state), ("behind", cursor)) if value}
     shown = {key: value for key, value in (("state", state), ("behind", cursor), ("page", page)) if value}
     return desk.page(
         "message.html",
@@ -93,17 +93,17 @@ async def message(request: web.Request) -> web.Response:
         message=found,
         counts=sorted(counts.items(), key=lambda each: _rank(each[0])),
         state=state,
-        part=part_of([fate for fate in told if state in ("", fate.state)], page, SUBSCRIPTIONS_SHOWN),
+        part=part_of([fate for fate in all_fates if state in ("", fate.state)], page, SUBSCRIPTIONS_SHOWN),
         shown=shown,
-        page_query=lambda number: urlencode({**asked, "page": number}),
-        behind=urlencode({**asked, "behind": found.next_cursor}) if found.next_cursor else "",
-        longest_s=max((fate.after_s or 0.0 for fate in told), default=0.0),
+        page_query=lambda number: urlencode({**parameters, "page": number}),
+        behind=urlencode({**parameters, "behind": found.next_cursor}) if found.next_cursor else "",
+        longest_s=max((fate.after_s or 0.0 for fate in all_fates), default=0.0),
         body=body_text(found),
         body_shown=BODY_SHOWN,
         name=name,
         why=why,
         answer=answer_of(why) if why else "",
-        lane_state=next((fate.word for fate in told if fate.name == name), ""),
+        lane_state=next((fate.word for fate in all_fates if fate.name == name), ""),
         history=history_in(why) if why else [],
         tree=lines(why["filter"]["explanation"]) if why and why.get("filter") else [],
     )

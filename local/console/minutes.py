@@ -90,11 +90,11 @@ class MinuteFile:
     def keep(self, topic: str, subscription: str, minutes: Iterable[Minute]) -> None:
         """Store minutes of a subscription, or of the topic if *subscription* is empty. They replace stored values."""
         who = (self._api, topic, subscription)
-        told = [
+        values = [
             (*who, _second(m.at), m.published, m.delivered, m.failed, m.slow_ms, m.backlog) for m in minutes
         ]  # fmt: skip
         with self._rows() as rows:
-            rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", told)
+            rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
     def minutes(self, topic: str, subscription: str, since: datetime) -> list[Minute]:
         """Return the minutes that begin after *since*, oldest first; the topic's own if *subscription* is empty."""

@@ -48,7 +48,7 @@ async def overview(request: web.Request) -> web.Response:
         topics=len(topics.items),
         topics_known=topics.is_whole,
         states=sorted({lane.state for lane in lanes.items}),
-        page_query=lambda number: urlencode({**choice.asked, "page": number}),
+        page_query=lambda number: urlencode({**choice.parameters, "page": number}),
     )
 
 

@@ -20,7 +20,7 @@ from local.console.rendering import message_path, state_words, word
 
 async def preview(request: web.Request) -> web.Response:
     """Show the preview of a replay. If the message cannot be replayed, the preview says why."""
-    desk, topic, message_id, name = _asked(request)
+    desk, topic, message_id, name = _parse_request(request)
     found, subscription = await asyncio.gather(
         desk.api.get_message(topic, message_id), desk.api.get_subscription(topic, name)
     )
@@ -81,9 +81,9 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
 
 async def send(request: web.Request) -> web.Response:
     """Replay the message, and redirect to the new message. Submitting the same form again replays nothing."""
-    desk, topic, message_id, _ = _asked(request)
-    said = await form_fields(request)
-    name, once = said.get("to", ""), read_field(said, "once", idempotency)
+    desk, topic, message_id, _ = _parse_request(request)
+    fields = await form_fields(request)
+    name, once = fields.get("to", ""), read_field(fields, "once", idempotency)
     message, source = await _content(desk, await desk.api.get_message(topic, message_id))
     if message is None:
         preview = Preview("Replay", (), "Replay", message_path(topic, message_id), stop=source)
@@ -96,7 +96,7 @@ async def send(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"{message_path(topic, result.message_id)}?why={name}")
 
 
-def _asked(request: web.Request) -> tuple[Desk, str, str, str]:
+def _parse_request(request: web.Request) -> tuple[Desk, str, str, str]:
     found = request.match_info
     return desk_of(request), found["topic"], found["message_id"], request.query.get("to", "").strip()
 

@@ -114,7 +114,7 @@ class Samples:
         if watched is None:  # A page found meanwhile that the topic does not exist.
             return
         try:
-            told = await self._api.tail(topic, max_events=EVENTS_MAX, cursor=watched.cursor)
+            tail = await self._api.tail(topic, max_events=EVENTS_MAX, cursor=watched.cursor)
             settings = await self._api.get_topic(topic)
         except NotFoundError:
             self._topics.pop(topic, None)
@@ -123,20 +123,20 @@ class Samples:
         except TagcastError:  # The next request returns the events since then, too.
             return
         watched.begin_at(settings.created_at)
-        self._take(watched, told)
+        self._take(watched, tail)
         watched.minute(ALL, self._now()).backlog = settings.retained_messages
         watched.keep(self._now())
 
-    def _take(self, watched: _Watched, told: Tail) -> None:
+    def _take(self, watched: _Watched, tail: Tail) -> None:
         if watched.cursor is not None:
-            counted = watched.minute(ALL, told.counts.counted_at)
-            counted.published = (counted.published or 0) + told.counts.published
-            counted.delivered += told.counts.delivered
-            counted.failed += told.counts.failed
-            for event in told.events:
+            counted = watched.minute(ALL, tail.counts.counted_at)
+            counted.published = (counted.published or 0) + tail.counts.published
+            counted.delivered += tail.counts.delivered
+            counted.failed += tail.counts.failed
+            for event in tail.events:
                 if event.kind == "delivery" and event.subscription is not None:
                     _count(watched, event)
-        watched.cursor = told.next_cursor
+        watched.cursor = tail.next_cursor
 
     async def _go_on(self) -> None:
         """Sample the recently viewed topics repeatedly, until no topic was viewed for a day."""
@@ -218,14 +218,14 @@ class CloudWatchMinutes:
 
     def _queries(self, topic: str, subscription: str) -> Iterable[dict[str, Any]]:
         """Yield a query for each value of a minute. A topic's value is the sum or maximum over its subscriptions."""
-        of = f'service="{self.stack}" topic="{topic}"' + (f' subscription="{subscription}"' if subscription else "")
+        terms = f'service="{self.stack}" topic="{topic}"' + (f' subscription="{subscription}"' if subscription else "")
         for name, metric, stat, over in (
             ("delivered", "Delivered", "Sum", "SUM"),
             ("failed", "AttemptFailed", "Sum", "SUM"),
             ("p95_ms", "DeliveryMs", "p95", "MAX"),
             ("backlog", "Backlog", "Maximum", "SUM"),
         ):
-            found = f"SEARCH('{{tagcast,service,topic,subscription}} MetricName=\"{metric}\" {of}', '{stat}', 60)"
+            found = f"SEARCH('{{tagcast,service,topic,subscription}} MetricName=\"{metric}\" {terms}', '{stat}', 60)"
             yield {"Id": name, "Expression": f"{over}({found})", "Period": 60}
 
     def _read(self, results: Iterable[dict[str, Any]]) -> list[Minute]:

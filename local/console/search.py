@@ -84,7 +84,7 @@ async def search(request: web.Request) -> web.Response:
     read, has_more = 0, False
     try:
         if topic and not message_id:
-            messages, read, has_more = await _found(desk, topic, parse_criteria(query))
+            messages, read, has_more = await _find_matches(desk, topic, parse_criteria(query))
     except UnreadableFieldError as fault:
         faults.append(str(fault))
     return desk.page(
@@ -106,8 +106,8 @@ async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> 
         faults.append(f"{message_id} is not a message id. Expected 20 digits.")
         return ""
     try:
-        asked = desk.api.get_message(topic, message_id) if topic else desk.api.find_message(message_id)
-        return (await asked).topic
+        request = desk.api.get_message(topic, message_id) if topic else desk.api.find_message(message_id)
+        return (await request).topic
     except NotFoundError:
         return ""
     except ConflictError as several:
@@ -115,7 +115,7 @@ async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> 
         return ""
 
 
-async def _found(desk: Desk, topic: str, wanted: MessageCriteria) -> tuple[list[Message], int, bool]:
+async def _find_matches(desk: Desk, topic: str, wanted: MessageCriteria) -> tuple[list[Message], int, bool]:
     """Return the matches among the oldest retained messages, the number of read messages, and whether more exist."""
     cursor: str | None = None
     found: dict[str, Message] = {}
@@ -136,11 +136,11 @@ async def act_preview(request: web.Request) -> web.Response:
     """Show the preview of a retry or a skip: the lanes with found messages in their backlogs."""
     desk, query, act = desk_of(request), request.query, request.match_info["act"]
     topic = query.get("topic", "").strip()
-    messages, _, _ = await _found(desk, topic, parse_criteria(query))
+    messages, _, _ = await _find_matches(desk, topic, parse_criteria(query))
     lanes = lanes_pending(messages, query.get("subscription", "").strip())
     ids = [each.message_id for each in messages] if act == "skip" else []
-    asked = {name: value.strip() for name, value in query.items() if value.strip()}
-    return page_of(desk, act, lanes, f"/search?{request.query_string}", chosen=asked, messages=ids)
+    parameters = {name: value.strip() for name, value in query.items() if value.strip()}
+    return page_of(desk, act, lanes, f"/search?{request.query_string}", chosen=parameters, messages=ids)
 
 
 def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
@@ -157,29 +157,29 @@ def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
 async def history(request: web.Request) -> web.Response:
     """Show one page of a topic's messages of the last day, limited to those that match the query."""
     desk, name = desk_of(request), request.match_info["topic"]
-    said = {field: text.strip() for field, text in request.query.items() if text.strip()}
+    fields = {field: text.strip() for field, text in request.query.items() if text.strip()}
     found, fault = History((), None, None), ""
     try:
-        found = await desk.api.read_history(name, **_asked(said), limit=HISTORY_SHOWN, cursor=said.get("cursor"))
+        found = await desk.api.read_history(name, **_criteria(fields), limit=HISTORY_SHOWN, cursor=fields.get("cursor"))
     except ValueError as problem:
         fault = str(problem)
     except ProblemError as problem:
-        if problem.status == 404 and "subscription" not in said:
+        if problem.status == 404 and "subscription" not in fields:
             raise
         fault = str(problem)
-    narrowed = {field: text for field, text in said.items() if field != "cursor"}
-    values: dict[str, Any] = {"name": name, "said": narrowed, "found": found, "fault": fault}
+    narrowed = {field: text for field, text in fields.items() if field != "cursor"}
+    values: dict[str, Any] = {"name": name, "fields": narrowed, "found": found, "fault": fault}
     return desk.page("history.html", states=(*STATES, "unmatched"), **values)
 
 
-def _asked(said: dict[str, str]) -> dict[str, Any]:
+def _criteria(fields: dict[str, str]) -> dict[str, Any]:
     """Return the search criteria in the fields. Raises ValueError.
 
-    >>> _asked({"tag": "a", "property": "customer=42"})
+    >>> _criteria({"tag": "a", "property": "customer=42"})
     {'tag': 'a', 'property': 'customer=42'}
     """
-    asked = {field: said[field] for field in ("tag", "property", "subscription", "state") if field in said}
-    return asked | ({"since": since_of(said["within"])} if "within" in said else {})
+    criteria = {field: fields[field] for field in ("tag", "property", "subscription", "state") if field in fields}
+    return criteria | ({"since": since_of(fields["within"])} if "within" in fields else {})
 
 
 ROUTES = (

@@ -55,7 +55,7 @@ async def tail(request: web.Request) -> web.Response:
     """Show a topic's last events. If the query has a cursor *after*, first wait a few seconds for a later event."""
     desk, query = desk_of(request), request.query
     topic, after = query.get("topic", "").strip(), query.get("after")
-    told: Tail | None = None
+    result: Tail | None = None
     gone = ""
     try:
         if topic and after:
@@ -63,20 +63,20 @@ async def tail(request: web.Request) -> web.Response:
                 await desk.api.tail(topic, **wish_of(query), max_events=1, cursor=after, wait_seconds=WAIT_S)
         if topic:
             shown = SHOWN_IN_TOPIC if query.get("short") == "yes" else SHOWN
-            told = await desk.api.tail(topic, **wish_of(query), max_events=shown)
+            result = await desk.api.tail(topic, **wish_of(query), max_events=shown)
     except (NotFoundError, UnreachableError) as fault:
         if not after:
             raise
         gone = str(fault)
-    asked = {name: value for name, value in query.items() if name != "after"}
+    parameters = {name: value for name, value in query.items() if name != "after"}
     return desk.page(
         "tail.html",
-        query=asked,
+        query=parameters,
         topic=topic,
         topic_names=[] if after else await desk.topic_names(),
-        told=told,
+        result=result,
         gone=gone,
-        rates=rates_of(told.counts) if told else None,
+        rates=rates_of(result.counts) if result else None,
         paused=query.get("paused") == "yes",
     )
 
@@ -84,8 +84,8 @@ async def tail(request: web.Request) -> web.Response:
 async def rates(request: web.Request) -> web.Response:
     """Show a topic's rates, as a part of a page that the page reloads."""
     desk, topic = desk_of(request), request.match_info["topic"]
-    told = await desk.api.tail(topic, max_events=0)
-    return desk.page("rates.html", rates=rates_of(told.counts), published_at=desk.charted.published_at(topic))
+    result = await desk.api.tail(topic, max_events=0)
+    return desk.page("rates.html", rates=rates_of(result.counts), published_at=desk.charted.published_at(topic))
 
 
 ROUTES = (web.get("/tail", tail), web.get("/topics/{topic}/rates", rates))

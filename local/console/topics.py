@@ -44,7 +44,7 @@ async def topics(request: web.Request) -> web.Response:
     found = [each for each in reading.items if text.lower() in each.name.lower()]
     found = [each for each in found if not owing or each.name in troubles]
     found.sort(key=lambda each: (-troubles[each.name].lanes if each.name in troubles else 0, each.name))
-    asked = {name: value for name, value in (("text", text), ("owing", "yes" if owing else "")) if value}
+    parameters = {name: value for name, value in (("text", text), ("owing", "yes" if owing else "")) if value}
     return desk.page(
         "topics.html",
         reading=reading,
@@ -52,7 +52,7 @@ async def topics(request: web.Request) -> web.Response:
         text=text,
         owing=owing,
         part=part_of(found, query.get("page", ""), TOPICS_SHOWN),
-        page_query=lambda number: urlencode({**asked, "page": number}),
+        page_query=lambda number: urlencode({**parameters, "page": number}),
     )
 
 
@@ -71,8 +71,8 @@ async def topic(request: web.Request) -> web.Response:
     return await _page(request, {}, ())
 
 
-async def _page(request: web.Request, said: Mapping[str, str], faults: Sequence[tuple[str, str]]) -> web.Response:
-    """Show a topic. *said* are the fields of a form that was not accepted, with their *faults*."""
+async def _page(request: web.Request, fields: Mapping[str, str], faults: Sequence[tuple[str, str]]) -> web.Response:
+    """Show a topic. *fields* are the fields of a form that was not accepted, with their *faults*."""
     desk, name = desk_of(request), request.match_info["topic"]
     settings, subscriptions, messages = await asyncio.gather(
         desk.api.get_topic(name),
@@ -85,9 +85,9 @@ async def _page(request: web.Request, said: Mapping[str, str], faults: Sequence[
         topic=settings,
         subscriptions=subscriptions,
         messages=messages,
-        said=said,
+        fields=fields,
         faults=faults,
-        once=said.get("once") or str(uuid.uuid4()),
+        once=fields.get("once") or str(uuid.uuid4()),
         texts=TEXT_ATTRIBUTES,
     )
 
@@ -97,29 +97,29 @@ async def publish(request: web.Request) -> web.Response:
 
     A refused form is shown again with its fields and faults.
     """
-    desk, name, said = desk_of(request), request.match_info["topic"], await form_fields(request)
+    desk, name, fields = desk_of(request), request.match_info["topic"], await form_fields(request)
     try:
-        message = new_message(said)
+        message = new_message(fields)
         accepted = await desk.api.publish(
             name,
             message.body,
             **message.attributes,
-            idempotency_key=read_field(said, "once", idempotency),
+            idempotency_key=read_field(fields, "once", idempotency),
         )
     except (TagcastError, UnreadableFieldError) as refused:
-        return await _page(request, said, faults_of(refused))
+        return await _page(request, fields, faults_of(refused))
     raise web.HTTPSeeOther(message_path(name, accepted.message_id))
 
 
-def new_message(said: Mapping[str, str]) -> NewMessage:
+def new_message(fields: Mapping[str, str]) -> NewMessage:
     """Return the message in the fields of a submitted form. Raises UnreadableFieldError.
 
     >>> new_message({"body": "x", "tags": "a, b", "properties": "price=12"}).as_json()
     {'body': 'x', 'tags': ['a', 'b'], 'properties': {'price': '12'}}
     """
-    texts = {each.name: said.get(each.name, "").strip() or None for each in TEXT_ATTRIBUTES}
-    found = {"tags": words(said.get("tags", "")), "properties": read_field(said, "properties", pairs_of), **texts}
-    return NewMessage.like(found, said.get("body", ""))
+    texts = {each.name: fields.get(each.name, "").strip() or None for each in TEXT_ATTRIBUTES}
+    found = {"tags": words(fields.get("tags", "")), "properties": read_field(fields, "properties", pairs_of), **texts}
+    return NewMessage.like(found, fields.get("body", ""))
 
 
 ROUTES = (

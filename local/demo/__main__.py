@@ -83,12 +83,12 @@ class Play:
 
     def failing(self, name: str, fails: Callable[[Push], bool], *, aloud_max: int = 1_000) -> Receiver:
         """Return a receiver that fails a push if *fails* returns True. It prints its first *aloud_max* failures."""
-        told = 0
+        printed_failures = 0
 
         def report(push: Push, reply: Reply) -> None:
-            nonlocal told
-            if not reply.succeeded and told < aloud_max:
-                told += 1
+            nonlocal printed_failures
+            if not reply.succeeded and printed_failures < aloud_max:
+                printed_failures += 1
                 self.say(f"{name} fails its message {push.message_number}, attempt {push.attempt}", "yellow")
 
         return Receiver(lambda push: Reply(500 if fails(push) else 200), report)

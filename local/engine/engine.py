@@ -197,15 +197,15 @@ class Engine:
 
     def _ready(self) -> bool:
         try:
-            with self._asked("/_ministack/ready", 1) as answer:
+            with self._request("/_ministack/ready", 1) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
 
     def _tell(self, act: str, what: Any) -> None:
-        self._asked(OWN_PATH + act, START_S, json.dumps(what).encode()).close()
+        self._request(OWN_PATH + act, START_S, json.dumps(what).encode()).close()
 
-    def _asked(self, path: str, within_s: float, body: bytes | None = None) -> Any:
+    def _request(self, path: str, within_s: float, body: bytes | None = None) -> Any:
         """Send a request to a path of the engine itself, not of an AWS service. Return the response."""
         authorization = call_head(self.owner.access_key, REGION, "engine", "").decode().rstrip()
         headers = {"authorization": authorization, "content-type": "application/json"}

@@ -122,7 +122,7 @@ class Executions:
         """Whether no further execution may start."""
         return self._running >= self.most
 
-    def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
+    def count_run(self, run: Callable[[str], None]) -> Callable[[str], None]:
         """Wrap *run*, which runs one execution, to count the execution as long as it runs."""
 
         def counted_run(execution: str) -> None:
@@ -199,7 +199,7 @@ def _stop_with_the_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _guarded(permissions: Permissions, full: Callable[[], bool], acts: Mapping[str, Callable[[Any], None]]) -> Handler:
+def _guard(permissions: Permissions, full: Callable[[], bool], acts: Mapping[str, Callable[[Any], None]]) -> Handler:
     """Return the engine behind the permission guard. Most calls bypass the engine's router."""
     from ministack import app
     from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
@@ -254,7 +254,7 @@ def run(folder: Path) -> None:
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
     executions = Executions(stepfunctions._executions)
-    stepfunctions._run_execution = executions.counted(stepfunctions._run_execution)
+    stepfunctions._run_execution = executions.count_run(stepfunctions._run_execution)
     stepfunctions._call_lambda = guard_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bound_history(stepfunctions._add_event, stepfunctions._ExecutionError)
     firehose._deliver_records_to_s3 = forget_records(firehose._deliver_records_to_s3)
@@ -266,7 +266,7 @@ def run(folder: Path) -> None:
         "show": kept.queues.show,
         "expire": lambda what: kept.tables.expire(what["table"], what["attribute"], time.time()),
     }
-    handler = write_before_answer(_guarded(permissions, lambda: executions.full, acts), kept.services, kept.journal)
+    handler = write_before_answer(_guard(permissions, lambda: executions.full, acts), kept.services, kept.journal)
     raise_limit()
     ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
     asyncio.run(serve(app.app, handler, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))

@@ -67,14 +67,14 @@ class FrameProtocol(asyncio.Protocol):
         head, body = bytes(self._unread[LENGTHS.size : body_at]), bytes(self._unread[body_at:ends_at])
         del self._unread[:ends_at]
         self._serving = asyncio.get_running_loop().create_task(self._serve(self._transport, head, body))
-        self._serving.add_done_callback(self._served)
+        self._serving.add_done_callback(self._disconnect_if_failed)
 
     async def _serve(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
         answer = await self._handler(request_of(head, body))
         transport.write(pack_frame(b"%d" % answer.status, answer.body))
         self._serve_next()
 
-    def _served(self, serving: asyncio.Task[None]) -> None:
+    def _disconnect_if_failed(self, serving: asyncio.Task[None]) -> None:
         """Disconnect a client whose call failed in the engine; the loop's handler logs the error."""
         if not serving.cancelled() and (fault := serving.exception()) is not None:
             assert self._transport is not None
@@ -139,13 +139,13 @@ async def serve(
 def guard_browsers(handler: Handler, port: int, host: str = "") -> Handler:
     """Wrap *handler* to refuse requests from web pages. It accepts only the host names localhost and *host*."""
 
-    async def guarded(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         refused = why_refused(request.headers, port, host)
         if refused or "origin" in request.headers:  # The engine has no pages of its own.
             return Response(403, body=(refused or "web pages may not call the local stack").encode())
         return await handler(request)
 
-    return guarded
+    return handle
 
 
 def http_server(handler: Handler) -> web.Server:
@@ -158,5 +158,5 @@ async def _answer(handler: Handler, request: web.BaseRequest) -> web.Response:
     """Answer a request. The response to HEAD keeps its content-length header."""
     path, _, query = request.raw_path.partition("?")
     headers = {name.lower(): value for name, value in request.headers.items()}
-    asked = Request(request.method, path, query, headers, await request.read(), request.remote or "127.0.0.1")
-    return as_aiohttp(await handler(asked))
+    call = Request(request.method, path, query, headers, await request.read(), request.remote or "127.0.0.1")
+    return as_aiohttp(await handler(call))

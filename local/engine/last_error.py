@@ -15,10 +15,10 @@ MIB = 1024 * 1024
 
 def end_process(sentence: str) -> NoReturn:
     """Report *sentence* as an error to the parent process, and end this process at once."""
-    told = f"{sentence}\n".encode()[:ERROR_BYTES_MAX]
+    line = f"{sentence}\n".encode()[:ERROR_BYTES_MAX]
     for end_of_pipe in (int(os.environ.get(PIPE, -1)), 2):
         with contextlib.suppress(OSError):
-            os.write(end_of_pipe, told)
+            os.write(end_of_pipe, line)
     os._exit(1)
 
 

@@ -68,7 +68,7 @@ class Permissions:
             key: Role(given["name"], tuple(Grant(**each) for each in given["grants"])) for key, given in roles.items()
         }
 
-    def allowed(self, role: Role, need: Need) -> bool:
+    def allows(self, role: Role, need: Need) -> bool:
         """Return whether *role* allows *need*, an action on a resource. Store the decision if it is new."""
         place = (role.name, need)
         if place not in self._decided:
@@ -82,7 +82,7 @@ class Permissions:
     def first_denied(self, role: Role, call: Call) -> Need | None:
         """Return the first action and resource that *call* needs and *role* denies; None if it denies none."""
         needs = needs_of(self.account, call.service, call.operation, call.parameters)
-        return next((need for need in needs if not self.allowed(role, need)), None)
+        return next((need for need in needs if not self.allows(role, need)), None)
 
     def principal(self, role: Role) -> str:
         """Return the ARN that AWS's errors show for a caller with this role."""
@@ -138,7 +138,7 @@ class PermissionGuard:
                 return await self.engine(request)
         call = call_of(service, request)
         is_async = request.headers.get(TYPE_HEADER) == "Event"
-        refused = self._refused(role, call) or too_large(call, len(request.body), is_async)
+        refused = self._refusal(role, call) or too_large(call, len(request.body), is_async)
         if refused is not None:
             return refused
         response = await self.engine(request)
@@ -146,10 +146,10 @@ class PermissionGuard:
             body = cut(response.body, call.parameters["RequestItems"])
             headers = tuple(each for each in response.headers if each[0].lower() not in BY_CONTENT)
             return Response(response.status, headers, body)
-        denied = self._unlisted(role, call) if role is not None and response.status == 404 else None
+        denied = self._listing_denial(role, call) if role is not None and response.status == 404 else None
         return denied or response
 
-    def _refused(self, role: Role | None, call: Call) -> Response | None:
+    def _refusal(self, role: Role | None, call: Call) -> Response | None:
         denied = None if role is None else self.permissions.first_denied(role, call)
         if role is not None and denied is not None:
             return self._denial(role, call.service, denied)
@@ -160,13 +160,13 @@ class PermissionGuard:
     def _denial(self, role: Role, service: str, need: Need) -> Response:
         return access_denied(service, self.permissions.principal(role), need.action, need.resource)
 
-    def _unlisted(self, role: Role, call: Call) -> Response | None:
+    def _listing_denial(self, role: Role, call: Call) -> Response | None:
         """Return "access denied" instead of S3's "not found" for callers who may not list the bucket; else None."""
         if call.operation not in ("GetObject", "HeadObject"):
             return None
         bucket = f"arn:{self.permissions.account.partition}:s3:::{call.parameters['Bucket']}"
         listing = Need("s3:ListBucket", bucket)
-        return None if self.permissions.allowed(role, listing) else self._denial(role, "s3", listing)
+        return None if self.permissions.allows(role, listing) else self._denial(role, "s3", listing)
 
 
 def _is_measured(service: str, operation: str) -> bool:
@@ -187,11 +187,11 @@ def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Response |
     match call.service, call.operation:
         case "stepfunctions", "StartExecution":
             if len(str(call.parameters.get("input", "")).encode()) > limits.EXECUTION_INPUT_BYTES_MAX:
-                return _refused("states", "ValidationException", f"input: {limits.EXECUTION_INPUT_BYTES_MAX} bytes")
+                return _refusal("states", "ValidationException", f"input: {limits.EXECUTION_INPUT_BYTES_MAX} bytes")
         case "lambda", "Invoke":
             allowed = limits.LAMBDA_EVENT_BYTES_MAX if is_async else limits.LAMBDA_PAYLOAD_BYTES_MAX
             if body_bytes > allowed:
-                return _refused("lambda", "RequestTooLargeException", f"event: {allowed} bytes", 413)
+                return _refusal("lambda", "RequestTooLargeException", f"event: {allowed} bytes", 413)
         case "firehose", "PutRecordBatch":
             return _of_records([_size(record) for record in call.parameters.get("Records", [])])
         case "firehose", "PutRecord":
@@ -228,11 +228,11 @@ def cut(answer: bytes, requested: Mapping[str, Any]) -> bytes:
 
 def _of_records(sizes: list[int]) -> Response | None:
     if len(sizes) > limits.FIREHOSE_BATCH_MAX:
-        return _refused("firehose", "InvalidArgumentException", f"{limits.FIREHOSE_BATCH_MAX} records")
+        return _refusal("firehose", "InvalidArgumentException", f"{limits.FIREHOSE_BATCH_MAX} records")
     if max(sizes, default=0) > limits.FIREHOSE_RECORD_BYTES_MAX:
-        return _refused("firehose", "InvalidArgumentException", f"record: {limits.FIREHOSE_RECORD_BYTES_MAX} bytes")
+        return _refusal("firehose", "InvalidArgumentException", f"record: {limits.FIREHOSE_RECORD_BYTES_MAX} bytes")
     if sum(sizes) > limits.FIREHOSE_BATCH_BYTES_MAX:
-        return _refused("firehose", "InvalidArgumentException", f"batch: {limits.FIREHOSE_BATCH_BYTES_MAX} bytes")
+        return _refusal("firehose", "InvalidArgumentException", f"batch: {limits.FIREHOSE_BATCH_BYTES_MAX} bytes")
     return None
 
 
@@ -243,5 +243,5 @@ def _size(record: Mapping[str, Any]) -> int:
         return 0
 
 
-def _refused(service: str, code: str, what: str, status: int = 400) -> Response:
+def _refusal(service: str, code: str, what: str, status: int = 400) -> Response:
     return refusal(service, code, f"larger than AWS allows ({what})", status)

@@ -31,13 +31,13 @@ def without_body(entry_of: Callable[..., Any]) -> Callable[..., Any]:
 def or_end(write: Callable[..., None]) -> Callable[..., None]:
     """Wrap *write*, a function whose first argument is a path. If it fails to write, the process ends."""
 
-    def written(path: str, *content: Any, **how: Any) -> None:
+    def write_or_end(path: str, *content: Any, **how: Any) -> None:
         try:
             write(path, *content, **how)
         except OSError as fault:
             end_process(why_not_written(fault, Path(path).parent) or f"{path} cannot be written: {fault}")
 
-    return written
+    return write_or_end
 
 
 def put_object(objects: ModuleType) -> Callable[[str, str, bytes], None]:

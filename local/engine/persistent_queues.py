@@ -56,9 +56,9 @@ class PersistentQueues:
         queues._act_send_message = handlers["SendMessage"] = send_message  # type: ignore[attr-defined]
         queues._collect_msgs, queues._dlq_sweep = collect_messages, sweep_dead_letters  # type: ignore[attr-defined]
         for name in ("DeleteMessage", "DeleteMessageBatch"):
-            handlers[name] = self._keeping(handlers[name], self._gone)
+            handlers[name] = self._keeping(handlers[name], self._keep_deletion)
         for name in ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch"):
-            handlers[name] = self._keeping(handlers[name], self._shown)
+            handlers[name] = self._keeping(handlers[name], self._keep_visibility)
         for name in ("CreateQueue", "PurgeQueue"):
             handlers[name] = self._keeping(handlers[name], lambda queue, request: self._keep_whole(queue))
 
@@ -117,10 +117,10 @@ class PersistentQueues:
             if queue is not None:
                 self._journal.add("queue", _arn(queue), {name: queue[name] for name in KEPT})
 
-    def _gone(self, queue: Queue, request: Mapping[str, Any]) -> None:
+    def _keep_deletion(self, queue: Queue, request: Mapping[str, Any]) -> None:
         self._journal.add("gone", _arn(queue), [each["ReceiptHandle"] for each in _entries(request)])
 
-    def _shown(self, queue: Queue, request: Mapping[str, Any]) -> None:
+    def _keep_visibility(self, queue: Queue, request: Mapping[str, Any]) -> None:
         now = time.time()
         shown = [[each["ReceiptHandle"], now + int(each.get("VisibilityTimeout", 30))] for each in _entries(request)]
         self._journal.add("shown", _arn(queue), shown)

@@ -48,7 +48,7 @@ class PersistentState:
         self.journal = Journal(folder.parent / "journal")
         self.tables = PersistentTables(dynamodb, self.journal, positions)
         self.queues = PersistentQueues(sqs, self.journal)
-        self.services = PersistentServices(self._states, folder / "services.json", self._written)
+        self.services = PersistentServices(self._states, folder / "services.json", self._encode)
         self.tables.install()
         self.queues.install()
 
@@ -103,7 +103,7 @@ class PersistentState:
         own = {"dynamodb": self.tables.structure, "sqs": self.queues.structure}
         return {**states, **own, "stepfunctions": lambda: without_executions(states["stepfunctions"]())}
 
-    def _written(self, name: str, state: Any) -> str:
+    def _encode(self, name: str, state: Any) -> str:
         from ministack.core import persistence
 
         stored = {"__ministack_format__": persistence._state_format_version(name), "payload": state}

@@ -55,8 +55,8 @@ class PersistentTables:
             emit(name, event, old, new, replicate)
             record = _last(tables._stream_records.get(name))
             if record is not before:
-                told = record["dynamodb"]
-                of_it = [record["eventID"], told["SequenceNumber"], told["ApproximateCreationDateTime"]]
+                change = record["dynamodb"]
+                of_it = [record["eventID"], change["SequenceNumber"], change["ApproximateCreationDateTime"]]
                 journal.add("told", tables._tables[name]["TableId"], event, *of_it)
 
         def items_replaced(table: dict[str, Any]) -> None:

@@ -88,18 +88,18 @@ def refuse_returned(queues: ModuleType) -> None:
         queues._HANDLERS[name] for name in ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
     )
 
-    def returned(request: Mapping[str, Any], queue_url: str) -> set[str]:
+    def receipts_not_in_flight(request: Mapping[str, Any], queue_url: str) -> set[str]:
         queue = queues._get_q(request.get("QueueUrl", queue_url), "sqs:ChangeMessageVisibility")
         now = queues.time.time()
         return {each["receipt_handle"] for each in queue["messages"] if each["visible_at"] <= now} - {None}
 
     def change_in_flight(request: Mapping[str, Any], queue_url: str) -> Any:
-        if request.get("ReceiptHandle") in returned(request, queue_url):
+        if request.get("ReceiptHandle") in receipts_not_in_flight(request, queue_url):
             raise queues._Err(*NOT_IN_FLIGHT)
         return change(request, queue_url)
 
     def change_all_in_flight(request: Mapping[str, Any], queue_url: str) -> Any:
-        gone = returned(request, queue_url)
+        gone = receipts_not_in_flight(request, queue_url)
         refused = [each for each in request.get("Entries", ()) if each.get("ReceiptHandle") in gone]
         if not refused:
             return change_all(request, queue_url)

@@ -86,10 +86,10 @@ def of_a_text(
     remembered = lru_cache(REMEMBERED)(function)
 
     @wraps(function)
-    def found(text: Any) -> Any:
+    def look_up(text: Any) -> Any:
         return given(remembered(text)) if isinstance(text, str) else function(text)
 
-    return found
+    return look_up
 
 
 def deep_copy(value: Any) -> Any:

@@ -127,14 +127,14 @@ def fetch_keys(issuer: str) -> Keys:
     from jwt import PyJWKSet, PyJWTError
 
     try:
-        described = _fetched(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-        listed = PyJWKSet.from_dict(_fetched(described["jwks_uri"]))
+        described = _fetch_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        listed = PyJWKSet.from_dict(_fetch_json(described["jwks_uri"]))
         return {str(key.key_id): key for key in listed if key.key_type == "RSA"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, PyJWTError) as fault:
         raise TokenError(f"the keys of the issuer cannot be read ({type(fault).__name__})") from fault
 
 
-def _fetched(url: str) -> Any:
+def _fetch_json(url: str) -> Any:
     if not url.startswith(("https://", "http://127.0.0.1")):
         raise TokenError("the URL of an issuer must begin with https://")
     with urllib.request.urlopen(url, timeout=FETCH_S) as answer:

@@ -121,7 +121,7 @@ def topic_of(event: bytes) -> str | None:
 def topic_in(body: object) -> str | None:
     """Return the topic of a queue entry. If *body* is not a queue entry, return None."""
     try:
-        said = decode(body) if isinstance(body, str) else None
+        entry = decode(body) if isinstance(body, str) else None
     except ValueError:
         return None
-    return said["topic"] if isinstance(said, dict) and isinstance(said.get("topic"), str) else None
+    return entry["topic"] if isinstance(entry, dict) and isinstance(entry.get("topic"), str) else None

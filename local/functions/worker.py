@@ -68,7 +68,7 @@ def failure(error_type: str, message: str) -> Invocation:
     return Invocation(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), failed=True)
 
 
-def _taken() -> web.Response:
+def _accept() -> web.Response:
     return web.Response(status=HTTPStatus.ACCEPTED, body=b'{"status": "OK"}', content_type="application/json")
 
 
@@ -190,11 +190,11 @@ class Worker:
             case "GET", "invocation", "next":
                 return await self._next()
             case "POST", "invocation", request_id, "response":
-                return self._settle(request_id, await self._answered(request))
+                return self._settle(request_id, await self._read_response(request))
             case "POST", "invocation", request_id, "error":
                 return self._settle(request_id, Invocation(await request.read(), failed=True))
             case "POST", "init", "error":
-                return await self._init_failed(request)
+                return await self._store_init_error(request)
         return web.Response(status=HTTPStatus.NOT_FOUND)
 
     async def _next(self) -> web.Response:
@@ -211,7 +211,7 @@ class Worker:
             },
         )
 
-    async def _answered(self, request: web.BaseRequest) -> Invocation:
+    async def _read_response(self, request: web.BaseRequest) -> Invocation:
         try:
             return Invocation(await request.read())
         except web.HTTPRequestEntityTooLarge:
@@ -222,12 +222,12 @@ class Worker:
         held = self._held
         if held and held.request_id == request_id and not held.answer.done():
             held.answer.set_result(invocation)
-        return _taken()
+        return _accept()
 
-    async def _init_failed(self, request: web.BaseRequest) -> web.Response:
+    async def _store_init_error(self, request: web.BaseRequest) -> web.Response:
         self._init_error = Invocation(await request.read(), failed=True)
         self._log(self._function.name, self._init_error.payload.decode(errors="replace"))
-        return _taken()
+        return _accept()
 
     async def _watch_exit(self) -> None:
         assert self._process is not None

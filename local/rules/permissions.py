@@ -85,7 +85,7 @@ def grants_of(document: Mapping[str, Any]) -> list[Grant]:
     'b'
     """
     found = []
-    for statement in _listed(document["Statement"]):
+    for statement in _as_list(document["Statement"]):
         strange = set(statement) - _UNDERSTOOD
         if strange:
             raise PolicyError(f"statements with {sorted(strange)} are not understood")
@@ -94,8 +94,8 @@ def grants_of(document: Mapping[str, Any]) -> list[Grant]:
             _holds(operator, keys, NO_CONTEXT)
         found += [
             Grant(action, resource, statement["Effect"] == "Allow", condition)
-            for action in _listed(statement["Action"])
-            for resource in _listed(statement["Resource"])
+            for action in _as_list(statement["Action"])
+            for resource in _as_list(statement["Resource"])
         ]
     return found
 
@@ -117,7 +117,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 def _holds(operator: str, keys: Mapping[str, Any], context: Mapping[str, str]) -> bool:
     known = {name.lower(): value for name, value in context.items()}
-    return all(_agrees(operator, known.get(name.lower()), _listed(wanted)) for name, wanted in keys.items())
+    return all(_agrees(operator, known.get(name.lower()), _as_list(wanted)) for name, wanted in keys.items())
 
 
 def _agrees(operator: str, found: str | None, wanted: list[Any]) -> bool:
@@ -132,5 +132,5 @@ def _agrees(operator: str, found: str | None, wanted: list[Any]) -> bool:
             raise PolicyError(f"the condition {operator} is not understood")
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]

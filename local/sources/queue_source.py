@@ -51,7 +51,7 @@ class QueueSource:
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0
         try:
-            messages = self._received()
+            messages = self._receive()
             batches = [self._beside.submit(self._handle, batch) for batch in by_topic(messages)]
             wait(batches, LASTS_S)
         finally:
@@ -69,7 +69,7 @@ class QueueSource:
         if again := [receipt for receipt in left if self._shows_again(receipt, RETRY_S)]:
             self.warn(f"{self.function}: {len(again)} of {len(messages)} queue messages will be tried again")
 
-    def _received(self) -> list[dict[str, Any]]:
+    def _receive(self) -> list[dict[str, Any]]:
         request = {
             "QueueUrl": self.queue_url,
             "MaxNumberOfMessages": min(10, self.batch_size),

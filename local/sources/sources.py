@@ -128,7 +128,7 @@ class Sources:
                 engine.show(queue.queue_arn)  # On AWS this takes a visibility timeout of minutes.
                 for _ in range(BATCHES_AT_ONCE):
                     self._repeat(0.0, queue.step, "the queue", self._ending, self._feeds)
-        for rule, logical_id in template.scheduled():
+        for rule, logical_id in template.schedules():
             name = deployment.functions[logical_id].name
             if not self.rights.allow_rule(rule, logical_id):
                 warn(f"the rule {rule} may not invoke {name}: it will not run")
@@ -160,8 +160,8 @@ class Sources:
         calls = engine.calls(self.callers.functions[source.function])
         arn = deployment.outputs[f"Arn{source.logical_id}"]
         url = queue_url(engine, arn)
-        asked = {"QueueUrl": url, "AttributeNames": ["VisibilityTimeout"]}
-        calls.call("sqs", "GetQueueAttributes", asked)  # AWS does this check, too.
+        request = {"QueueUrl": url, "AttributeNames": ["VisibilityTimeout"]}
+        calls.call("sqs", "GetQueueAttributes", request)  # AWS does this check, too.
         return QueueSource(
             calls=calls,
             owner=engine.calls(engine.owner),
@@ -185,8 +185,8 @@ class Sources:
                 bucket, body = failures.rpartition(":")[2], json.dumps(obituary).encode()
                 engine.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
             elif failures:
-                told = {"QueueUrl": queue_url(engine, failures), "MessageBody": json.dumps(note)}
-                calls.call("sqs", "SendMessage", told)
+                request = {"QueueUrl": queue_url(engine, failures), "MessageBody": json.dumps(note)}
+                calls.call("sqs", "SendMessage", request)
 
         return StreamSource(
             call=partial(calls.call, "dynamodbstreams"),

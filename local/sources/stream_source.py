@@ -133,8 +133,8 @@ class StreamSource:
         return {**event, "dynamodb": change, "eventSourceARN": self.stream_arn}
 
     def _hand_over(self, records: list[Record]) -> None:
-        told = (EncodedRecord(record, encode(record, _as_base64)) for record in records if self._admits(record))
-        for batch in batches(told, self.rules.batch_size):
+        encoded = (EncodedRecord(record, encode(record, _as_base64)) for record in records if self._admits(record))
+        for batch in batches(encoded, self.rules.batch_size):
             self._finish(batch)
 
     def _open(self) -> str:
@@ -214,12 +214,12 @@ def batches(records: Iterable[EncodedRecord], count_max: int) -> Iterator[list[E
     """
     batch: list[EncodedRecord] = []
     size = EVENT_FRAME
-    for told in records:
-        record_size = len(told.text) + 2
+    for record in records:
+        record_size = len(record.text) + 2
         if batch and (len(batch) == count_max or size + record_size > LAMBDA_PAYLOAD_BYTES_MAX):
             yield batch
             batch, size = [], EVENT_FRAME
-        batch.append(told)
+        batch.append(record)
         size += record_size
     if batch:
         yield batch

@@ -70,8 +70,8 @@ class Exposition:
         """Add the metrics in a log line. Ignore the line if it is not EMF, CloudWatch's format of metrics in logs."""
         if OF_METRICS not in line or not line.startswith("{"):
             return
-        told = decode(line)
-        for directive in told["_aws"]["CloudWatchMetrics"]:
+        entry = decode(line)
+        for directive in entry["_aws"]["CloudWatchMetrics"]:
             names = {each["Name"] for each in directive["Metrics"]}
             if SWEPT in names:
                 # The new sweep reports no gauges for lanes that have become active.
@@ -79,9 +79,9 @@ class Exposition:
                     if isinstance(family, Gauge):
                         family.clear()
             for dimensions in directive["Dimensions"]:
-                labels = {label: str(told[label]) for label in LABELS if label in dimensions}
+                labels = {label: str(entry[label]) for label in LABELS if label in dimensions}
                 for name in names:
-                    self._add(name, labels, told[name])
+                    self._add(name, labels, entry[name])
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

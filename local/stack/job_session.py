@@ -30,7 +30,7 @@ SILENT_S_MAX = 1_800.0
 END_S = 5.0
 LINE_BYTES_MAX = 16 * 1024 * 1024
 WAITING = "waiting for another job"
-Said = Callable[[str], object]
+ProgressSink = Callable[[str], object]
 
 
 class JobSessionError(Exception):
@@ -123,9 +123,9 @@ class JobSession:
             writer.write(json.dumps(what).encode() + b"\n")
 
         with suppress(ConnectionError):
-            asked = _object(await reader.readline())
-            if secrets.compare_digest(str(asked.get("token")).encode("utf-8", "replace"), self.token.encode()):
-                job = asyncio.create_task(self._carry_out(asked["first"], asked["job"], lambda text: write(said=text)))
+            order = _object(await reader.readline())
+            if secrets.compare_digest(str(order.get("token")).encode("utf-8", "replace"), self.token.encode()):
+                job = asyncio.create_task(self._carry_out(order["first"], order["job"], lambda text: write(said=text)))
                 gone = asyncio.create_task(reader.read())
                 self._jobs.add(job)
                 await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -138,25 +138,25 @@ class JobSession:
             await writer.drain()
         writer.close()
 
-    async def _carry_out(self, first: Sequence[str], job: Sequence[str], said: Said) -> dict[str, Any]:
+    async def _carry_out(self, first: Sequence[str], job: Sequence[str], tell: ProgressSink) -> dict[str, Any]:
         """Run a job and return its result. After an unexpected failure the next job gets a new program."""
         if self._turn.locked():
-            said(WAITING)
+            tell(WAITING)
         async with self._turn:
             if self._idle is not None:
                 self._idle.cancel()
             try:
-                code, printed = await self._ended([*first, "--then", *job] if first else job, said)
+                code, printed = await self._run([*first, "--then", *job] if first else job, tell)
             except BaseException:
                 await self._end()
                 raise
             self._idle = asyncio.create_task(self._end_later())
         return {"code": code, "summary": printed[-1] if printed else None}
 
-    async def _ended(self, words: Sequence[str], said: Said) -> tuple[int, list[dict[str, Any]]]:
+    async def _run(self, words: Sequence[str], tell: ProgressSink) -> tuple[int, list[dict[str, Any]]]:
         """Run the command *words*; return its exit code and the summaries of its jobs. Raises JobSessionError."""
         if self._lines is None:
-            said(SPARK_STARTS)
+            tell(SPARK_STARTS)
             self._lines = await Lines.of(self._program, self._environment)
         lines, last, printed = self._lines, deque[str](maxlen=JOB_LINES_KEPT), list[dict[str, Any]]()
         assert lines.process.stdin is not None
@@ -178,7 +178,7 @@ class JobSession:
                 case (False, text):
                     last.append(text)
                     if text.startswith(JOB_PROGRESS):
-                        said(text.removeprefix(JOB_PROGRESS))
+                        tell(text.removeprefix(JOB_PROGRESS))
 
     async def _end_later(self) -> None:
         await asyncio.sleep(self._idle_s)

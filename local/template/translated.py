@@ -109,7 +109,7 @@ class Template:
         """Return the event source mappings."""
         return [SourceSpec(lid, p["FunctionName"]["Ref"], p) for lid, p in self.of_type(SOURCE)]
 
-    def scheduled(self) -> list[tuple[str, str]]:
+    def schedules(self) -> list[tuple[str, str]]:
         """Return the pairs of a rule with a schedule and a function that it invokes, as logical ids."""
         return [
             (lid, target["Arn"]["Fn::GetAtt"][0])
@@ -182,9 +182,9 @@ def read_template(path: Path) -> Template:
     source = path.read_text()
     made_of = f"{version('aws-sam-translator')} {source}".encode() + Path(__file__).read_bytes()
     digest = hashlib.sha256(made_of).hexdigest()
-    found = _kept(digest)
+    found = _read_kept(digest)
     if found is None:
-        found = _translated(source)
+        found = _translate(source)
         _keep(digest, found)
     translated = found["template"]
     return Template(
@@ -196,7 +196,7 @@ def read_template(path: Path) -> Template:
     )
 
 
-def _translated(source: str) -> dict[str, Any]:
+def _translate(source: str) -> dict[str, Any]:
     """Return the template after the transform, and the folders of code by logical id."""
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     from samtranslator.translator.transform import transform
@@ -212,7 +212,7 @@ def _translated(source: str) -> dict[str, Any]:
     return {"template": transform(template, {}, _NoManagedPolicies()), "folders": folders}
 
 
-def _kept(digest: str) -> dict[str, Any] | None:
+def _read_kept(digest: str) -> dict[str, Any] | None:
     try:
         found = json.loads(KEPT.read_text())
     except (OSError, ValueError):

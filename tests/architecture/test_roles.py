@@ -224,7 +224,7 @@ def test_the_api_and_the_schedule_may_invoke_what_they_are_routed_to() -> None:
     rights = InvocationRights(TEMPLATE, RESOLVER)
     for route in TEMPLATE.routes():
         assert rights.allow_route(route.method, route.path, route.function), route
-    for rule, function in TEMPLATE.scheduled():
+    for rule, function in TEMPLATE.schedules():
         assert rights.allow_rule(rule, function)
         assert not rights.allow_rule(rule, "RelayFunction")
     assert not rights.allow_route("POST", "/topics/{topic}/messages", "SweepFunction")

@@ -30,7 +30,7 @@ IRREGULAR_PARTICIPLES = (
     "thought|told|understood|written"
 )
 OTHER_WORDS = frozenset({"embed", "exceed", "feed", "need", "seed", "shed", "speed"})
-PARTICIPLE_METHODS_MAX = 10
+PARTICIPLE_METHODS_MAX = 7
 """Public methods that are bare participles, such as ``changed``. The number only falls."""
 REFUSED = ("owed", "owes", "somebody", "nobody", "whoever", "is told", "are told", "those of which", "so many")
 RIDDLE = re.compile(r"(What|Who|Whoever|So (many|much|long|often|far|late))\b")

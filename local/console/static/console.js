@@ -134,8 +134,8 @@
 
   /* Announce what a user's action changed in a part of the page: only the elements marked data-say. */
   function say({ detail: { elt } }) {
-    const said = [elt, ...elt.querySelectorAll("[data-say]")].filter((each) => each.matches("[data-say]"));
-    if (said.length) byId("say").textContent = said.map((each) => each.textContent.trim()).join(". ");
+    const elements = [elt, ...elt.querySelectorAll("[data-say]")].filter((each) => each.matches("[data-say]"));
+    if (elements.length) byId("say").textContent = elements.map((each) => each.textContent.trim()).join(". ");
   }
 
   /* An old result must not look like the result of a failed request. */

@@ -243,7 +243,7 @@ async def test_the_console_ends_at_once_while_glue_goes_on(tmp_path: Path) -> No
     board = JobBoard(GlueJobs("mine", URL, tmp_path, FakeAws("SUCCEEDED"), look_s=600))
 
     assert board.start(ORDER)
-    while "starting" not in board.said:
+    while "starting" not in board.progress:
         await asyncio.sleep(0.01)
     await board.stop()
     assert board.fault == "the console stopped waiting: the run jr_1 of mine-audit continues in Glue"

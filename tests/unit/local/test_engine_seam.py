@@ -149,7 +149,7 @@ def test_an_event_is_delivered_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_last_ended_executions_are_kept_and_no_others() -> None:
     executions = {name: {"status": "RUNNING"} for name in "abcd"}
-    run = Executions(executions, kept=2).counted(lambda name: executions[name].update(status="SUCCEEDED"))
+    run = Executions(executions, kept=2).count_run(lambda name: executions[name].update(status="SUCCEEDED"))
     for name in "bac":
         run(name)
     assert executions == {"a": {"status": "SUCCEEDED"}, "c": {"status": "SUCCEEDED"}, "d": {"status": "RUNNING"}}

@@ -150,7 +150,7 @@ def test_every_decision_is_written_down_once_even_after_a_restart(gate: Gate) ->
         gate.call("R", "dynamodb", "DynamoDB_20120810.GetItem", {"TableName": "T"})
         gate.call("R", "dynamodb", "DynamoDB_20120810.PutItem", {"TableName": "T"})
     again = Permissions(ACCOUNT, gate.uses)
-    assert again.allowed(READER, Need("dynamodb:GetItem", TABLE))
+    assert again.allows(READER, Need("dynamodb:GetItem", TABLE))
     assert [(line["action"], line["grant"]) for line in gate.written()] == [
         ("dynamodb:GetItem", TABLE),
         ("dynamodb:PutItem", None),
@@ -196,7 +196,7 @@ def test_no_more_executions_are_started_than_the_stack_bears(gate: Gate) -> None
         started.set()
         ended.wait(10)
 
-    thread = threading.Thread(target=running.counted(run), args=("e",))
+    thread = threading.Thread(target=running.count_run(run), args=("e",))
     thread.start()
     started.wait(10)
     status, answer = gate.call(OWNER, "states", "AWSStepFunctions.StartExecution", {"name": "e"})
@@ -209,11 +209,11 @@ def test_no_more_executions_are_started_than_the_stack_bears(gate: Gate) -> None
 def test_a_decision_that_a_full_disk_cut_off_is_dropped(tmp_path: Path) -> None:
     uses = tmp_path / "uses.jsonl"
     need = Need("dynamodb:GetItem", TABLE)
-    Permissions(ACCOUNT, uses).allowed(READER, need)
+    Permissions(ACCOUNT, uses).allows(READER, need)
     whole = uses.read_text()
     for cut_off in (whole + whole[:20], whole[:20]):
         uses.write_text(cut_off)
-        Permissions(ACCOUNT, uses).allowed(READER, need)
+        Permissions(ACCOUNT, uses).allows(READER, need)
         assert uses.read_text() == whole
 
 
@@ -222,7 +222,7 @@ def test_decisions_about_ever_new_objects_take_little_memory(tmp_path: Path) -> 
     role = Role("F", (Grant("s3:PutObject", "arn:aws:s3:::b/raw/*"),))
     tracemalloc.start()
     for number in range(10_000):
-        assert permissions.allowed(role, Need("s3:PutObject", f"arn:aws:s3:::b/raw/{number:0200}"))
+        assert permissions.allows(role, Need("s3:PutObject", f"arn:aws:s3:::b/raw/{number:0200}"))
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert taken < 2 * 1024 * 1024
