@@ -35,7 +35,7 @@ def handle(
     unkept = [place for place in unread if not kept.keep(changes[place])]
     lost = _put(records, archive)
     failed = min((place for place in (lost, *unkept) if place is not None), default=None)
-    unpublished = _tell_events([each for each in records if failed is None or each[0] < failed], events)
+    unpublished = _publish_events([each for each in records if failed is None or each[0] < failed], events)
     failed = failed if unpublished is None else unpublished
     tail.write([record for place, record in records if failed is None or place < failed])
     if failed is None:
@@ -55,7 +55,7 @@ def archive_kept(
     while left_ms() > RESERVE_MS and (batch := kept.receive()) is not None:
         records, unread = _read(batch.changes, archive)
         lost = _put(records, archive)
-        lost = _tell_events(records, events) if lost is None else lost
+        lost = _publish_events(records, events) if lost is None else lost
         if lost is None and not unread:
             kept.remove(batch)
         counts["archived" if lost is None and not unread else "left"] += len(batch.changes)
@@ -77,7 +77,7 @@ def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tup
     return records, unread
 
 
-def _tell_events(records: PlacedRecords, events: EventPublisher) -> int | None:
+def _publish_events(records: PlacedRecords, events: EventPublisher) -> int | None:
     """Publish the events of archived records; return the place of the first failure, or None."""
     for place, record in records:
         try:
