@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from tagcast_aws.api.http.answer_headers import API_VERSION, VERSION_HEADER
 from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
 
 from local.front.http_event import HttpRequest, event_of, problem, response_of
@@ -138,7 +139,8 @@ class Front:
             refusal = await self._refuse_metrics(incoming.headers.get("authorization"))
             return as_aiohttp(refusal or Response(200, (("content-type", EXPOSITION_TYPE),), self.metrics()))
         if (incoming.method, raw_path) == ("GET", FOLDER) and self.folder:
-            return web.json_response({"folder": self.folder, "functions": self.user_functions})
+            stack = {"folder": self.folder, "functions": self.user_functions}
+            return web.json_response(stack, headers={VERSION_HEADER: API_VERSION})
         try:
             body = await incoming.read()
         except web.HTTPRequestEntityTooLarge:

@@ -26,7 +26,18 @@ REMEDIES = {
 """The remedies for packages that only some commands need."""
 
 
-def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
+class ApiClient(Client):
+    """The client of commands, which show most answers as they are."""
+
+    def request(self, *args: Any, **options: Any) -> Answer:
+        """Send a request. Raises UnexpectedAnswerError for the answer of another server: it may look like success."""
+        answer = super().request(*args, **options)
+        if "tagcast-version" not in answer.headers:
+            raise UnexpectedAnswerError(f"the answer has no header tagcast-version: {answer.text[:200]!r}")
+        return answer
+
+
+def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> ApiClient:
     """Return a client without retries: the user sees each fault and decides.
 
     The client signs requests to AWS. With a *profile* or *region*, it also signs requests to any other https URL, which
@@ -35,7 +46,7 @@ def client_for(url: str, profile: str | None, region: str | None, token: str | N
     is_signed = is_aws(url) or (url.startswith("https:") and (profile or region) is not None)
     signed = SigV4(profile, region) if is_signed else None
     auth = BearerToken(token) if token else signed
-    return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
+    return ApiClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
 
 
 def pages(
@@ -82,6 +93,10 @@ def explain_unreachable(fault: UnreachableError) -> str:
         return "The host name does not resolve. Check --url or TAGCAST_URL."
     if fault.refused and ("refused" in reason or "attempts failed" in reason):
         return "Start the local stack with `make run`, or give another address with --url or TAGCAST_URL."
+    if "timed out" in reason and fault.refused:
+        return "The host does not respond. Check --url or TAGCAST_URL, and firewalls."
+    if "timed out" in reason:
+        return "The server did not answer in time. If the command changes something, the change may still happen."
     return reason
 
 
@@ -103,10 +118,10 @@ def explain_unexpected(url: str, fault: UnexpectedAnswerError) -> str:
     A console answers with web pages, and so does a proxy that asks for a login.
 
     >>> explain_unexpected("http://127.0.0.1:8081", UnexpectedAnswerError("no JSON: '<!doctype html>'"))
-    'http://127.0.0.1:8081 serves web pages, not the API: of a proxy, or of a console, whose API has another port.'
+    'http://127.0.0.1:8081 serves web pages, not the API. It may be a proxy, or a console: its API has another port.'
     """
     if "<html" in str(fault).lower() or "<!doctype html" in str(fault).lower():
-        return f"{url} serves web pages, not the API: of a proxy, or of a console, whose API has another port."
+        return f"{url} serves web pages, not the API. It may be a proxy, or a console: its API has another port."
     return f"The server at {url} is not the tagcast API, or has another version: {fault}"
 
 

@@ -11,6 +11,7 @@ import pytest
 import typer.main
 from moto import mock_aws
 from tagcast_cli.app import app
+from tagcast_client.version import API_VERSION
 from typer.testing import CliRunner, Result
 
 from tests.http_server import Handler, serving
@@ -47,6 +48,7 @@ class FakeApi:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.url = ""
+        self.headers = {"tagcast-version": API_VERSION}
         self._answers: dict[str, tuple[int, str, str]] = {}
 
     def teach(self, route: str, answer: Any = None, status: int = 200) -> None:
@@ -89,7 +91,7 @@ def fake_api() -> Iterator[FakeApi]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             fake.requests.append(Request(self.command, self.path, headers, json.loads(sent) if sent else None))
             status, media_type, text = fake.answer_to(self.command, self.path)
-            self.answer(status, text.encode(), {"content-type": media_type})
+            self.answer(status, text.encode(), {"content-type": media_type, **fake.headers})
 
     with serving(Serving) as fake.url:
         yield fake

@@ -189,6 +189,21 @@ def test_a_page_of_a_proxy_is_an_error_and_not_printed_as_json(
     assert "not the API" in result.stderr or "is not the tagcast API" in result.stderr
 
 
+@pytest.mark.parametrize("answer", [{"message_id": "1", "matched": 0, "topics": []}, [], None])
+@pytest.mark.parametrize("words", ["topic list", "topic show t", "publish t x", "publish t x --count 2", "pause t A"])
+def test_an_answer_of_another_server_is_not_taken_for_a_success(
+    api: FakeApi, run: Run, words: str, answer: object
+) -> None:
+    api.headers = {}
+    for route in ("GET /topics?limit=50", "GET /topics/t", "POST /topics/t/messages"):
+        api.teach(route, answer)
+    api.teach("POST /topics/t/messages/batch", answer)
+    api.teach("POST /topics/t/subscriptions/A/pause", answer)
+    result = run(*words.split())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"The server at {api.url} is not the tagcast API" in result.stderr
+
+
 def test_a_page_of_a_proxy_that_refuses_is_told_in_json(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t", "<h1>Proxy login required</h1>", 407)
     result = run("--json", "topic", "show", "t")

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import quote
 
 import pytest
+from tagcast_cli.api_client import client_for
 
 from local.front.front import AsyncInvoke, Front
 from local.front.http_event import HttpRequest, event_of
@@ -142,6 +143,17 @@ async def test_an_address_tells_where_its_stack_keeps_its_state_and_which_functi
 async def test_a_function_that_the_api_may_not_invoke_is_a_fault_of_the_server() -> None:
     async with calls_of(lambda method, path, function: False) as call:
         assert (await call("/topics/t"))[:2] == (500, "application/problem+json")
+
+
+async def test_commands_know_the_stack_by_its_answer() -> None:
+    front = Front(Routes(ROUTES), {"F": "f"}, echo, lambda *_: True, folder="/there")
+    port = await front.listen(0)
+    try:
+        with client_for(f"http://127.0.0.1:{port}", None, None) as api:
+            answer = await asyncio.to_thread(api.request, "GET", "/stack")
+    finally:
+        await front.stop()
+    assert json.loads(answer.text) == {"folder": "/there", "functions": []}
 
 
 async def test_a_function_goes_on_when_its_caller_was_told_that_it_takes_too_long(
