@@ -322,11 +322,8 @@ class Days:
         By default the first and the last day are today.
         """
         today = datetime.now(UTC).date()
-        try:
-            begin = today if first is None else date.fromisoformat(first)
-            days = cls(begin, max(begin, today) + timedelta(1) if end is None else date.fromisoformat(end))
-        except (ValueError, OverflowError) as fault:
-            raise ValueError(f"not a day, expected e.g. 2026-11-20: {fault}") from None
+        begin = today if first is None else _day(first)
+        days = cls(begin, max(begin, today) + timedelta(1) if end is None else _day(end))
         if days.first >= days.end:
             raise ValueError("--to is the day after the last day: it must be later than --from")
         return days
@@ -334,6 +331,17 @@ class Days:
     def arguments(self) -> list[str]:
         """Return both as arguments of a job."""
         return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
+
+
+def _day(text: str) -> date:
+    """Return a day. Raises ValueError also for the last day of the calendar, because no day follows it."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = date.max
+    if found == date.max:
+        raise ValueError(f"{text!r} is not a day, e.g. 2026-11-20")
+    return found
 
 
 @dataclass(frozen=True)
@@ -353,19 +361,21 @@ class Span(Days):
         ['--from', '2026-11-20T12:00:00+00:00', '--to', '2026-11-21T00:00:00+00:00']
         """
         today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        span = cls(today if first is None else _instant(first), today + timedelta(1) if end is None else _instant(end))
+        span = cls(
+            today if first is None else instant_of(first), today + timedelta(1) if end is None else instant_of(end)
+        )
         if span.first >= span.end:
             raise ValueError("--to must be later than --from")
         return span
 
 
-def _instant(text: str) -> datetime:
+def instant_of(text: str) -> datetime:
     """Return a day's midnight, or an instant, in UTC. Raises ValueError."""
     try:
         found = datetime.fromisoformat(text if "T" in text else f"{text}T00:00Z")
         in_utc = found.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError(f"{text} is neither a day nor an instant; expected e.g. 2026-11-20T14:00Z") from None
+        raise ValueError(f"{text} is neither a day nor an instant, e.g. 2026-11-20T14:00Z") from None
     if found.tzinfo is None:
         raise ValueError(f"{text} has no time zone; write {text}Z for UTC")
     return in_utc

@@ -20,6 +20,7 @@ from tagcast_client.operation import Json, drop_none, path_of
 from tagcast_client.signing import is_aws
 
 from tagcast_cli.api_client import client_for, url_fault
+from tagcast_cli.content import properties_of
 from tagcast_cli.filters import FilterOptions, SqlFilter, TagFilter
 from tagcast_cli.instant import rfc3339
 from tagcast_cli.job_run import (
@@ -35,6 +36,7 @@ from tagcast_cli.job_run import (
     audit_arguments,
     backtest_arguments,
     compacting,
+    instant_of,
     run_job,
 )
 from tagcast_cli.options import with_options
@@ -80,6 +82,20 @@ class ArchiveOptions:
         except (ProblemError, KeyError):  # It may be the own domain of a deployment.
             raise JobError(f"{address} is not a local stack; give the archive with --archive s3://BUCKET") from None
         return Archive.of_stack(Path(str(folder)))
+
+
+def _check_pair(text: str) -> str:
+    """Return a property as it was given. A wrong one is refused here, because a job starts slowly."""
+    properties_of([text])
+    return text
+
+
+def _check_instant(text: str) -> str:
+    try:
+        instant_of(text)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault)) from None
+    return text
 
 
 @dataclass(frozen=True)
@@ -170,12 +186,19 @@ def audit(
     period: DayOptions,
     topic: OneTopic = None,
     property: Annotated[
-        str | None, typer.Option(metavar="NAME=VALUE", help="Certify only messages with this property; list each.")
+        str | None,
+        typer.Option(
+            parser=_check_pair,
+            metavar="NAME=VALUE",
+            help="Certify only messages with this property; list each.",
+        ),
     ] = None,
     as_of: Annotated[
         str | None,
         typer.Option(
-            metavar="INSTANT", help="Instant up to which the archive is complete; default: an hour ago, locally now."
+            parser=_check_instant,
+            metavar="INSTANT",
+            help="Instant up to which the archive is complete; default: an hour ago, locally now.",
         ),
     ] = None,
     as_is: AsItIs = False,
@@ -262,9 +285,13 @@ def erase(
     message: Annotated[list[str] | None, typer.Option(help="Id of a message; may be repeated.")] = None,
     topic: Annotated[str | None, typer.Option(help="Only messages of this topic that have the property.")] = None,
     property: Annotated[
-        str | None, typer.Option(metavar="NAME=VALUE", help="Only messages with this property.")
+        str | None,
+        typer.Option(parser=_check_pair, metavar="NAME=VALUE", help="Only messages with this property."),
     ] = None,
-    before: Annotated[str | None, typer.Option(metavar="DAY", help="Only messages accepted before this day.")] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(parser=_check_instant, metavar="DAY", help="Only messages accepted before this day."),
+    ] = None,
     by: Annotated[str | None, typer.Option(help="Requester of the erasure; the audit shows it.")] = None,
     send: Annotated[bool, typer.Option("--send", help="Erase the contents; the default is a preview.")] = False,
     as_is: AsItIs = False,
@@ -331,6 +358,8 @@ def _run(
     else:
         if result.code == NOTHING_JUDGED:
             session.out.print(Text("Nothing was proved: there were no deliveries to check.", style="bold yellow"))
+        if result.summary.get("messages") == 0:
+            session.out.print(Text("No archived messages were found. Check the names and the days.", style="bold yellow"))
         session.out.print(*_summary(result.summary), sep="\n")
     _present(place, result, job, show=show and not session.as_json)
     if result.code:

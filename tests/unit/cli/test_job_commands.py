@@ -122,6 +122,31 @@ def test_days_that_are_none_are_a_fault_of_the_command(run: Run) -> None:
     assert (refused.exit_code, "2026-11-20" in refused.stderr) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("audit --from yesterday", "'yesterday' is not a day, e.g. 2026-11-20"),
+        ("audit --from 1796065674", "'1796065674' is not a day, e.g. 2026-11-20"),
+        ("audit --topic t --property customer", "'customer' is not NAME=VALUE"),
+        ("erase --topic t --property customer --before 2026-11-01", "'customer' is not NAME=VALUE"),
+        ("erase --topic t --property a=1 --before tomorrow", "tomorrow is neither a day nor an instant"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_the_job_starts(run: Run, played: Jobs, words: str, told: str) -> None:
+    refused = run(*words.split(), "--archive", "there")
+
+    assert (refused.exit_code, told in refused.stderr, "isoformat" in refused.stderr) == (2, True, False)
+    assert played.asked == []
+
+
+@pytest.mark.parametrize("words", ["backtest t --tag a", "erase --message 07529928016718334518"])
+def test_a_job_without_messages_asks_to_check_the_names(run: Run, played: Jobs, words: str) -> None:
+    for messages, is_asked in ((0, True), (1, False)):
+        played.found = {"messages": messages}
+        shown = run(*words.split(), "--archive", "there")
+        assert (shown.exit_code, "No archived messages were found. Check" in shown.stdout) == (0, is_asked)
+
+
 def test_a_job_that_breaks_is_quoted(tmp_path: Path) -> None:
     said = Console(file=io.StringIO())
     with pytest.raises(JobError, match=r"^unknown: --nothing 1$"):
