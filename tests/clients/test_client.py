@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import is_dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar, get_args, get_type_hints, is_typeddict
+from typing import Any, ClassVar, cast, get_args, get_type_hints, is_typeddict
 
 import httpx
 import pytest
@@ -149,6 +149,18 @@ def test_a_name_that_leads_to_the_path_of_another_resource_or_to_none_is_refused
         client.get_topic(name)
     assert client.get_topic("orders").name == "orders"
     assert [each.method for each in api.requests[sent:]] == ["GET"]
+
+
+@pytest.mark.parametrize("wrong", [None, 5], ids=str)
+def test_a_name_or_a_key_that_is_no_text_is_named_and_nothing_is_sent(
+    client: Client, api: InMemoryApi, wrong: Any
+) -> None:
+    sent = len(api.requests)
+    with pytest.raises(TypeError, match=f"a name or an id is a text, not {wrong}"):
+        client.publish(wrong, "x")
+    with pytest.raises(TypeError, match="an idempotency key is a text, not 5"):
+        client.publish("orders", "x", idempotency_key=cast("Any", 5))
+    assert len(api.requests) == sent
 
 
 @pytest.mark.parametrize("path", ["topics", "", ".example.com/topics", "@example.com/topics", ":9/topics"])
@@ -345,9 +357,15 @@ def test_an_answer_of_another_shape_is_an_error_of_the_clients_own(api: InMemory
         api.accidents = [answering(content)]
         with pytest.raises(UnexpectedAnswerError):
             client.health()
-    api.accidents = [answering("<html>Log in")]
-    with pytest.raises(UnexpectedAnswerError):
-        client.delete_topic("orders")
+    for content in ("<html>Log in", '{"hello": "world"}'):
+        api.accidents = [answering(content)]
+        with pytest.raises(UnexpectedAnswerError):
+            client.delete_topic("orders")
+    api.accidents = [answering('{"hello": "world"}')]
+    with pytest.raises(
+        UnexpectedAnswerError, match="the API's answer cannot be read as Accepted: 'message_id' is miss"
+    ):
+        client.publish("orders", "x")
     api.accidents = [answering(""), answering("[]"), answering('{"results": "all"}'), answering("")]
     for _ in range(3):
         with pytest.raises(UnexpectedAnswerError, match="has no list 'results'"):

@@ -70,6 +70,8 @@ class Exampled(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
+        if self.status == "204":
+            return httpx.Response(204)
         answer = {"name": "tagcast", "version": "0", "api_version": "0", "openapi": "", "health": ""}
         return httpx.Response(int(self.status), json=self.example or answer)
 

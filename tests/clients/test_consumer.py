@@ -29,6 +29,7 @@ from tagcast_client import (
 )
 from tagcast_client._async import consumer as async_consumer_module
 from tagcast_client._sync import consumer as consumer_module
+from tagcast_client.asyncio_tasks import async_verdict
 from tagcast_client.threads import Slots, Tasks
 
 from tests.clients.in_memory_api import Accident, status
@@ -313,6 +314,12 @@ def test_a_listener_that_exits_or_raises_no_exception_gets_its_batch_again(
         assert wait_until(lambda: api.done() == ["a"])
     assert calls == ["a", "a"]
     assert [str(fault) for fault in consumer.faults] == [told]
+
+
+def test_a_listener_that_is_not_async_is_named() -> None:
+    listener: Any = ignore
+    with pytest.raises(TypeError, match="a listener of an AsyncConsumer must be async, but it returned None"):
+        asyncio.run(async_verdict(listener, ()))
 
 
 class Exiting(list[Exception]):

@@ -266,6 +266,16 @@ def test_a_text_that_is_no_secret_is_refused_when_the_receiver_is_made(text: str
         Receiver(text)
 
 
+def test_a_secret_or_a_body_of_another_type_is_named() -> None:
+    missing: Any = None  # E.g. of an environment variable.
+    with pytest.raises(TypeError, match="a secret is a text, not NoneType"):
+        Receiver(missing)
+    headers, body = signed(BODIES["text"])
+    text: Any = body.decode()
+    with pytest.raises(TypeError, match="the body must be the bytes of the request, not str"):
+        Receiver(SECRET).verify(headers, text)
+
+
 def test_what_is_signed_and_no_push_is_unreadable() -> None:
     headers, body = signed(BODIES["text"])
     with pytest.raises(UnreadableError):

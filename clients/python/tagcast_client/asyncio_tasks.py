@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from inspect import isawaitable
 from typing import Any, TypeVar
 
 from tagcast_client.consuming import ConsumeStatus, Later
@@ -20,9 +21,15 @@ AsyncSleep = Callable[[float], Awaitable[object]]
 
 
 async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict. Raises RuntimeError if the listener awaited something that was cancelled."""
+    """Return the listener's verdict.
+
+    Raises TypeError for a listener that is not async, and RuntimeError if it awaited something that was cancelled.
+    """
     try:
-        return await listener(messages)
+        called = listener(messages)
+        if not isawaitable(called):
+            raise TypeError(f"a listener of an AsyncConsumer must be async, but it returned {called!r}")
+        return await called
     except asyncio.CancelledError as fault:
         task = asyncio.current_task()
         if task is not None and task.cancelling():

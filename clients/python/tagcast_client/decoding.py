@@ -27,7 +27,8 @@ def decode(kind: type[T], value: object) -> T:
     try:
         return cast("T", _decode(kind, value))
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise UnexpectedAnswerError(f"the API's answer is not a {kind.__name__}: {fault!r}") from fault
+        reason = f"{fault} is missing" if isinstance(fault, KeyError) else fault
+        raise UnexpectedAnswerError(f"the API's answer cannot be read as {kind.__name__}: {reason}") from fault
 
 
 def _decode(kind: Any, value: Any) -> Any:

@@ -138,12 +138,14 @@ def path_of(*segments: str) -> str:
     """Return a path of quoted segments.
 
     Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
-    It also raises InvalidError for a segment that no path can have.
+    It also raises InvalidError for a segment that no path can have, and TypeError for one that is not text.
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'
     """
     for segment in segments:
+        if not isinstance(segment, str):  # E.g. None, of an environment variable that is not set.
+            raise TypeError(f"a name or an id is a text, not {segment!r}")
         if segment in ("", ".", "..") or len(segment) > SEGMENT_MAX or _SURROGATE.search(segment):
             shown = segment if len(segment) <= SEGMENT_MAX else segment[:20] + "…"
             raise _invalid(f"{shown!r} is not the name of a topic or a subscription, nor the id of a message")
@@ -185,6 +187,8 @@ def idempotency(key: str | None) -> str:
     """
     if key is None:
         return str(uuid.uuid4())
+    if not isinstance(key, str):
+        raise TypeError(f"an idempotency key is a text, not {key!r}")
     if not (key.isascii() and key.isprintable() and 1 <= len(key) <= IDEMPOTENCY_KEY_MAX):
         raise ValueError(f"an idempotency key has 1 to {IDEMPOTENCY_KEY_MAX} printable ASCII characters")
     return key
@@ -236,5 +240,6 @@ def reads_object(answer: Answer) -> Mapping[str, Any]:
 
 
 def nothing(answer: Answer) -> None:
-    """Read an answer without a body. Raises UnexpectedAnswerError for a web page, e.g. of a proxy."""
-    _ = answer.json
+    """Read an answer without a body. Raises UnexpectedAnswerError for any body, e.g. a web page of a proxy."""
+    if answer.text.strip():
+        raise UnexpectedAnswerError(f"the API's answer has a body: {answer.text[:200]!r}")

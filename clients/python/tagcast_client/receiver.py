@@ -54,6 +54,8 @@ class Receiver:
         return read_batch(headers, body)
 
     def _check(self, headers: Mapping[str, str], body: bytes) -> None:
+        if not isinstance(body, bytes | bytearray | memoryview):
+            raise TypeError(f"the body must be the bytes of the request, not {type(body).__name__}")
         lowered = {name.lower(): value for name, value in headers.items()}
         if missing := [name for name in SIGNED_HEADERS if not lowered.get(name)]:
             raise VerificationError(

@@ -49,10 +49,12 @@ class Verifier:
 
 
 def verifier_of(secret: str) -> Verifier:
-    """Return the verifier for a *secret* or a public key. Raises ValueError for any other text.
+    """Return the verifier for a *secret* or a public key. Raises ValueError for any other text, TypeError for no text.
 
     Raises ImportError for a public key if the extra `tagcast-client[ed25519]` is not installed.
     """
+    if not isinstance(secret, str):  # E.g. None, of an environment variable that is not set.
+        raise TypeError(f"a secret is a text, not {type(secret).__name__}")
     if secret.startswith(PUBLIC_KEY_PREFIX):
         return Verifier("v1a", _by_public_key(secret))
     key = key_of(secret)
