@@ -76,13 +76,15 @@ def named_lines(text: str, sign: str) -> dict[str, str]:
     >>> named_lines("price", "=")
     Traceback (most recent call last):
         ...
-    ValueError: Expected NAME=VALUE on each line. Found 'price'
+    ValueError: Expected NAME=VALUE on each line. Line 1 has no =
     """
     found: dict[str, str] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for number, line in enumerate(text.splitlines(), 1):
         name, given, value = (part.strip() for part in line.partition(sign))
-        if not name or not given:
-            raise ValueError(f"Expected NAME{sign}VALUE on each line. Found {line!r}")
+        if not line.strip():
+            continue
+        if not name or not given:  # The line is not quoted: it may be a header with a password.
+            raise ValueError(f"Expected NAME{sign}VALUE on each line. Line {number} has no {sign if name else 'name'}")
         if name in found:
             raise ValueError(f"{name} is given twice")
         found[name] = value

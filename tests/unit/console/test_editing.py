@@ -134,6 +134,12 @@ def test_an_emptied_field_gets_its_default_and_the_command_says_how(visitor: Vis
     assert visitor.api.get_topic("short").retention_seconds == 86_400
 
 
+def test_a_header_that_cannot_be_read_is_only_in_its_field(visitor: Visitor) -> None:
+    fields = {"name": "fresh", "target": HOOK, "headers": "x-a: 1\n\nauthorization s3cret", "do": "yes"}
+    refused = visitor.act("/topics/orders/subscribe", fields)
+    assert (refused.status, "Line 3 has no :" in refused.text, refused.text.count("s3cret")) == (422, True, 1)
+
+
 @pytest.mark.parametrize(
     ("path", "fields", "fault"),
     [
