@@ -58,6 +58,21 @@ def test_a_field_that_only_another_strategy_or_protocol_has_is_refused_by_the_na
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [
+        ("tag", "is not a known field; did you mean tags?"),
+        ("contentType", "is not a known field; did you mean content_type?"),
+        ("price", "is not a known field"),
+        ("tags" * 100_000, "is not a known field"),
+    ],
+    ids=["tag", "contentType", "price", "long"],
+)
+def test_a_field_of_a_similar_name_is_proposed(name: str, detail: str) -> None:
+    _, [fault] = read(MessageBody, {"body": "x", name: "eu"})
+    assert fault.detail == detail
+
+
 @pytest.mark.parametrize("handles", [[], [""]])
 def test_what_is_empty_and_must_not_be_is_said_to_be(handles: list[str]) -> None:
     _, [fault] = read(AckBody, {"receipt_handles": handles})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -39,9 +40,15 @@ def parse(content: bytes, number: Callable[[str], object] | None = None) -> obje
     Traceback (most recent call last):
     ...
     MalformedError: the body has the name "a" twice in one object
+    >>> parse(b"\\xef\\xbb\\xbf{}")
+    Traceback (most recent call last):
+    ...
+    tagcast.strict_json.MalformedError: the body begins with a byte order mark; send UTF-8 without it
     """
     if len(content) > JSON_VALUES_MAX and _CROWDED.match(content):
         raise MalformedError(f"the body has more than {JSON_VALUES_MAX} values")
+    if content.startswith(BOM_UTF8):
+        raise MalformedError("the body begins with a byte order mark; send UTF-8 without it")
     try:
         value: object = json.loads(
             content.decode("utf-8"),

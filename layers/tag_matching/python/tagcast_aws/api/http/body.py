@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -17,6 +18,8 @@ from tagcast.filters.compiled import pointer_part
 from tagcast_aws.api.limits import BATCH_MAX, FAULTS_MAX
 
 B = TypeVar("B", bound="Body")
+NAME_COMPARED_MAX = 64
+"""The characters of an unknown name that are compared with those of the fields: a name may be as long as a body."""
 
 _MESSAGES: Mapping[str, tuple[str, FaultCode]] = {
     "missing": ("is required", FaultCode.REQUIRED),
@@ -133,4 +136,12 @@ def _fault(model: type[Body], error: ErrorDetails) -> Fault:
     text, code = _MESSAGES[kind]
     # The owner may be a default, of which the caller does not know.
     owned = owner if kind == "extra_forbidden" and len(place) == 2 else ""
+    if kind == "extra_forbidden" and len(place) == 1:
+        owned = _proposal(str(place[0]), model)
     return Fault(text.format_map(error.get("ctx", {})) + owned, pointer, code)
+
+
+def _proposal(name: str, model: type[Body]) -> str:
+    """Return the field of *model* with the most similar name, as an end of the fault's sentence."""
+    similar = get_close_matches(name[:NAME_COMPARED_MAX], model.model_fields, n=1, cutoff=0.75)
+    return f"; did you mean {similar[0]}?" if similar else ""
