@@ -8,14 +8,28 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import typer
+from rich.text import Text
 from tagcast_client.operation import Json
 from tagcast_client.outgoing import MessageAttributes, NewMessage
 from tagcast_client.settings import MESSAGE_ATTRIBUTES, TOPIC_SETTINGS
 
 from tagcast_cli.options import SettingOptions
+from tagcast_cli.screen import console
+from tagcast_cli.visible import visible_line
 
 BODY_BYTES_MAX = int(next(each.maximum or 0 for each in TOPIC_SETTINGS if each.name == "max_message_bytes"))
 """The maximum `max_message_bytes` of a topic."""
+
+
+def warn_of_commas(tags: list[str] | None) -> list[str] | None:
+    """Return the tags of an option. Warn of a comma, which is allowed in a tag but separates no tags."""
+    for tag in tags or ():
+        if "," in tag:
+            warning = f"{visible_line(repr(tag))} is one tag, with a comma. To give several tags, repeat --tag."
+            console(to_errors=True).print(Text(f"warning: {warning}", style="yellow"))
+    return tags
+
+
 PropertyPairs = Annotated[
     list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="Property; may be repeated.")
 ]
@@ -77,9 +91,9 @@ def properties_of(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"--property {pair!r} is not NAME=VALUE")
+            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--property")
         if name in properties:
-            raise typer.BadParameter(f"--property {name!r} is given twice")
+            raise typer.BadParameter(f"{name!r} is given twice", param_hint="--property")
         properties[name] = value
     return properties
 

@@ -14,7 +14,7 @@ from tagcast_client.filters import PatternDialect, PatternScope, SqlDialect
 from tagcast_client.operation import Json
 from tagcast_client.signing import is_aws
 
-from tagcast_cli.content import PropertyPairs, TextAttributes, body_bytes, message_of, parse_json
+from tagcast_cli.content import PropertyPairs, TextAttributes, body_bytes, message_of, parse_json, warn_of_commas
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import state_text
 from tagcast_cli.session import Session, session_of
@@ -25,7 +25,10 @@ filters = typer.Typer(no_args_is_help=True, help="Test a filter, or set it on a 
 
 
 TagFilter = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Receive messages with this tag; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--tag", callback=warn_of_commas, metavar="TAG", help="Receive messages with this tag; may be repeated."
+    ),
 ]
 SqlFilter = Annotated[
     str | None, typer.Option("--sql", metavar="EXPR", help='SQL92 over properties, such as "price > 100".')

@@ -359,7 +359,9 @@ def _run(
         if result.code == NOTHING_JUDGED:
             session.out.print(Text("Nothing was proved: there were no deliveries to check.", style="bold yellow"))
         if result.summary.get("messages") == 0:
-            session.out.print(Text("No archived messages were found. Check the names and the days.", style="bold yellow"))
+            session.out.print(
+                Text("No archived messages were found. Check the names and the days.", style="bold yellow")
+            )
         session.out.print(*_summary(result.summary), sep="\n")
     _present(place, result, job, show=show and not session.as_json)
     if result.code:

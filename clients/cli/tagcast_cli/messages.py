@@ -15,7 +15,7 @@ from tagcast_client.batches import parts
 from tagcast_client.operation import Json, drop_none, idempotency, part_key, path_of
 
 from tagcast_cli import completion
-from tagcast_cli.content import PropertyPairs, TextAttributes, body_bytes, message_of
+from tagcast_cli.content import PropertyPairs, TextAttributes, body_bytes, message_of, warn_of_commas
 from tagcast_cli.instant import duration, readable_instant
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import Column, fault_lines, fields_table, items_table, state_text
@@ -46,7 +46,10 @@ def publish(
         typer.Argument(help="Body; - or no argument reads standard input, @FILE reads a file.", show_default=False),
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the message; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--tag", "-t", callback=warn_of_commas, metavar="TAG", help="Tag of the message; may be repeated."
+        ),
     ] = None,
     routing_key: Annotated[
         str | None, typer.Option("--routing-key", "-r", help="Routing key: words separated by dots, e.g. order.new.eu.")

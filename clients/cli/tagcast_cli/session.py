@@ -237,11 +237,20 @@ class Commands(TyperGroup):
             lines = _sentences(ctx, fault)
             if lines is None:
                 raise
-            errors = console(to_errors=True)
-            errors.print(Text.assemble(("error: ", "bold red"), lines[0]))
-            for line in lines[1:]:
-                errors.print(f"  {line}")
+            _tell_fault(ctx, lines)
         raise typer.Exit(1)
+
+
+def _tell_fault(ctx: Any, lines: list[str]) -> None:
+    """Print an error and its remedy; with --json as an object with a title and a detail."""
+    if ctx.params.get("as_json"):
+        problem = {"title": lines[0], "detail": "\n".join(lines[1:])}
+        typer.echo(visible_json(json.dumps(problem, ensure_ascii=False)), err=True)
+        return
+    errors = console(to_errors=True)
+    errors.print(Text.assemble(("error: ", "bold red"), lines[0]))
+    for line in lines[1:]:
+        errors.print(f"  {line}")
 
 
 def _tell_refusal(ctx: Any, refused: ProblemError) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -48,7 +50,13 @@ def visible_json(text: str) -> str:
 
 
 def escape_unprintable() -> None:
-    """Make standard output escape characters that its encoding lacks, as JSON does. UTF-8 lacks no character."""
+    """Make standard output escape characters that its encoding lacks, as JSON does. UTF-8 lacks no character.
+
+    An output that the shell closed (``>&-``) prints nothing, as in Python.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     codecs.register_error(_escape_characters.__name__, _escape_characters)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_escape_characters.__name__)

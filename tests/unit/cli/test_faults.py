@@ -18,7 +18,7 @@ from tagcast_client import BearerToken, SigV4
 from typer.testing import CliRunner
 
 from local.engine.engine import free_port
-from tests.unit.cli.conftest import FakeApi, Run
+from tests.unit.cli.conftest import SUBSCRIPTION, FakeApi, Run
 
 PROBLEM = {
     "type": "about:blank",
@@ -202,6 +202,27 @@ def test_an_answer_of_another_server_is_not_taken_for_a_success(
     result = run(*words.split())
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"The server at {api.url} is not the tagcast API" in result.stderr
+
+
+def test_every_fault_is_told_in_json_to_a_program() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    result = CliRunner().invoke(app, ["--url", url, "--json", "health"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    told = json.loads(result.stderr)
+    assert told["title"] == f"no response from {url}"
+    assert told["detail"].startswith("Start the local stack with `make run`")
+
+
+@pytest.mark.parametrize(
+    ("words", "tag"),
+    [("publish t x --tag eu,us", "eu,us"), ("subscribe t A --url http://h/ --tag a --tag b,c", "b,c")],
+)
+def test_a_comma_in_a_tag_is_a_warning_because_it_seldom_is_meant(api: FakeApi, run: Run, words: str, tag: str) -> None:
+    api.teach("POST /topics/t/messages", {"message_id": "1", "matched": 1}, 201)
+    api.teach("PUT /topics/t/subscriptions/A", SUBSCRIPTION, 201)
+    told = run("--json", *words.split())
+    assert (told.exit_code, f"'{tag}' is one tag" in told.stderr) == (0, True)
+    assert "is one tag" not in run("--json", *words.replace(",", "").split()).stderr
 
 
 def test_a_page_of_a_proxy_that_refuses_is_told_in_json(api: FakeApi, run: Run) -> None:

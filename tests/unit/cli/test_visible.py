@@ -76,6 +76,18 @@ def test_a_line_break_in_a_tag_makes_no_line_of_its_own(api: FakeApi, run: Run) 
     assert not any(line.startswith("state") and "deleted" in line for line in lines)
 
 
+def test_an_output_that_the_shell_closed_is_no_traceback(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.teach("GET /topics?limit=50", {"topics": [], "next_cursor": None})
+    monkeypatch.setattr("sys.argv", ["tagcast", "--url", api.url, "topic", "list"])
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{name}", None)
+
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+
+    assert ended.value.code == 0
+
+
 @pytest.mark.parametrize(("encoding", "letter"), [("latin-1", "é"), ("ascii", "\\u00e9"), ("utf-8", "é")])
 def test_an_output_without_all_letters_gets_them_as_escapes_that_json_has_too(
     monkeypatch: pytest.MonkeyPatch, encoding: str, letter: str
