@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
+from threading import Timer
 from typing import Any
 
+from rich.text import Text
 from tagcast_client import BearerToken, Client, ProblemError, Retries, SigV4, UnexpectedAnswerError, UnreachableError
 from tagcast_client.operation import Answer, checked_url
 from tagcast_client.signing import is_aws
+
+from tagcast_cli.screen import console
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 _UNAUTHORIZED = (401, 403)
@@ -26,12 +32,27 @@ REMEDIES = {
 """The remedies for packages that only some commands need."""
 
 
+@contextmanager
+def waiting_noted(url: str, after_s: float = 3.0) -> Iterator[None]:
+    """If the block takes longer than *after_s*, note in the terminal which server it waits for."""
+    note = Text(f"Waiting for an answer from {url} … Ctrl-C stops.", style="dim")
+    timer = Timer(after_s, console(to_errors=True).print, [note])
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 class ApiClient(Client):
     """The client of commands, which show most answers as they are."""
 
     def request(self, *args: Any, **options: Any) -> Answer:
         """Send a request. Raises UnexpectedAnswerError for the answer of another server: it may look like success."""
-        answer = super().request(*args, **options)
+        with waiting_noted(self.url):
+            answer = super().request(*args, **options)
         if "tagcast-version" not in answer.headers:
             raise UnexpectedAnswerError(f"the answer has no header tagcast-version: {answer.text[:200]!r}")
         return answer

@@ -222,6 +222,16 @@ class Commands(TyperGroup):
             options = ["--json", *(word for word in options if word != "--json")]
         return super().parse_args(ctx, options + rest)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that *args* begin with. For a command of groups (`create topic`) propose their names."""
+        word = args[0]
+        groups = [name for name, group in self.commands.items() if word in getattr(group, "commands", ())]
+        if word not in self.commands and groups:
+            named = [name for name in groups if name in args[1:2]] or groups
+            proposed = " or ".join(f"'{name} {word}'" for name in named)
+            ctx.fail(f"No such command '{word}'. Did you mean {proposed}?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command. A fault of the API, the network or the credentials ends it with exit code 1."""
         try:

@@ -4,6 +4,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from urllib.request import proxy_bypass
@@ -11,7 +12,7 @@ from urllib.request import proxy_bypass
 import pytest
 from tagcast_aws.runtime.version import VERSION
 from tagcast_cli import bypass_proxies, screen
-from tagcast_cli.api_client import client_for
+from tagcast_cli.api_client import client_for, waiting_noted
 from tagcast_cli.app import app
 from tagcast_cli.doctor import get_url
 from tagcast_client import BearerToken, SigV4
@@ -202,6 +203,31 @@ def test_an_answer_of_another_server_is_not_taken_for_a_success(
     result = run(*words.split())
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"The server at {api.url} is not the tagcast API" in result.stderr
+
+
+def test_words_in_the_wrong_order_propose_the_right_one(run: Run) -> None:
+    for words, proposed in (
+        ("create topic fruit", "'topic create'"),
+        ("promote fruit shop", "'shadow promote'"),
+        ("update", "'topic update' or 'subscription update'"),
+        ("topics", "'topic'"),
+    ):
+        refused = run(*words.split())
+        said = " ".join(refused.stderr.replace("│", " ").split())
+        assert (refused.exit_code, f"Did you mean {proposed}?" in said) == (2, True), said
+
+
+def test_a_server_that_is_waited_for_is_named_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for is_terminal in (True, False):
+        monkeypatch.setattr("sys.stderr.isatty", lambda is_terminal=is_terminal: is_terminal)
+        with waiting_noted("http://there", after_s=0.0):
+            time.sleep(0.2)
+        assert ("Waiting for an answer from http://there" in capsys.readouterr().err) == is_terminal
+    with waiting_noted("http://there"):
+        pass
+    assert capsys.readouterr().err == ""
 
 
 def test_every_fault_is_told_in_json_to_a_program() -> None:
