@@ -1,6 +1,7 @@
 """Errors of the client: they cross the borders of processes, as those of a pool."""
 
 import copy
+import json
 import pickle
 
 import pytest
@@ -8,6 +9,7 @@ from tagcast_client import (
     AcknowledgedLateError,
     BatchInterruptedError,
     InProgressError,
+    NotFoundError,
     SigningError,
     TagcastError,
     UnreachableError,
@@ -38,3 +40,9 @@ def test_an_error_is_the_same_in_another_process(fault: TagcastError) -> None:
     for other in (pickle.loads(pickle.dumps(fault)), copy.copy(fault), copy.deepcopy(fault)):
         assert type(other) is type(fault)
         assert (str(other), other.args, vars(other)) == (str(fault), fault.args, vars(fault))
+
+
+@pytest.mark.parametrize("errors", [None, 1, {"name": ["is required"]}, ["is required"]])
+def test_a_refusal_of_another_server_is_a_problem_whatever_its_fields_hold(errors: object) -> None:
+    told = refusal(404, json.dumps({"title": None, "detail": None, "errors": errors}))
+    assert (type(told), str(told), told.faults) == (NotFoundError, "404 HTTP 404", ())

@@ -123,12 +123,14 @@ def explain_unreachable(fault: UnreachableError) -> str:
 
 def explain_refusal(refused: ProblemError) -> str | None:
     """Return a hint for missing rights, an unknown path, or an answer that is not from this API; else None."""
-    problem = refused.problem
+    problem, detail = refused.problem, str(refused.problem.get("detail"))  # Another server may send any type.
     if refused.status in _UNAUTHORIZED:
         return "Check the AWS profile (--profile) or the token (--token)."
-    if problem.get("detail", "").startswith("the path does not exist"):
+    if detail.startswith("the path does not exist"):
         return "The API at this address does not have this path. Check --url for an extra path."
-    if refused.status < 500 and refused.status not in _OF_GATEWAY and "code" not in problem:
+    is_of_aws = refused.status >= 500 or refused.status in _OF_GATEWAY
+    is_page = detail.startswith("<")
+    if "code" not in problem and (is_page or not is_of_aws):
         return "The response is not from the tagcast API. Check --url or TAGCAST_URL."
     return None
 

@@ -180,7 +180,8 @@ def fault_lines(problem: Json, status: int) -> Text:
     """Return a problem as lines: its title, its detail, and each fault with its pointer."""
     lines = Text()
     lines.append("error: ", style="bold red")
-    lines.append(f"{visible_line(str(problem.get('title') or 'refused'))} ({status})", style="bold")
+    title = visible_line(str(problem.get("title") or "refused"))
+    lines.append(title if title.endswith(f" {status}") else f"{title} ({status})", style="bold")
     if detail := problem.get("detail"):
         lines.append(f"\n  {visible(str(detail))}")
     faults = problem.get("errors")

@@ -68,13 +68,14 @@ class ProblemError(TagcastError):
 
     def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
         self.status = status
-        self.title = str(problem.get("title", f"HTTP {status}"))
-        self.detail = str(problem.get("detail", ""))
+        self.title = str(problem.get("title") or f"HTTP {status}")
+        self.detail = str(problem.get("detail") or "")
         self.code = str(problem.get("code", ""))
         self.request_id = str(problem.get("request_id", ""))
+        errors = problem.get("errors")
         self.faults = tuple(
             Fault(str(each.get("detail", "")), str(each.get("pointer", "")), str(each.get("code", "")))
-            for each in problem.get("errors", ())
+            for each in (errors if isinstance(errors, list) else ())
             if isinstance(each, Mapping)
         )
         self.problem = problem
