@@ -145,11 +145,11 @@ def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t", "<h1>nothing here</h1>", 404)
     assert "not from the tagcast API" in run("topic", "show", "t").stderr
     api.teach("GET /topics/t", "<html>bad gateway</html>", 502)
-    told = run("topic", "show", "t").stderr
-    assert told.startswith("error: HTTP 502\n")
+    shown = run("topic", "show", "t").stderr
+    assert shown.startswith("error: HTTP 502\n")
     api.teach("GET /topics/t", {"title": "Of another service", "detail": None, "errors": {"a": 1}}, 404)
     assert "not from the tagcast API" in run("topic", "show", "t").stderr
-    assert "not from the tagcast API" in told
+    assert "not from the tagcast API" in shown
     detail = "the path does not exist; GET /openapi.json lists the paths"
     told = {"type": "about:blank", "code": "not_found", "title": "Not Found", "status": 404, "detail": detail}
     api.teach("GET /topics/t", told, 404)
