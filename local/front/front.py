@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
-from tagcast_aws.api.http.answer_headers import API_VERSION, VERSION_HEADER
 from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
+from tagcast_aws.api.http.routing import API_VERSION, VERSION_HEADER
 
 from local.front.http_event import HttpRequest, event_of, problem, response_of
 from local.front.routes import Routes
