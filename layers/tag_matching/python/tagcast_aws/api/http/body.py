@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -143,5 +142,7 @@ def _fault(model: type[Body], error: ErrorDetails) -> Fault:
 
 def _proposal(name: str, model: type[Body]) -> str:
     """Return the field of *model* with the most similar name, as an end of the fault's sentence."""
+    from difflib import get_close_matches  # Only refusals need it, and its import takes time at a cold start.
+
     similar = get_close_matches(name[:NAME_COMPARED_MAX], model.model_fields, n=1, cutoff=0.75)
     return f"; did you mean {similar[0]}?" if similar else ""
