@@ -15,7 +15,7 @@ ROOMS = ("delivery", "pushing", "rows", "repairing", "operating", "pulling")
 PLAIN_WORDS = Path(__file__).with_name("plain_words.txt")
 FIELD_WORDS = Path(__file__).with_name("field_words.txt")
 """Terms of SQS, Kafka, RocketMQ, CMQ, AWS or a textbook, with their meaning there."""
-PLAIN_WORDS_MAX, OWN_NOUNS_MAX = 401, 35
+PLAIN_WORDS_MAX, OWN_NOUNS_MAX = 400, 35
 ONE_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -30,8 +30,6 @@ IRREGULAR_PARTICIPLES = (
     "thought|told|understood|written"
 )
 OTHER_WORDS = frozenset({"embed", "exceed", "feed", "need", "seed", "shed", "speed"})
-PARTICIPLE_METHODS_MAX = 7
-"""Public methods that are bare participles, such as ``changed``. The number only falls."""
 REFUSED = ("owed", "owes", "somebody", "nobody", "whoever", "is told", "are told", "those of which", "so many")
 RIDDLE = re.compile(r"(What|Who|Whoever|So (many|much|long|often|far|late))\b")
 SENTENCE_WORDS_MAX = 30
@@ -121,7 +119,7 @@ def test_no_public_function_is_a_bare_participle() -> None:
     assert found == [], "a function is a verb with an object: read_lane, not told"
 
 
-def test_few_public_methods_are_bare_participles() -> None:
+def test_no_public_method_is_a_bare_participle() -> None:
     found = [
         (name, node.name)
         for name, tree in parsed_product().items()
@@ -131,7 +129,7 @@ def test_few_public_methods_are_bare_participles() -> None:
         if isinstance(node, FUNCTIONS) and is_bare_participle(node.name) and not is_property(node)
     ]
 
-    assert len(found) == PARTICIPLE_METHODS_MAX, found
+    assert found == [], "a method is a verb, or the noun that it returns: record_end, not ended"
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -110,7 +110,7 @@ def test_a_key_is_never_shown_with_its_secret_part() -> None:
 
 def test_keys_are_read_as_they_were_written() -> None:
     ring = KeyRing(
-        (create_key("a", unsigned_at=False), create_key("b", unsigned_at=True, topics=("a*", "b")).revoked(7))
+        (create_key("a", unsigned_at=False), create_key("b", unsigned_at=True, topics=("a*", "b")).as_revoked(7))
     )
 
     assert KeyRing.of(ring.as_text()) == ring
@@ -131,7 +131,7 @@ def test_all_keys_fit_into_one_secret_and_the_oldest_revoked_are_forgotten_first
     assert note_size(note) <= NOTE_BYTES_MAX
     ring, now = KeyRing(), FakeClock().now()
     for number in range(REVOKED_KEPT + 5):
-        ring = ring.with_key(CmqKey(f"AKID{number:032d}", "k" * 32, now, note, topics=LONG).revoked(now + number))
+        ring = ring.with_key(CmqKey(f"AKID{number:032d}", "k" * 32, now, note, topics=LONG).as_revoked(now + number))
     for number in range(KEYS_MAX):
         assert not ring.is_full
         ring = ring.with_key(CmqKey(f"AKID{1000 + number:032d}", "k" * 32, now, note, topics=LONG))

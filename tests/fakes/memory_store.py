@@ -142,7 +142,7 @@ class MemoryStore:
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Page[Row]:
         return search_rows(self.rows, SEARCH_PAGE, open_before, over_before, cursor)
 
-    def kept(
+    def find_kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> Page[Row]:
         return kept_rows(self.rows, self.kept_page, topic, accepted_from, before_version, alive_at, cursor)

@@ -232,7 +232,7 @@ def test_a_search_goes_on_behind_its_cursor(store: Store, monkeypatch: pytest.Mo
 def kept_ids(store: Store, **bounds: int) -> tuple[list[int], int]:
     """What is kept of the topic ``t``, and how many pages that took."""
     asked = {"accepted_from": 10, "before_version": 5, "alive_at": 100, **bounds}
-    found = pages(lambda cursor: store.kept("t", **asked, cursor=cursor))
+    found = pages(lambda cursor: store.find_kept("t", **asked, cursor=cursor))
     return sorted(int(kept_id(row)) for page in found for row in page.items), len(found)
 
 

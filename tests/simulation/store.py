@@ -181,7 +181,7 @@ class SimStore(MemoryStore):
 
         return cast("Page[Row]", self._gate.call(f"search {cursor}", effect))
 
-    def kept(
+    def find_kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> Page[Row]:
         def effect() -> Page[Row]:

@@ -411,10 +411,10 @@ def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_
         assert lane.wake_at > fake.clock.now()
         asked.append(cursor)
         fake.clock.sleep(5)
-        return MemoryStore.kept(store, topic, cursor=cursor, **bounds)
+        return MemoryStore.find_kept(store, topic, cursor=cursor, **bounds)
 
     store.kept_page = 3
-    object.__setattr__(store, "kept", slow)
+    object.__setattr__(store, "find_kept", slow)
     work(fake, 600)
     assert len(asked) == len(set(asked)) == 21
     assert pulled(fake) == ["kept"]

@@ -15,7 +15,7 @@ def test_whoever_neither_ended_nor_was_enqueued_in_a_round_stands_in_a_backlog()
     everyone = frozenset((1, 2, 3, 4))
     done = Round.of(1_000, {1: FIRST, 2: Entry(EntryState.EXPIRED)}, {3})
 
-    known = StateMap.folded([(everyone, done)], {})
+    known = StateMap.fold([(everyone, done)], {})
 
     assert (set(known.pending), set(known.waiting), set(known.enqueued)) == ({3, 4}, set(), {3})
     assert [known.is_with_lane(ordinal) for ordinal in (1, 2, 3, 4)] == [False, False, False, True]
@@ -23,7 +23,7 @@ def test_whoever_neither_ended_nor_was_enqueued_in_a_round_stands_in_a_backlog()
 
 
 def test_the_members_of_an_open_round_wait_but_for_those_that_ended_before_it_was_closed() -> None:
-    known = StateMap.folded([(BOTH, None), (frozenset((3,)), Round(1_000))], {2: LATER})
+    known = StateMap.fold([(BOTH, None), (frozenset((3,)), Round(1_000))], {2: LATER})
 
     assert (set(known.pending), set(known.waiting)) == ({1, 3}, {1})
     assert known.entry(2) == LATER
@@ -32,8 +32,8 @@ def test_the_members_of_an_open_round_wait_but_for_those_that_ended_before_it_wa
 def test_a_late_entry_is_matched_and_owed_until_it_ends() -> None:
     late = {7: AddedLater(5_000, 2)}
 
-    added = StateMap.folded([(BOTH, Round(1_000, {1: 3, 2: 4}))], {}, late=late)
-    ended = StateMap.folded([(BOTH, Round(1_000, {1: 3, 2: 4}))], {7: LATER}, late=late)
+    added = StateMap.fold([(BOTH, Round(1_000, {1: 3, 2: 4}))], {}, late=late)
+    ended = StateMap.fold([(BOTH, Round(1_000, {1: 3, 2: 4}))], {7: LATER}, late=late)
 
     assert (set(added.matched), set(added.pending), set(added.waiting)) == ({1, 2, 7}, {7}, set())
     assert (ended.pending_count, ended.entry(7)) == (0, LATER)
@@ -75,9 +75,9 @@ def test_an_owed_entry_is_pending_and_one_that_is_not_matched_is_none_at_all() -
 
 
 def test_a_section_sees_its_own_entries_only() -> None:
-    known = StateMap.folded([(BOTH, Round.of(1_000, {1: FIRST}, {2}))], {}, late={7: AddedLater(5, 1)})
+    known = StateMap.fold([(BOTH, Round.of(1_000, {1: FIRST}, {2}))], {}, late={7: AddedLater(5, 1)})
 
-    assert known.within(frozenset((1,))) == StateMap.folded([(frozenset((1,)), Round.of(1_000, {1: FIRST}))], {})
+    assert known.within(frozenset((1,))) == StateMap.fold([(frozenset((1,)), Round.of(1_000, {1: FIRST}))], {})
     assert known.within(frozenset((7,))).pending == {7}
 
 
@@ -100,7 +100,7 @@ def test_every_matched_entry_is_owed_or_ended_whatever_was_put(
 ) -> None:
     everyone = frozenset(range(21))
     behind = {ordinal: entry for ordinal, entry in behind.items() if ordinal not in in_round or not is_closed}
-    known = StateMap.folded([(everyone, Round.of(1_000, in_round) if is_closed else None)], behind)
+    known = StateMap.fold([(everyone, Round.of(1_000, in_round) if is_closed else None)], behind)
 
     assert known.pending | known.ended.keys() == everyone
     assert not known.pending & known.ended.keys()

@@ -85,8 +85,8 @@ def entry_text(entry: QueueEntry) -> str:
     >>> entry_text(QueueEntry("t", "1", "1", Audience.APART))
     '{"topic": "t", "message_ids": ["1"], "audience": "apart"}'
     """
-    said = {"topic": entry.topic, "message_ids": entry.message_ids, "audience": entry.audience.value}
-    return json.dumps(said if entry.section is None else {**said, "section": entry.section})
+    fields = {"topic": entry.topic, "message_ids": entry.message_ids, "audience": entry.audience.value}
+    return json.dumps(fields if entry.section is None else {**fields, "section": entry.section})
 
 
 def entry_in(text: str, group: str) -> QueueEntry | None:
@@ -97,12 +97,12 @@ def entry_in(text: str, group: str) -> QueueEntry | None:
     >>> entry_in('{"topic": "t", "message_ids": [], "audience": "apart"}', "1")
     """
     try:
-        said = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    match said:
+    match fields:
         case {"topic": topic, "message_ids": [*ids], "audience": audience}:
-            section = said.get("section")
+            section = fields.get("section")
         case _:
             return None
     names_are = 0 < len(ids) <= PACK_MAX and _is(_TOPIC, topic) and all(_is(_MESSAGE_ID, each) for each in ids)

@@ -133,7 +133,7 @@ class Store(Protocol):
         *over_before*, and is pending or still has a body. Both are in milliseconds. The read is eventually consistent.
         """
 
-    def kept(
+    def find_kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> Page[Row]:
         """Read the next part of all messages; return the messages of *topic* with a body, without replays.

@@ -72,10 +72,10 @@ class TailWriter:
     def _write(self, topic_id: str, records: Sequence[Record]) -> None:
         events = [event_of(record) for record in records]
         now = self.clock.monotonic()
-        told = self._shares.setdefault(topic_id, Share(at=now)).take(len(events), now)
-        shown = tuple(events[len(events) - told :])
+        count = self._shares.setdefault(topic_id, Share(at=now)).take(len(events), now)
+        shown = tuple(events[len(events) - count :])
         place = self.dice.unique_id(self.clock.now())
-        self.store.write(batch_put(topic_id, TailBatch(place, shown, len(events) - told, count_records(records))))
+        self.store.write(batch_put(topic_id, TailBatch(place, shown, len(events) - count, count_records(records))))
 
     def _current_watches(self) -> dict[str, TopicWatch]:
         """Return the current watches, by topic name and by id."""

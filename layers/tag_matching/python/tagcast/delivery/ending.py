@@ -87,9 +87,9 @@ def complete(store: Store, topic: str, message_id: str) -> None:
             return
 
 
-def slices_of(of: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+def slices_of(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     """Cut a sequence into slices of at most *size* items."""
-    return (of[start : start + size] for start in range(0, len(of), size))
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def write_all(store: Store, writes: Sequence[Write]) -> None:

@@ -40,7 +40,7 @@ async def fill(lease: LaneLease) -> Drained:
         await lease.reschedule(filling.begins_at)
         return Drained.WAITING
     found = await world.executor.run(
-        world.store.kept,
+        world.store.find_kept,
         group.topic,
         accepted_from=filling.accepted_from,
         before_version=filling.since,

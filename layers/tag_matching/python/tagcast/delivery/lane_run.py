@@ -276,8 +276,8 @@ class _Outcomes:
         since = lane.lost_since if lane.state is LaneState.LOST_CONTACT else None
         lost_s = (now - (since or now)) / 1000 * world.time_scale
         wait_s = probe_delay_s(self.subscription.settings.retry, lost_s) / world.time_scale
-        asked = [failure.not_before or 0 for failure in failures]
-        return lane_transitions.wait_for_contact(lane, max(now + round(wait_s * 1000), *asked), now)
+        instants = [failure.not_before or 0 for failure in failures]
+        return lane_transitions.wait_for_contact(lane, max(now + round(wait_s * 1000), *instants), now)
 
     async def _write_failure(self, due: PendingDelivery, failure: Failure, lane: Write) -> None:
         await self.lease.write(due_change(due, due.after_failure(failure.past, failure.not_before)), lane)

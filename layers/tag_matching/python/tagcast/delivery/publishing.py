@@ -218,13 +218,13 @@ def _check_claims(world: World, topic: Topic, claims: Sequence[Idempotency | Non
 
     A single message is not checked here, because its write checks the claim.
     """
-    asked = {claim_key(topic.topic_id, claim.key): claim for claim in claims if claim is not None}
-    if len(asked) < 2:
+    claims_by_key = {claim_key(topic.topic_id, claim.key): claim for claim in claims if claim is not None}
+    if len(claims_by_key) < 2:
         return
     now = world.clock.now()
-    for key, row in world.store.get_many(tuple(asked)).items():
+    for key, row in world.store.get_many(tuple(claims_by_key)).items():
         if is_live(known := CLAIM_ROWS.value_of(row), now):
-            answer_again(known, asked[key])
+            answer_again(known, claims_by_key[key])
 
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:

@@ -94,8 +94,8 @@ def find_message(world: World, message_id: str, is_open: Callable[[str], bool] =
     topics = [name for name, _ in stored.topic_ids(world.store) if is_open(name)]
     found: list[str] = []
     for start in range(0, len(topics), FOUND_AT_ONCE):
-        asked = {message_key(topic, message_id): topic for topic in topics[start : start + FOUND_AT_ONCE]}
-        found += (asked[key] for key in world.store.get_many(tuple(asked)))
+        topics_by_key = {message_key(topic, message_id): topic for topic in topics[start : start + FOUND_AT_ONCE]}
+        found += (topics_by_key[key] for key in world.store.get_many(tuple(topics_by_key)))
     if not found:
         raise NotFoundError("message", message_id)
     if len(found) > 1:

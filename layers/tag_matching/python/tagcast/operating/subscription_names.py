@@ -19,9 +19,9 @@ class Names(dict[str, str]):
     """Names by subscription id."""
 
 
-def subscription_name(world: World, topic: str, of: str) -> str | None:
-    """Return the name of the subscription with the id *of*; None if the name is no longer stored."""
-    return subscription_names(world, topic, topic_id_of(of), (ordinal_of(of),)).get(ordinal_of(of))
+def subscription_name(world: World, topic: str, full_id: str) -> str | None:
+    """Return the name of the subscription with the id *full_id*; None if the name is no longer stored."""
+    return subscription_names(world, topic, topic_id_of(full_id), (ordinal_of(full_id),)).get(ordinal_of(full_id))
 
 
 def subscription_names(world: World, topic: str, topic_id: str, ordinals: Collection[int]) -> Mapping[int, str]:

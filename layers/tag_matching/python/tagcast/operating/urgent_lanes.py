@@ -87,13 +87,13 @@ def _subscriptions(world: World, named: list[tuple[Lane, str]]) -> dict[str, Sub
     return {each.subscription_id: each for each in map(SUBSCRIPTIONS.value_of, rows.values())}
 
 
-def _urgent(world: World, lane: Lane, name: str, of: Subscription | None) -> UrgentLane:
+def _urgent(world: World, lane: Lane, name: str, subscription: Subscription | None) -> UrgentLane:
     heads = stored.dues(world.store, lane.subscription_id, limit=1)
-    head = due_delivery(world, of, heads[0], lane, is_head=True) if heads else None
-    if of is None:
+    head = due_delivery(world, subscription, heads[0], lane, is_head=True) if heads else None
+    if subscription is None:
         return UrgentLane(lane.topic, name, lane.state, head, generation=lane.generation)
-    host = None if of.settings.is_group else host_of(of.settings.endpoint)
-    return UrgentLane(lane.topic, name, lane.state, head, host, of.settings.unverified, lane.generation)
+    host = None if subscription.settings.is_group else host_of(subscription.settings.endpoint)
+    return UrgentLane(lane.topic, name, lane.state, head, host, subscription.settings.unverified, lane.generation)
 
 
 def find_lane(world: World, topic: str, name: str) -> UrgentLane:

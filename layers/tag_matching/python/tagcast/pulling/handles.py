@@ -35,8 +35,8 @@ class Handle:
 
     def text(self, group: Subscription) -> str:
         """Return the handle as text for a member of *group*."""
-        said = json.dumps([FORMAT, *astuple(self)], separators=(",", ":")).encode()
-        return urlsafe_b64encode(_mac(group, said) + said).decode().rstrip("=")
+        payload = json.dumps([FORMAT, *astuple(self)], separators=(",", ":")).encode()
+        return urlsafe_b64encode(_mac(group, payload) + payload).decode().rstrip("=")
 
 
 def handle_of(text: str, group: Subscription) -> Handle | None:
@@ -45,14 +45,14 @@ def handle_of(text: str, group: Subscription) -> Handle | None:
         signed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         return None
-    mac, said = signed[:MAC_BYTES], signed[MAC_BYTES:]
-    if not hmac.compare_digest(mac, _mac(group, said)):
+    mac, payload = signed[:MAC_BYTES], signed[MAC_BYTES:]
+    if not hmac.compare_digest(mac, _mac(group, payload)):
         return None
-    form, *values = json.loads(said)
+    form, *values = json.loads(payload)
     return Handle(*values) if form == FORMAT else None
 
 
-def _mac(group: Subscription, said: bytes) -> bytes:
+def _mac(group: Subscription, payload: bytes) -> bytes:
     secret = group.settings.secret
     assert secret, "without a secret everybody could make handles"
-    return hmac.digest(secret.encode(), group.subscription_id.encode() + said, sha256)[:MAC_BYTES]
+    return hmac.digest(secret.encode(), group.subscription_id.encode() + payload, sha256)[:MAC_BYTES]

@@ -85,17 +85,17 @@ def read_response(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
     answer = answer.removeprefix(BOM_UTF8)
     if not answer.lstrip().startswith(b"{"):
         return taken
-    told = replace(taken, answer=answer[:READ_BYTES_MAX])
+    outcome = replace(taken, answer=answer[:READ_BYTES_MAX])
     try:
         named = json.loads(answer).get(_FAILURES)
     except (ValueError, RecursionError):
-        return replace(told, delivered=False, detail=MALFORMED)
+        return replace(outcome, delivered=False, detail=MALFORMED)
     if named is None:
         return taken
     ids = _ids(named)
     if ids is None or not ids <= {push.message.message_id for push in batch.pushes}:
-        return replace(told, delivered=False, detail=MALFORMED)
-    return replace(told, failed=dict.fromkeys(ids, NAMED)) if ids else taken
+        return replace(outcome, delivered=False, detail=MALFORMED)
+    return replace(outcome, failed=dict.fromkeys(ids, NAMED)) if ids else taken
 
 
 def _ids(named: object) -> set[str] | None:

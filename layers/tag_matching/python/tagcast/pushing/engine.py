@@ -214,8 +214,8 @@ def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) ->
 def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_at: int, took_ms: int = 0) -> Result:
     if outcome.delivered:
         return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
-    said = response_text(outcome.answer, shared_secrets(push.subscription.settings)) if outcome.answer else ""
-    past = PastAttempt(push.attempt, ended_at, took_ms, outcome.detail, outcome.status, said)
+    response = response_text(outcome.answer, shared_secrets(push.subscription.settings)) if outcome.answer else ""
+    past = PastAttempt(push.attempt, ended_at, took_ms, outcome.detail, outcome.status, response)
     if disposition.state is EntryState.BLOCKED:
         assert disposition.next_attempt_at is not None
         return Failure(outcome, disposition.next_attempt_at, past)
@@ -646,24 +646,24 @@ async def _take_verdicts(world: World, run: Run, result: RunResult) -> Run:
     """
     if not run.unjudged:
         return run
-    asked = [each for each in run.deliveries if each[0].message_id in run.unjudged]
-    if not asked:
+    unjudged = [each for each in run.deliveries if each[0].message_id in run.unjudged]
+    if not unjudged:
         return run
     function = function_of(run.subscription)
     if function is None:
         subscription, present = run.subscription, compile_filter(run.subscription.settings.filter)
-        verdicts = [is_matched(world, subscription, present, message) for message, _ in asked]
-        return _apply_verdicts(world, run, verdicts, asked, result)
+        verdicts = [is_matched(world, subscription, present, message) for message, _ in unjudged]
+        return _apply_verdicts(world, run, verdicts, unjudged, result)
     # The event takes as much memory as pushes of these messages to the function.
     endpoint = Endpoint(Protocol.LAMBDA, function.function)
     settings = replace(run.subscription.settings, endpoint=endpoint, content_format=ContentFormat.JSON, batching=None)
     caller, until = replace(run.subscription, settings=settings), world.clock.monotonic() + run.seconds
-    loads = [(caller, message) for message, _ in asked]
+    loads = [(caller, message) for message, _ in unjudged]
     slot = await run.slots.take(function.function, Priority.UNKNOWN, until, loads)
     if slot is None:
         return replace(run, deliveries=())
     try:
-        return await _ask_function(world, run, function, asked, result)
+        return await _ask_function(world, run, function, unjudged, result)
     finally:
         run.slots.give_back(slot)
 
@@ -681,10 +681,10 @@ def is_matched(world: World, subscription: Subscription, filter: CompiledFilter,
 
 
 def _apply_verdicts(
-    world: World, run: Run, verdicts: Sequence[bool], asked: Sequence[Delivery], result: RunResult
+    world: World, run: Run, verdicts: Sequence[bool], unjudged: Sequence[Delivery], result: RunResult
 ) -> Run:
-    """End the *asked* deliveries that did not match; return the run of the others."""
-    for (message, made), yes in zip(asked, verdicts, strict=True):
+    """End the *unjudged* deliveries that did not match; return the run of the others."""
+    for (message, made), yes in zip(unjudged, verdicts, strict=True):
         if yes:
             result.judged.add(message.message_id)
         else:
@@ -693,21 +693,21 @@ def _apply_verdicts(
 
 
 async def _ask_function(
-    world: World, run: Run, function: FunctionFilter, asked: Sequence[Delivery], result: RunResult
+    world: World, run: Run, function: FunctionFilter, unjudged: Sequence[Delivery], result: RunResult
 ) -> Run:
-    """Call the function; end or fail the *asked* deliveries that must not be pushed; return the run of the others."""
+    """Call the function; end or fail the *unjudged* deliveries not to be pushed; return the run of the others."""
     subscription = run.subscription
-    with run.flight(asked):
-        verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
-    if verdicts is not None and len(verdicts) == len(asked):
-        return _apply_verdicts(world, run, verdicts, asked, result)
+    with run.flight(unjudged):
+        verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in unjudged])
+    if verdicts is not None and len(verdicts) == len(unjudged):
+        return _apply_verdicts(world, run, verdicts, unjudged, result)
     world.telemetry.record_filter_failures(subscription.topic, (subscription.name,))
     if function.on_error == "drop":
-        for message, made in asked:
+        for message, made in unjudged:
             dropped = Entry(EntryState.DISCARDED, made, last_outcome=FILTER_ERROR)
             add_end(world, subscription, message, dropped, result)
         return replace(run, deliveries=[each for each in run.deliveries if each[0].message_id not in result.ended])
-    message, made = asked[0]
+    message, made = unjudged[0]
     push, outcome = Push(subscription, message, made + 1), Outcome(False, FILTER_ERROR)
     ended_at = world.clock.now()
     failed = _consequence(push, outcome, _after_failure(world, push, outcome, ended_at), ended_at)
@@ -715,7 +715,7 @@ async def _ask_function(
         result.failures[message.message_id] = failed
     else:
         add_end(world, subscription, message, failed, result)
-    return replace(run, deliveries=run.deliveries[: run.deliveries.index(asked[0])])
+    return replace(run, deliveries=run.deliveries[: run.deliveries.index(unjudged[0])])
 
 
 async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:

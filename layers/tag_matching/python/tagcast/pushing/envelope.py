@@ -101,7 +101,7 @@ def function_event(push: Push) -> bytes:
 
 def filter_event(subscription: Subscription, messages: Sequence[Message]) -> bytes:
     """Return the JSON event that asks a filter function for a verdict on each of *messages*."""
-    asked = [
+    questions = [
         {
             "message_id": message.message_id,
             "tags": list(message.tags),
@@ -111,4 +111,4 @@ def filter_event(subscription: Subscription, messages: Sequence[Message]) -> byt
         }
         for message in messages
     ]
-    return compact_json({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})
+    return compact_json({"topic": subscription.topic, "subscription": subscription.name, "messages": questions})

@@ -210,14 +210,14 @@ class PushSlots:
             return slot if waiter.granted.result() else None
         if until < self._sleeps_until:
             self._watch_anew()
-        asked = self._clock.monotonic()
+        started = self._clock.monotonic()
         try:
             granted = await waiter.granted
         except asyncio.CancelledError:
             if waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.result():
                 self.give_back(slot)
             raise
-        self.waited_ms += round((self._clock.monotonic() - asked) * 1000)
+        self.waited_ms += round((self._clock.monotonic() - started) * 1000)
         self.refused += not granted
         return slot if granted else None
 

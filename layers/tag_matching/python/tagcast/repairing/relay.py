@@ -68,13 +68,13 @@ def orderings(world: World) -> Callable[[str], Ordering]:
     """Return a function that returns a topic's ordering, from a cache; ``Ordering.NONE`` for a missing topic."""
 
     @cache
-    def of(topic: str) -> Ordering:
+    def ordering_of(topic: str) -> Ordering:
         try:
             return read_topic(world, topic).settings.ordering
         except NotFoundError:
             return Ordering.NONE
 
-    return of
+    return ordering_of
 
 
 class Sending:

@@ -60,24 +60,24 @@ def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> 
     """Return the parts, which run concurrently. No part awaits within ``+=``, because others add meanwhile."""
     sending = Sending(world)
 
-    async def heads() -> None:
+    async def record_heads() -> None:
         swept.backlogs = await read_backlogs(world, lanes.blocked)
         await record_watched(world, lanes.watched)
 
-    async def unsent() -> None:
+    async def send_again() -> None:
         sent = await resend(world, sending, ends)
         swept.sent += sent
 
-    async def sleeping() -> None:
+    async def expire_lanes() -> None:
         expired = await expire_sleeping(world, lanes.asleep, ends)
         swept.expired += expired
 
-    async def retained() -> None:
+    async def expire_topics() -> None:
         expired, topic = await expire_retained(world, swept.progress.topic, ends)
         swept.progress = replace(swept.progress, topic=topic)
         swept.expired += expired
 
-    async def lost() -> None:
+    async def find_lost() -> None:
         before = swept.progress.search
         sent, expired, known = await search(world, sending, before, ends)
         swept.progress = replace(swept.progress, search=known)
@@ -86,8 +86,8 @@ def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> 
         if known.began_at != before.began_at:
             await remove_orphans(world)
 
-    async def silent() -> None:
+    async def remove_members() -> None:
         removed = await remove_silent(world, ends)
         swept.removed += removed
 
-    return heads(), unsent(), sleeping(), retained(), lost(), silent(), forget_exchanged(world, ends)
+    return record_heads(), send_again(), expire_lanes(), expire_topics(), find_lost(), remove_members(), forget_exchanged(world, ends)

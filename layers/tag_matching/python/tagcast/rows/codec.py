@@ -130,7 +130,7 @@ class Codec(Generic[_T]):
             found.update(part.attributes(getattr(value, name)))
         for name in self._readers:
             one = getattr(value, name)
-            found[name] = one if one is None or one.__class__ in _PLAIN else _written(one)
+            found[name] = one if one is None or one.__class__ in _PLAIN else _stored_value(one)
         return found
 
     def value(self, row: Attributes) -> _T:
@@ -145,7 +145,7 @@ class Codec(Generic[_T]):
         return given
 
 
-def _written(value: Any) -> Value:
+def _stored_value(value: Any) -> Value:
     if isinstance(value, bool):
         return 1 if value else None
     if isinstance(value, StrEnum):

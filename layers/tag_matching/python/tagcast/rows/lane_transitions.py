@@ -43,7 +43,7 @@ def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
     a worker planned the next attempt without these messages.
     """
     joined = _append_messages(lane, message_ids)
-    return _update(joined, _unplanned(lane), "appended", "joined")
+    return _update(joined, _expect_unplanned(lane), "appended", "joined")
 
 
 def join_before(
@@ -55,7 +55,7 @@ def join_before(
     the lane's state.
     """
     joined = _start_at(_append_messages(lane, message_ids), generation, state, due_at, now)
-    return joined, _update(joined, _unplanned(lane), *_STARTED, "appended", "joined")
+    return joined, _update(joined, _expect_unplanned(lane), *_STARTED, "appended", "joined")
 
 
 def plan_before(lane: Lane, generation: str, state: LaneState, due_at: int, now: int) -> tuple[Lane, Update]:
@@ -97,7 +97,7 @@ def wait(lane: Lane, due_at: int, state: LaneState) -> Update:
     """
     waiting = replace(_set_next_attempt(lane, due_at), state=state, lost_since=None)
     sets = ("state", "next_attempt_at", "wake_at", "filling", "retry_all_at", "lost_since")
-    return _update(waiting, _unchanged(lane), *sets)
+    return _update(waiting, _expect_unchanged(lane), *sets)
 
 
 def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
@@ -131,7 +131,7 @@ def activate(lane: Lane) -> Delete:
 
     The write fails if a batch joined, or the lane's state, generation or claim changed, after *lane* was read.
     """
-    return Delete(lane.key, _unchanged(lane))
+    return Delete(lane.key, _expect_unchanged(lane))
 
 
 def leave_tombstone(lane: Lane) -> Update:
@@ -146,12 +146,12 @@ def reassign(lane: Lane, generation: str) -> Update:
 
 def restart(lane: Lane, generation: str) -> Update:
     """Return the write that gives a lane without a worker to a new execution. It fails if a batch joined meanwhile."""
-    return _update(replace(lane, generation=generation), _unchanged(lane), "generation")
+    return _update(replace(lane, generation=generation), _expect_unchanged(lane), "generation")
 
 
 def wake_next(lane: Lane, wake_at: int | None) -> Update:
     """Return the write that sets the sweep's next check of a sleeping lane (None: none). It fails if a batch joined."""
-    return _update(replace(lane, wake_at=wake_at), _unchanged(lane), "wake_at")
+    return _update(replace(lane, wake_at=wake_at), _expect_unchanged(lane), "wake_at")
 
 
 def postpone(lane: Lane, wake_at: int) -> Update:
@@ -262,12 +262,12 @@ def _same_length(lane: Lane) -> Expectation:
     return _expect(lane, "state", "generation", "appended")
 
 
-def _unplanned(lane: Lane) -> Expectation:
+def _expect_unplanned(lane: Lane) -> Expectation:
     """Return the condition that state, worker, next attempt and *appended* are unchanged."""
     return _expect(lane, "state", "generation", "claim", "next_attempt_at", "appended")
 
 
-def _unchanged(lane: Lane) -> Expectation:
+def _expect_unchanged(lane: Lane) -> Expectation:
     """Return the condition that state, worker and *appended* are unchanged, so no batch joined."""
     return _expect(lane, "state", "generation", "claim", "appended")
 

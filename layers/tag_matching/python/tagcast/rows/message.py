@@ -157,21 +157,21 @@ def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
     """
     if not packs:
         return _NO_PACKS
-    said: list[Any] = []
+    items: list[Any] = []
     sections: dict[tuple[str, str, str], list[int]] = {}
     for entry in packs:
         if entry.section is None:
-            said.append((entry.group, entry.audience.value, *entry.message_ids))
+            items.append((entry.group, entry.audience.value, *entry.message_ids))
             continue
         key = (entry.group if entry.has_order else "", entry.audience.value, entry.message_id)
         if key not in sections:
-            said.append(key)
+            items.append(key)
         sections.setdefault(key, []).append(entry.section)
-    for place, key in enumerate(said):
+    for place, key in enumerate(items):
         if key in sections:
             named = dict(zip(("group", "audience", "message_id"), key, strict=True))
-            said[place] = {**named, "sections": ordinals.pack(sections[key]).hex()}
-    return zlib.compress(json.dumps(said).encode())
+            items[place] = {**named, "sections": ordinals.pack(sections[key]).hex()}
+    return zlib.compress(json.dumps(items).encode())
 
 
 def packs_of(packs: bytes, topic: str) -> tuple[QueueEntry, ...]:
@@ -179,14 +179,14 @@ def packs_of(packs: bytes, topic: str) -> tuple[QueueEntry, ...]:
     return tuple(entry for each in json.loads(zlib.decompress(packs)) for entry in _pack_entries(each, topic))
 
 
-def _pack_entries(said: Any, topic: str) -> Iterator[QueueEntry]:
-    if isinstance(said, list):
-        group, audience, first, *others = said
+def _pack_entries(item: Any, topic: str) -> Iterator[QueueEntry]:
+    if isinstance(item, list):
+        group, audience, first, *others = item
         yield QueueEntry(topic, first, group, Audience(audience), tuple(others))
         return
-    message_id, audience = said["message_id"], Audience(said["audience"])
-    for section in sorted(ordinals.unpack(bytes.fromhex(said["sections"]))):
-        group = said["group"] or own_group(message_id, section)
+    message_id, audience = item["message_id"], Audience(item["audience"])
+    for section in sorted(ordinals.unpack(bytes.fromhex(item["sections"]))):
+        group = item["group"] or own_group(message_id, section)
         yield QueueEntry(topic, message_id, group, audience, section=section)
 
 
@@ -200,12 +200,12 @@ def ttl_attribute(about: Any) -> dict[str, Value]:
     return {"ttl": ttl_after(about.expires_at)}
 
 
-def _packed(some: Collection[int]) -> bytes | None:
+def _pack_ordinals(some: Collection[int]) -> bytes | None:
     """Return the packed ordinals, or None if there are no ordinals. None is not stored."""
     return ordinals.pack(some) if some else None
 
 
-def _unpacked(row: Attributes, name: str) -> frozenset[int]:
+def _unpack_ordinals(row: Attributes, name: str) -> frozenset[int]:
     return ordinals.unpack(row[name]) if name in row else frozenset()
 
 
@@ -230,11 +230,11 @@ def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Va
         {
             f"{prefix}round": DONE,
             f"{prefix}round_at": done.at,
-            f"{prefix}delivered": _packed(finishes),
+            f"{prefix}delivered": _pack_ordinals(finishes),
             f"{prefix}offsets": struct.pack(f">{len(finishes)}H", *(finishes[o] for o in sorted(finishes))) or None,
-            f"{prefix}ended": _packed(done.ended),
+            f"{prefix}ended": _pack_ordinals(done.ended),
             f"{prefix}ends": to_bytes(done.ended, accepted_at) if done.ended else None,
-            f"{prefix}enqueued": _packed(done.enqueued),
+            f"{prefix}enqueued": _pack_ordinals(done.enqueued),
         }
     )
 
@@ -247,14 +247,14 @@ def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
     """
     if row.get(f"{prefix}round") != DONE:
         return None
-    delivered = sorted(_unpacked(row, f"{prefix}delivered"))
+    delivered = sorted(_unpack_ordinals(row, f"{prefix}delivered"))
     offsets = struct.unpack(f">{len(delivered)}H", row[f"{prefix}offsets"]) if delivered else ()
-    ended = _unpacked(row, f"{prefix}ended")
+    ended = _unpack_ordinals(row, f"{prefix}ended")
     return Round(
         row.get(f"{prefix}round_at", accepted_at),
         dict(zip(delivered, offsets, strict=True)),
         of_bytes(row[f"{prefix}ends"], ended, accepted_at) if ended else {},
-        _unpacked(row, f"{prefix}enqueued"),
+        _unpack_ordinals(row, f"{prefix}enqueued"),
     )
 
 
@@ -289,12 +289,12 @@ def _message_row(value: MessageRow) -> dict[str, Value]:
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
             "filter_error_count": value.filter_error_count or None,
             "matched": ordinals.pack(matched),
-            "in_order": _packed(some_in_order),
+            "in_order": _pack_ordinals(some_in_order),
             "unordered": 1 if matched and not value.in_order else None,
             "packs": None if value.is_alone else packs_bytes(value.packs),
             "kept": 1 if value.is_kept else None,
             "late": value.late,
-            "bounds": _packed(value.bounds),
+            "bounds": _pack_ordinals(value.bounds),
             "round": OPEN if matched else DONE,
             "apart_round": OPEN if value.is_split else None,
             "partial": 0,
@@ -313,7 +313,7 @@ def _message_in(row: Attributes) -> MessageRow:
         **_DRAFTS.fields(row),
     )
     matched, is_split = ordinals.unpack(row["matched"]), "apart_round" in row
-    in_order = _unpacked(row, "in_order") if "in_order" in row or "unordered" in row else matched
+    in_order = _unpack_ordinals(row, "in_order") if "in_order" in row or "unordered" in row else matched
     known = MessageRow(
         message=Message(row["topic"], row["message_id"], draft, accepted_at, row["expires_at"], get("replay_of")),
         map=StateMap(matched, matched, matched),
@@ -326,7 +326,7 @@ def _message_in(row: Attributes) -> MessageRow:
         packs=packs_of(row["packs"], row["topic"]) if "packs" in row else (),
         is_split=is_split,
         is_kept="kept" in row,
-        bounds=(*sorted(_unpacked(row, "bounds")),),
+        bounds=(*sorted(_unpack_ordinals(row, "bounds")),),
         deflated=packed,
         late=row["late"],
         is_pending=row["pending"] > 0,
@@ -337,7 +337,7 @@ def _message_in(row: Attributes) -> MessageRow:
     partial = cast("dict[Audience, int]", dict.fromkeys(rounds, row["partial"]))
     if not any(rounds.values()):
         return replace(known, rounds=rounds, partial=partial)
-    return replace(known, rounds=rounds, partial=partial, map=StateMap.folded(parts_of(known, rounds), {}))
+    return replace(known, rounds=rounds, partial=partial, map=StateMap.fold(parts_of(known, rounds), {}))
 
 
 MESSAGES = RowFormat(message_key, _message_row, _message_in)

@@ -177,14 +177,14 @@ def round_writes(
     their groups, and all others are in backlogs. The writes fail if another worker closed the rounds. If no delivery
     of a narrow message is pending any more, they also delete the body, unless it is kept.
     """
-    told = _with_history(entries)
+    histories = _with_history(entries)
     pending, within, rounds = row.map.pending - entries.keys(), frozenset[int](), dict[Audience, Round]()
     for each in audiences:
         members = row.of(each)
-        its = {ordinal: entry for ordinal, entry in entries.items() if ordinal in members and ordinal not in told}
+        its = {ordinal: entry for ordinal, entry in entries.items() if ordinal in members and ordinal not in histories}
         others = [done for done in (*row.rounds.values(), *rounds.values()) if done is not None]
         rounds[each], within = _fit_outcomes(row, others, Round.of(at, its, enqueued & members)), within | members
-    beside: list[Write] = [*end_puts(row, told)] if told else []
+    beside: list[Write] = [*end_puts(row, histories)] if histories else []
     if (pending & within) - enqueued - row.map.enqueued:
         beside.append(_retained_put(row))
     if row.section is not None:
@@ -205,8 +205,8 @@ def round_writes(
 
 def _with_history(entries: Mapping[int, Entry]) -> dict[int, Entry]:
     """Return the entries whose attempts are stored, at most :data:`ENDS_MAX`. Each of them needs a separate row."""
-    told = [o for o, entry in entries.items() if _keeps_history(entry)]
-    return {ordinal: entries[ordinal] for ordinal in told[:ENDS_MAX]}
+    chosen = [o for o, entry in entries.items() if _keeps_history(entry)]
+    return {ordinal: entries[ordinal] for ordinal in chosen[:ENDS_MAX]}
 
 
 def may_be_listed(row: MessageRow) -> bool:

@@ -82,7 +82,7 @@ def exchange_delete(listed: Exchange) -> Delete:
 
 def plain_text(settings: SubscriptionSettings) -> bytes:
     """Return the current secrets in *settings* as plaintext for encryption."""
-    hidden = {name: getattr(settings, name) for name in _hidden()}
+    hidden = {name: getattr(settings, name) for name in _secret_names()}
     return json.dumps({name: value for name, value in hidden.items() if value is not None}).encode()
 
 
@@ -107,10 +107,10 @@ def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes
 
 def without_secrets(settings: SubscriptionSettings) -> SubscriptionSettings:
     """Return *settings* without the secrets."""
-    nothing: dict[str, Any] = dict.fromkeys(_hidden())
+    nothing: dict[str, Any] = dict.fromkeys(_secret_names())
     return replace(settings, **nothing, formers=())
 
 
-def _hidden() -> tuple[str, ...]:
+def _secret_names() -> tuple[str, ...]:
     """Return the names of the secret fields, except the previous secrets, which are sealed separately."""
     return tuple(each.name for each in fields(SubscriptionSettings) if not each.repr and each.name != "formers")

@@ -89,7 +89,7 @@ class StateMap:
         return cls(everyone, everyone, everyone)
 
     @classmethod
-    def folded(
+    def fold(
         cls,
         parts: Iterable[RoundPart],
         ends: Mapping[int, Entry],
@@ -101,7 +101,7 @@ class StateMap:
         Separate rows have later *ends*, entries that were *enqueued* later, and *late* entries.
 
         >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
-        >>> one = StateMap.folded([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
+        >>> one = StateMap.fold([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
         >>> sorted(one.pending), sorted(one.waiting), one.entry(1).last_attempt_at, one.entry(2).state.value
         ([3, 4], [4], 1030, 'expired')
         """

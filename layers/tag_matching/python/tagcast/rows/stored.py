@@ -83,15 +83,15 @@ def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
     if not row.is_wide:
         if not (ends or enqueued or late):
             return row
-        return replace(row, map=StateMap.folded(parts_of(row, row.rounds), ends, enqueued, late))
+        return replace(row, map=StateMap.fold(parts_of(row, row.rounds), ends, enqueued, late))
     if row.section is not None:
         one, is_last = _with_rounds(row, rounds.get(row.section, {})), row.section == len(row.bounds) - 1
         late = late if is_last else {}
         ends = {each: end for each, end in ends.items() if each in row.map.matched or each in late}
-        return replace(one, map=StateMap.folded(parts_of(one, one.rounds), ends, enqueued, late))
+        return replace(one, map=StateMap.fold(parts_of(one, one.rounds), ends, enqueued, late))
     sections = [_with_rounds(one, rounds.get(at, {})) for at, one in enumerate(_sections(row))]
     parts = [part for one in sections for part in parts_of(one, one.rounds)]
-    return replace(row, map=StateMap.folded(parts, ends, enqueued, late))
+    return replace(row, map=StateMap.fold(parts, ends, enqueued, late))
 
 
 def _section(row: MessageRow, section: int) -> MessageRow:

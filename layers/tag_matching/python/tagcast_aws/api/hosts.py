@@ -37,10 +37,10 @@ class HostsAnswer(TypedDict):
 def answer_hosts(world: World, request: Request[None]) -> Answer:
     """List the hosts that do not respond."""
     found, now = list_hosts(world, *request.page("[0-9a-f]{32}")), world.clock.now()
-    return Answer(200, page("hosts", [_shown(host, now) for host in found.items], encode_cursor(found.cursor)))
+    return Answer(200, page("hosts", [_show_host(host, now) for host in found.items], encode_cursor(found.cursor)))
 
 
-def _shown(value: Host, now: int) -> HostAnswer:
+def _show_host(value: Host, now: int) -> HostAnswer:
     is_open = value.is_open(now)
     return {
         "host": value.name,

@@ -76,12 +76,12 @@ def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
         "group_version": group.version,
         "filter": None if filter is None else dict(filter),
         "mode": body.mode,
-        "members": _shown(found.membership),
+        "members": _show_members(found.membership),
     }
     return Answer(201 if found.is_new else 200, answer)
 
 
-def _shown(value: Membership) -> list[MemberAnswer]:
+def _show_members(value: Membership) -> list[MemberAnswer]:
     return [
         {
             "member_id": member.client.member_id,
@@ -96,7 +96,7 @@ def _shown(value: Membership) -> list[MemberAnswer]:
 
 def answer_members(world: World, request: Request[None]) -> Answer:
     """List the members of a group."""
-    return Answer(200, {"members": _shown(membership(world, request.topic, request.subscription))})
+    return Answer(200, {"members": _show_members(membership(world, request.topic, request.subscription))})
 
 
 def delete(world: World, request: Request[None]) -> Answer:

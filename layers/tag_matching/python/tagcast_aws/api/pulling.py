@@ -81,19 +81,19 @@ class HandlesAnswer(TypedDict):
 
 def pull_messages(world: World, request: Request[PullBody]) -> Answer:
     """Pull messages of a group."""
-    asked = request.body
+    body = request.body
     wish = PullRequest(
-        messages_max=asked.max_messages,
-        wait_s=asked.wait_seconds,
-        visibility_timeout_s=asked.visibility_timeout_seconds,
-        size_of=lambda handed: encoded_size(_pulled(handed)) + 1,
+        messages_max=body.max_messages,
+        wait_s=body.wait_seconds,
+        visibility_timeout_s=body.visibility_timeout_seconds,
+        size_of=lambda handed: encoded_size(_show_pulled(handed)) + 1,
         size_enough=PULL_BYTES_ENOUGH,
         size_max=PULL_BYTES_MAX,
         around_max=PULLED_AROUND_BYTES_MAX,
-        member_id=asked.member_id,
+        member_id=body.member_id,
     )
     handed = pull(world, request.topic, request.subscription, wish)
-    return Answer(200, {"messages": [_pulled(each) for each in handed]})
+    return Answer(200, {"messages": [_show_pulled(each) for each in handed]})
 
 
 def ack(world: World, request: Request[AckBody]) -> Answer:
@@ -103,19 +103,19 @@ def ack(world: World, request: Request[AckBody]) -> Answer:
 
 def nack(world: World, request: Request[NackBody]) -> Answer:
     """Nack messages."""
-    asked = request.body
-    return _results(release(world, request.topic, request.subscription, asked.receipt_handles, asked.delay_seconds))
+    body = request.body
+    return _results(release(world, request.topic, request.subscription, body.receipt_handles, body.delay_seconds))
 
 
 def extend_pulls(world: World, request: Request[ExtendBody]) -> Answer:
     """Extend the visibility timeout of messages."""
-    asked = request.body
+    body = request.body
     return _results(
-        extend(world, request.topic, request.subscription, asked.receipt_handles, asked.visibility_timeout_seconds)
+        extend(world, request.topic, request.subscription, body.receipt_handles, body.visibility_timeout_seconds)
     )
 
 
-def _pulled(handed: PulledMessage) -> PulledAnswer:
+def _show_pulled(handed: PulledMessage) -> PulledAnswer:
     return cast("PulledAnswer", envelope(handed.attempt) | {"receipt_handle": handed.receipt_handle})
 
 

@@ -67,8 +67,8 @@ def _check_signature(form: Form, key: CmqKey) -> None:
         if not key.signs_all:
             return
         raise CmqError(CmqFault.SIGNATURE, "values that begin with @ are not signed, but this key requires it")
-    asked = f"{form.method} {form.host}{form.path}"
-    raise CmqError(CmqFault.SIGNATURE, f"the signature does not match this request, read as {asked}")
+    request_line = f"{form.method} {form.host}{form.path}"
+    raise CmqError(CmqFault.SIGNATURE, f"the signature does not match this request, read as {request_line}")
 
 
 SIGNATURE = "Signature"
@@ -85,11 +85,11 @@ def string_to_sign(form: Form, *, leaves_out: bool = False) -> str:
     >>> string_to_sign(Form("GET", "example.test:80", "/", {"b_1": "x y", "a": "@", "Signature": "s"}, 0))
     'GETexample.test:80/?a=@&b.1=x y'
     """
-    pairs = _signed(form.parameters, leaves_out and form.method == "POST")
+    pairs = _signed_pairs(form.parameters, leaves_out and form.method == "POST")
     return f"{form.method}{form.host}{form.path}?{'&'.join(pairs)}"
 
 
-def _signed(parameters: Mapping[str, str], leaves_out: bool) -> Iterator[str]:
+def _signed_pairs(parameters: Mapping[str, str], leaves_out: bool) -> Iterator[str]:
     for name in sorted(parameters, key=str.encode):
         value = parameters[name]
         if name != SIGNATURE and not (leaves_out and value.startswith(UNSIGNED_MARK)):

@@ -50,12 +50,12 @@ class CmqEndpoint:
             answer |= _echo(form)
             answer |= self._answer(form)
         except Exception as error:
-            told = error_of(error)
-            if told is None:
+            cmq_error = error_of(error)
+            if cmq_error is None:
                 logger.exception("unexpected error", correlation_id=request_id)
                 self.world.telemetry.count("Failed")
-                told = CmqError(CmqFault.INTERNAL, "its requestId is in the log")
-            answer |= told.as_json()
+                cmq_error = CmqError(CmqFault.INTERNAL, "its requestId is in the log")
+            answer |= cmq_error.as_json()
         headers = {"Content-Type": "application/json; charset=utf-8", REQUEST_ID_HEADER: request_id}
         return response(200, headers, json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
 

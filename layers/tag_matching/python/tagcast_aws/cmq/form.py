@@ -50,8 +50,8 @@ def is_of_cmq(event: Mapping[str, Any]) -> bool:
         sent = octets_of(event)
     except MalformedError:
         return False
-    asked = str(event.get("rawQueryString") or "").encode("utf-8", "surrogatepass")
-    return any(_NAMES_ACTION.search(content) for content in (asked, sent))
+    query = str(event.get("rawQueryString") or "").encode("utf-8", "surrogatepass")
+    return any(_NAMES_ACTION.search(content) for content in (query, sent))
 
 
 def form_of(event: Mapping[str, Any]) -> Form:
@@ -103,10 +103,10 @@ def _pairs(content: bytes) -> Iterator[tuple[str, str]]:
     for field in content.split(b"&"):
         if field:
             name, _, value = field.partition(b"=")
-            yield _decoded(name), _decoded(value)
+            yield _decode_escapes(name), _decode_escapes(value)
 
 
-def _decoded(escaped: bytes) -> str:
+def _decode_escapes(escaped: bytes) -> str:
     """Decode a name or a value; each escape must be complete.
 
     Except for the escape character, the escapes equal quoted-printable, so one call decodes all of them. `urllib` would

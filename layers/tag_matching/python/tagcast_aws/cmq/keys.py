@@ -30,7 +30,7 @@ class CmqKey:
     revoked_at: int | None = None
     topics: tuple[str, ...] = (EVERY_TOPIC,)
 
-    def revoked(self, now: int) -> CmqKey:
+    def as_revoked(self, now: int) -> CmqKey:
         """Return a copy of the key, revoked at *now* and without its secret part and topics."""
         return replace(self, secret_key=None, topics=(), revoked_at=now)
 
@@ -74,7 +74,7 @@ class KeyRing:
 
     def with_revoked(self, secret_id: str, now: int) -> KeyRing:
         """Return the keys, with the key *secret_id* revoked at *now*."""
-        return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
+        return KeyRing(tuple(each.as_revoked(now) if each.secret_id == secret_id else each for each in self.keys))
 
 
 def note_size(note: str) -> int:

@@ -22,7 +22,7 @@ def publish_one(request: CmqRequest) -> dict[str, object]:
     body = request.given.value("msgBody")
     if body is None:
         raise CmqError(CmqFault.LACKS, "msgBody")
-    (message_id,) = _published(request, "msgBody", (body,))
+    (message_id,) = _publish_bodies(request, "msgBody", (body,))
     return {"msgId": message_id}
 
 
@@ -35,10 +35,10 @@ def publish_several(request: CmqRequest) -> dict[str, object]:
         raise CmqError(CmqFault.BATCH_SIZE, "msgBody.n")
     if sum(len(body.encode()) for body in bodies) > BATCH_BYTES_MAX:
         raise CmqError(CmqFault.BATCH_BYTES)
-    return {"msgList": [{"msgId": message_id} for message_id in _published(request, "msgBody.n", bodies)]}
+    return {"msgList": [{"msgId": message_id} for message_id in _publish_bodies(request, "msgBody.n", bodies)]}
 
 
-def _published(request: CmqRequest, name: str, bodies: Sequence[str]) -> list[str]:
+def _publish_bodies(request: CmqRequest, name: str, bodies: Sequence[str]) -> list[str]:
     given, topic = request.given, request.given.topic()
     if not all(bodies):
         raise CmqError(CmqFault.EMPTY_BODY, name)

@@ -43,7 +43,7 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
         content_format=content_format(given, target.protocol, None),
     )
     topic = read_topic(world, topic_name)
-    settings = replace(settings, filter=_required(filters, topic))
+    settings = replace(settings, filter=_require_filter(filters, topic))
     if topic.subscription_count >= SUBSCRIPTIONS_MAX:
         exists = stored.subscription(world.store, topic_name, name) is not None
         raise CmqError(CmqFault.SUBSCRIPTION_EXISTS if exists else CmqFault.SUBSCRIPTIONS)
@@ -60,7 +60,7 @@ def subscribe(request: CmqRequest) -> dict[str, object]:
     return {"subscriptionId": format_id(made)}
 
 
-def _required(filters: Filters, topic: Topic) -> dict[str, object] | None:
+def _require_filter(filters: Filters, topic: Topic) -> dict[str, object] | None:
     if topic.filter_type is FilterType.ROUTING_KEY and not filters.binding_keys:
         raise CmqError(CmqFault.NO_BINDING_KEY)
     return filters.read_by(topic)
@@ -78,15 +78,15 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
     topic_name, name = given.topic(), given.subscription()
     topic = read_topic(world, topic_name)
 
-    def changed(known: SubscriptionSettings) -> SubscriptionSettings:
+    def update_settings(known: SubscriptionSettings) -> SubscriptionSettings:
         retry = retry_policy(given, known.retry) or known.retry
         format = content_format(given, known.endpoint.protocol, known.content_format)
         if known.batching is not None and (retry, format) != (known.retry, known.content_format):
             raise CmqError(CmqFault.INVALID, "CMQ has no batches; update this subscription by the native API")
         filter = _wanted_filter(given, topic, known.filter)
-        return replace(_pushed(known), filter=filter, retry=retry, content_format=format)
+        return replace(_check_pushed(known), filter=filter, retry=retry, content_format=format)
 
-    subscriptions.change_subscription(world, topic_name, name, changed)
+    subscriptions.change_subscription(world, topic_name, name, update_settings)
     return {}
 
 
@@ -102,7 +102,7 @@ def _wanted_filter(given: Parameters, topic: Topic, known: Mapping[str, object] 
     return known if wanted is None or format_filter(wanted) == shown else wanted
 
 
-def _pushed(known: SubscriptionSettings) -> SubscriptionSettings:
+def _check_pushed(known: SubscriptionSettings) -> SubscriptionSettings:
     """Return *known*. Raises CmqError for a consumer group, which CMQ does not have."""
     if known.is_group:
         raise CmqError(CmqFault.INVALID, "the subscription is a consumer group; update it by the native API")
@@ -112,13 +112,13 @@ def _pushed(known: SubscriptionSettings) -> SubscriptionSettings:
 def clear_tags(request: CmqRequest) -> dict[str, object]:
     """Remove the tags of a subscription, so that it receives everything; any other filter stays."""
     world, topic_name, name = request.world, request.given.topic(), request.given.subscription()
-    if _has_tags(_pushed(subscriptions.get_subscription(world, topic_name, name).settings)):
+    if _has_tags(_check_pushed(subscriptions.get_subscription(world, topic_name, name).settings)):
         subscriptions.change_subscription(world, topic_name, name, _without_tags)
     return {}
 
 
 def _without_tags(known: SubscriptionSettings) -> SubscriptionSettings:
-    return replace(_pushed(known), filter=None if _has_tags(known) else known.filter)
+    return replace(_check_pushed(known), filter=None if _has_tags(known) else known.filter)
 
 
 def _has_tags(settings: SubscriptionSettings) -> bool:
@@ -149,10 +149,10 @@ def list_subscriptions(request: CmqRequest) -> dict[str, object]:
     read_topic(request.world, topic)
     found = [each.name for each in stored.every_subscription(store, topic) if word in each.name.lower()]
     part = stored.subscriptions(store, topic, request.part(found, SUBSCRIPTIONS_PAGE_MAX)).values()
-    return {"totalCount": len(found), "subscriptionList": [_listed(each) for each in part]}
+    return {"totalCount": len(found), "subscriptionList": [_show_subscription(each) for each in part]}
 
 
-def _listed(value: Subscription) -> dict[str, object]:
+def _show_subscription(value: Subscription) -> dict[str, object]:
     return {
         "subscriptionId": format_id(value),
         "subscriptionName": value.name,

@@ -50,7 +50,7 @@ class RecordBatch:
     content: bytearray = field(default_factory=bytearray)
     places: list[int] = field(default_factory=list)
 
-    def deflated(self) -> bytes:
+    def compress(self) -> bytes:
         """Return the lines as one member of a gzip file. Equal lines give equal bytes."""
         return gzip.compress(self.content, DEFLATION, mtime=0)
 
@@ -100,17 +100,17 @@ class FirehoseArchive:
 
     def _put(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
         """Put *parcels* with one request, and retry refused parcels after a pause; return those still refused."""
-        left: Sequence[tuple[RecordBatch, RecordTypeDef]] = [(each, {"Data": each.deflated()}) for each in parcels]
+        left: Sequence[tuple[RecordBatch, RecordTypeDef]] = [(each, {"Data": each.compress()}) for each in parcels]
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 self.sleep(random.uniform(0.5, 1.0) * PAUSE_S * 2**attempt)
-            left = self._refused(kind, left)
+            left = self._put_once(kind, left)
             if not left:
                 return ()
         self.logger.warning("Firehose did not accept the records", extra={"kind": kind.value, "parcels": len(left)})
         return [parcel for parcel, _ in left]
 
-    def _refused(
+    def _put_once(
         self, kind: RecordKind, parcels: Sequence[tuple[RecordBatch, RecordTypeDef]]
     ) -> Sequence[tuple[RecordBatch, RecordTypeDef]]:
         """Put the parcels once, each with its record; return refused parcels."""

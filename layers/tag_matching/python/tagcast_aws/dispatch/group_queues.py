@@ -102,7 +102,7 @@ class SqsGroupQueues:
                 )
                 .get("Messages", ())
             )
-        return [_received(each) for each in found]
+        return [_received_entry(each) for each in found]
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
         """Delete entries by their SQS receipt handles. An entry whose deletion fails is received again."""
@@ -171,7 +171,7 @@ def queue_named(prefix: str, name: str) -> GroupQueue | None:
     return None if found is None else GroupQueue(subscription_id(found[1], int(found[2])), ordered=found[3] is not None)
 
 
-def _received(message: MessageTypeDef) -> ReceivedEntry:
+def _received_entry(message: MessageTypeDef) -> ReceivedEntry:
     times = int(message["Attributes"]["ApproximateReceiveCount"])
     [message_id] = json.loads(message["Body"])["message_ids"]
     return ReceivedEntry(message_id, message["MessageId"], message["ReceiptHandle"], times)

@@ -51,12 +51,12 @@ def is_public(address: Address) -> bool:
     """
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in block for block in _NOT_PUBLIC_V4)
-    if (inner := _embedded(address)) is not None:
+    if (inner := _inner_address(address)) is not None:
         return is_public(inner)
     return address in _GLOBAL_UNICAST_V6 and not any(address in block for block in _NOT_PUBLIC_V6)
 
 
-def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+def _inner_address(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour
@@ -70,7 +70,7 @@ def is_reachable(address: Address, reach: Reach) -> bool:
     """
     if reach is Reach.ANY or is_public(address):
         return True
-    inner = _embedded(address) if isinstance(address, ipaddress.IPv6Address) else None
+    inner = _inner_address(address) if isinstance(address, ipaddress.IPv6Address) else None
     return reach is Reach.PRIVATE and any((inner or address) in block for block in _PRIVATE)
 
 

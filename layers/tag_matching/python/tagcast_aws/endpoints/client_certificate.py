@@ -54,7 +54,7 @@ def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificat
         raise ClientCertificateError(CERTIFICATE, "has a part that is not a certificate") from None
     _load(client, pem)
     _load(server, pem)
-    return _seen(_rehearse(client, server)), pem
+    return _certificate_of(_rehearse(client, server)), pem
 
 
 def present(context: ssl.SSLContext, pem: str) -> None:
@@ -100,11 +100,11 @@ def _load(context: ssl.SSLContext, pem: str) -> None:
 def _rehearse(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
     """Return the server's end of a handshake in which the client presents its certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    asking = client.wrap_bio(to_client, to_server)
-    asked = server.wrap_bio(to_server, to_client, server_side=True)
+    client_end = client.wrap_bio(to_client, to_server)
+    server_end = server.wrap_bio(to_server, to_client, server_side=True)
     try:
         for _ in range(FLIGHTS_MAX):
-            for end in (asking, asked):
+            for end in (client_end, server_end):
                 with suppress(ssl.SSLWantReadError):
                     end.do_handshake()
     except ssl.SSLCertVerificationError as error:
@@ -115,16 +115,16 @@ def _rehearse(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
         raise ClientCertificateError(CERTIFICATE, f"cannot be used: {error.verify_message}") from None
     except ssl.SSLError:
         raise ClientCertificateError(CERTIFICATE, "cannot be used in a handshake") from None
-    return asked
+    return server_end
 
 
-def _seen(server: ssl.SSLObject) -> ClientCertificate:
-    told, encoded = server.getpeercert(), server.getpeercert(binary_form=True)
-    assert told is not None
+def _certificate_of(server: ssl.SSLObject) -> ClientCertificate:
+    fields, encoded = server.getpeercert(), server.getpeercert(binary_form=True)
+    assert fields is not None
     assert encoded is not None
-    subject = cast("Iterable[Iterable[tuple[str, str]]]", told["subject"])
+    subject = cast("Iterable[Iterable[tuple[str, str]]]", fields["subject"])
     names = [f"{name}={value}" for part in subject for name, value in part]
-    expires_at = round(ssl.cert_time_to_seconds(str(told["notAfter"])) * 1000)
+    expires_at = round(ssl.cert_time_to_seconds(str(fields["notAfter"])) * 1000)
     return ClientCertificate(hashlib.sha256(encoded).hexdigest(), ", ".join(names)[:SUBJECT_LENGTH_MAX], expires_at)
 
 

@@ -97,7 +97,7 @@ class Caller:
         key = (region, timeout_s)
         running = self._begin(key)
 
-        def called() -> T:
+        def run_call() -> T:
             running.has_started = True
             try:
                 return call(client)
@@ -111,7 +111,7 @@ class Caller:
 
         try:
             async with TimeLimit(timeout_s):
-                return await loop.run_in_executor(self._threads, called)
+                return await loop.run_in_executor(self._threads, run_call)
         finally:
             running.is_late = True
             if not running.has_started:  # It was cancelled before a thread was free.
@@ -136,12 +136,12 @@ class Caller:
         closed = 0
         with self._counting:
             for key in [each for each in self._open_at_most if not self._running[each]]:
-                if (client := self._kept(key[0]).clients.get(key)) is not None:
+                if (client := self._clients_of(key[0]).clients.get(key)) is not None:
                     client.close()
                 closed += self._open_at_most.pop(key)
         return closed
 
-    def _kept(self, region: str | None) -> _Kept:
+    def _clients_of(self, region: str | None) -> _Kept:
         return self._own if region in (None, self._own_region) else self._elsewhere
 
     def _client(self, region: str | None, timeout_s: int, instead_of: Any = None) -> Any:
@@ -149,7 +149,7 @@ class Caller:
 
         Raises TimeoutError if clients of other pushes are being created for *timeout_s* seconds.
         """
-        kept, key = self._kept(region), (region, timeout_s)
+        kept, key = self._clients_of(region), (region, timeout_s)
         known = kept.clients.get(key)
         if known is not None and known is not instead_of:
             return known

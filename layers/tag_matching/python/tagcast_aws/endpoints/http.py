@@ -62,19 +62,19 @@ class HttpPusher:
 
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt; the timeout covers connecting, TLS and reading the response."""
-        shared = self._shared(push, push.subscription.settings.content_format.value, content)
+        shared = self._share_content(push, push.subscription.settings.content_format.value, content)
         request = http_request(push, self._clock.now(), self._version, shared, self._account, self._sign)
         return (await self._attempt(push.subscription, request, READ_BYTES_MAX))[0]
 
     async def deliver_batch(self, batch: PushBatch) -> Outcome:
         """Make several attempts in one request; the response may list failed messages."""
         form = f"{batch.subscription.settings.content_format.value} item"
-        shared = [self._shared(push, form, shared_item) for push in batch.pushes]
+        shared = [self._share_content(push, form, shared_item) for push in batch.pushes]
         request = batch_request(batch, self._clock.now(), self._version, shared, self._sign)
         outcome, answer = await self._attempt(batch.subscription, request, ANSWER_BYTES_MAX)
         return read_response(batch, outcome, answer) if outcome.delivered else outcome
 
-    def _shared(self, push: Push, form: str, encode: Callable[[Message, ContentFormat], Content]) -> Content:
+    def _share_content(self, push: Push, form: str, encode: Callable[[Message, ContentFormat], Content]) -> Content:
         """Return the message's content in *form*, which concurrent requests with the message share."""
         key = push.message.topic, push.message.message_id, form
         shared = self._contents.get(key)

@@ -59,10 +59,10 @@ class VerificationRequests:
             socket_factory=around.make_socket,
         )
         async with plain_session(connector) as session:
-            consent = await self._answered(self._offer(session, url))
+            consent = await self._result_of(self._offer(session, url))
             if consent.refusal is None:
                 return consent
-            return await self._answered(self._confirm(session, url, token))
+            return await self._result_of(self._confirm(session, url, token))
 
     async def _offer(self, session: aiohttp.ClientSession, url: URL) -> VerificationResult:
         headers = self._headers() | {"webhook-request-origin": self._origin}
@@ -73,7 +73,7 @@ class VerificationRequests:
     async def _confirm(self, session: aiohttp.ClientSession, url: URL, token: str) -> VerificationResult:
         body, sent_at = json.dumps({"verification_token": token}).encode(), self._surroundings.clock.now()
         headers = self._headers() | {"content-type": "application/json"}
-        if signed := self._signed(token, sent_at, body):
+        if signed := self._signatures(token, sent_at, body):
             timestamp = str(sent_at // 1000)
             headers |= {"webhook-id": token, "webhook-timestamp": timestamp, "webhook-signature": signed}
         async with session.post(
@@ -81,7 +81,7 @@ class VerificationRequests:
         ) as answer:
             return confirmation(answer.status, await read_answer(answer, TOKEN_BYTES_MAX), token)
 
-    def _signed(self, token: str, sent_at: int, body: bytes) -> str:
+    def _signatures(self, token: str, sent_at: int, body: bytes) -> str:
         sign, subscription_id = self._surroundings.sign, self._subscription_id
         if sign is None or subscription_id is None:
             return signatures(replace(self._settings, signature=Signature.V1), token, sent_at, (body,))
@@ -94,7 +94,7 @@ class VerificationRequests:
         key, around = self._settings.client_key, self._surroundings
         return around.tls() if key is None else presenting(around, key)
 
-    async def _answered(self, question: Awaitable[VerificationResult]) -> VerificationResult:
+    async def _result_of(self, question: Awaitable[VerificationResult]) -> VerificationResult:
         """Return the result of one request; no response is a refusal."""
         try:
             async with TimeLimit(QUESTION_S):

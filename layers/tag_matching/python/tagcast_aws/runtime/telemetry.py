@@ -163,10 +163,10 @@ def flush_after(handler: Handler) -> Handler:
     counting: Handler = metrics().log_metrics(handler)
 
     @wraps(handler)
-    def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    def invoke(event: dict[str, Any], context: Any) -> dict[str, Any]:
         return _flush_counts(counting, event, context)
 
-    return invoked
+    return invoke
 
 
 def _flush_counts(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:

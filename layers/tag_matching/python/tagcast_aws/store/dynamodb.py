@@ -62,7 +62,7 @@ def kept_request(
 ) -> dict[str, Any]:
     """Return the parameters of the strongly consistent scan for one page of the kept messages of *topic*.
 
-    The port ``Store.kept`` explains the arguments. *cursor* is the place at which the page begins.
+    The port ``Store.find_kept`` explains the arguments. *cursor* is the place at which the page begins.
     """
     numbers = {"accepted_from": accepted_from, "before_version": before_version, "alive_at": alive_at}
     request: dict[str, Any] = {
@@ -204,7 +204,7 @@ class DynamoStore:
         """Return lost work in the next megabyte of rows. Each 4 KB costs half a read unit, even without results."""
         return self._scan(search_request(open_before, over_before, cursor))
 
-    def kept(
+    def find_kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> Page[Row]:
         """Return kept messages in the next thousand rows. Each 4 KB costs one read unit, even without results."""

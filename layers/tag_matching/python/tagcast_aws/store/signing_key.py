@@ -53,14 +53,14 @@ class Ed25519Signer:
 
     def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
         """Return one signature of *content* for each key of a subscription. Call :meth:`prepare` before."""
-        return tuple(key.sign(content).signature for key in self._known(subscription_id))
+        return tuple(key.sign(content).signature for key in self._keys_of(subscription_id))
 
     def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
         """Return the public keys of a subscription, the current one first."""
         self.prepare()
-        return tuple(bytes(key.verify_key) for key in self._known(subscription_id))
+        return tuple(bytes(key.verify_key) for key in self._keys_of(subscription_id))
 
-    def _known(self, subscription_id: str) -> tuple[SigningKey, ...]:
+    def _keys_of(self, subscription_id: str) -> tuple[SigningKey, ...]:
         if self._read_start is NEVER_READ:
             raise UnavailableError("the signing key is not read yet")
         return self._keys.of(subscription_id)
@@ -88,9 +88,9 @@ class SubscriptionKeys:
 
     def __init__(self, seeds: Sequence[str]) -> None:
         self._seeds = [hkdf_extract(b"", seed.encode()) for seed in seeds]
-        self.of = lru_cache(DERIVED_KEYS_MAX)(self._derived)
+        self.of = lru_cache(DERIVED_KEYS_MAX)(self._derive_keys)
 
-    def _derived(self, subscription_id: str) -> tuple[SigningKey, ...]:
+    def _derive_keys(self, subscription_id: str) -> tuple[SigningKey, ...]:
         from nacl.signing import SigningKey
 
         info = _PURPOSE + subscription_id.encode()

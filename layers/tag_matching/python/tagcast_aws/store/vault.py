@@ -27,7 +27,7 @@ class KmsVault:
         pieces = [plain[start : start + PLAIN_BYTES_MAX] for start in range(0, len(plain), PLAIN_BYTES_MAX)]
         sealed = b""
         for number, piece in enumerate(pieces):
-            blob = self._encrypted(piece, _part(context, number, len(pieces)))
+            blob = self._encrypt_piece(piece, _part(context, number, len(pieces)))
             sealed += len(blob).to_bytes(LENGTH_BYTES) + blob
         return sealed
 
@@ -35,16 +35,16 @@ class KmsVault:
         """Return the plaintext of *sealed*. KMS refuses another *context*, and pieces in another order."""
         blobs = tuple(_blobs(sealed))
         parts = (_part(context, number, len(blobs)) for number in range(len(blobs)))
-        return b"".join(self._decrypted(blob, part) for blob, part in zip(blobs, parts, strict=True))
+        return b"".join(self._decrypt_piece(blob, part) for blob, part in zip(blobs, parts, strict=True))
 
-    def _encrypted(self, plain: bytes, context: Mapping[str, str]) -> bytes:
+    def _encrypt_piece(self, plain: bytes, context: Mapping[str, str]) -> bytes:
         try:
             answer = self._make_client().encrypt(KeyId=self._key, Plaintext=plain, EncryptionContext=context)
         except (ClientError, BotoCoreError) as error:
             raise UnavailableError(f"secrets cannot be encrypted: {error_code(error)}") from None
         return bytes(answer["CiphertextBlob"])
 
-    def _decrypted(self, blob: bytes, context: Mapping[str, str]) -> bytes:
+    def _decrypt_piece(self, blob: bytes, context: Mapping[str, str]) -> bytes:
         try:
             answer = self._make_client().decrypt(KeyId=self._key, CiphertextBlob=blob, EncryptionContext=context)
         except (ClientError, BotoCoreError) as error:

@@ -142,10 +142,10 @@ def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pa
             reader, alternatives = plain, again
     if reader.faults:
         raise PatternError(tuple(reader.faults))
-    return _packed(alternatives, reader.or_is_a_field)
+    return _pattern_of(alternatives, reader.or_is_a_field)
 
 
-def _packed(alternatives: list[_Alternative], or_is_a_field: bool) -> Pattern:
+def _pattern_of(alternatives: list[_Alternative], or_is_a_field: bool) -> Pattern:
     places: dict[int, int] = {}
     conditions: list[Condition] = []
     rows: list[tuple[int, ...]] = []

@@ -109,10 +109,10 @@ class Column:
         be evaluated is left out if *skips* returns True for its place.
         """
         if type(value) is Decimals:
-            return self._found(value.text, value.text, skips) + self._found(value.number, None, skips)
-        return self._found(value, value if type(value) is str else None, skips)
+            return self._find_places(value.text, value.text, skips) + self._find_places(value.number, None, skips)
+        return self._find_places(value, value if type(value) is str else None, skips)
 
-    def _found(self, token: Value, text: str | None, skips: Skips | None) -> list[Places]:
+    def _find_places(self, token: Value, text: str | None, skips: Skips | None) -> list[Places]:
         found = self.tokens.get(token)
         hits = [] if found is None else [found]
         if text is None:

@@ -71,7 +71,7 @@ class Posting:
         skips = found.skipped.__contains__ if found.skipped else None
         skips_cell = cache(lambda number: _cell(self._cells, number).is_skipped(found.skipped)) if skips else None
         others_alone, others_of_keys = _others(alone, skips), _others(keys, skips_cell)
-        asked: dict[int, None] = {}
+        cell_numbers: dict[int, None] = {}
         for value in values if len(values) == 1 else dict.fromkeys(values):
             for token in (value.text, value.number) if type(value) is Decimals else (value,):
                 found.owners += exact.get(token, ())
@@ -79,9 +79,9 @@ class Posting:
                 for owners in _find_met(alone, value, others_alone, skips):
                     found.owners += owners
             for numbers in () if keys is None else _find_met(keys, value, others_of_keys, skips_cell):
-                asked.update(dict.fromkeys(numbers))
+                cell_numbers.update(dict.fromkeys(numbers))
         # A cell evaluates the whole event, so once is enough, however many array elements have the value.
-        for number in asked:
+        for number in cell_numbers:
             _ask(self._cells, number, event, found)
         for number in range(len(self._present)):
             _ask(self._present, number, event, found)
@@ -319,8 +319,8 @@ def _read(line: bytes) -> _Asked:
     return EventCell.from_row(*row) if is_cell else EventList.from_row(*row)
 
 
-def _write_cell(asked: _Asked) -> bytes:
-    return _pack([isinstance(asked, EventCell), asked.as_row()])
+def _write_cell(cell: _Asked) -> bytes:
+    return _pack([isinstance(cell, EventCell), cell.as_row()])
 
 
 def _pack(row: object) -> bytes:

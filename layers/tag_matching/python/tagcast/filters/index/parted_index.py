@@ -62,13 +62,13 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
     efforts = [_effort(filters[ordinal], text) for ordinal, text in zip(ordinals, texts, strict=True)]
     until = list(accumulate(efforts, initial=0))
 
-    def divided(first: int, span: int) -> Iterator[slice]:
+    def divide(first: int, span: int) -> Iterator[slice]:
         here = slice(bisect_left(ordinals, first), bisect_left(ordinals, first + span))
         if until[here.stop] - until[here.start] <= effort_max or span == 1:
             yield here
         else:
-            yield from divided(first, span // 2)
-            yield from divided(first + span // 2, span // 2)
+            yield from divide(first, span // 2)
+            yield from divide(first + span // 2, span // 2)
 
     root = 1 << max(ordinals, default=0).bit_length()
     return [
@@ -76,7 +76,7 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
             hashlib.sha256("\n".join(texts[here]).encode()).hexdigest(),
             {ordinal: filters[ordinal] for ordinal in ordinals[here]},
         )
-        for here in divided(0, root)
+        for here in divide(0, root)
         if here.start < here.stop
     ]
 

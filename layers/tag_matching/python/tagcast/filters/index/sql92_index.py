@@ -103,7 +103,7 @@ class Sql92Index:
         view = PropertyReadings(texts)
         found: list[int] = []
         for always in self._always:
-            for cell in self._made(self._always, always):
+            for cell in self._lookup_cells(self._always, always):
                 cell.match(view, found)
         by_name = self._by_name
         for name in texts if len(texts) < len(by_name) else by_name:
@@ -114,14 +114,14 @@ class Sql92Index:
             by_text, others = postings
             cells = by_text.get(text)
             if cells is not None:
-                for cell in cells if isinstance(cells, tuple) else self._made(by_text, text):
+                for cell in cells if isinstance(cells, tuple) else self._lookup_cells(by_text, text):
                     cell.match(view, found)
             for dimension, by_value in others:
                 value = view.get(dimension)
                 if value is not None and value in by_value:
-                    for cell in self._made(by_value, value):
+                    for cell in self._lookup_cells(by_value, value):
                         cell.match(view, found)
-        return found, self._failed(view) if self._failing or self._suspected else []
+        return found, self._failing_places(view) if self._failing or self._suspected else []
 
     def as_rows(self) -> list[object]:
         """Return the part of a snapshot that is parsed at once, as plain lists and texts."""
@@ -151,7 +151,7 @@ class Sql92Index:
         found = [_line(each) for by_value in self._postings.values() for each in by_value.values()]
         return found + [each if isinstance(each, bytes) else _pack(each.as_row()) for each in self._suspects]
 
-    def _made(self, by_value: _Ready, value: Reading) -> _Cells:
+    def _lookup_cells(self, by_value: _Ready, value: Reading) -> _Cells:
         """Return the cells of the lookup key *value*. They are built when a message first has this value."""
         cells = by_value[value]
         if not isinstance(cells, tuple):
@@ -159,7 +159,7 @@ class Sql92Index:
             cells = by_value[value] = cells_of(rows, self._wholes)
         return cells
 
-    def _failed(self, view: PropertyReadings) -> list[int]:
+    def _failing_places(self, view: PropertyReadings) -> list[int]:
         suspects = dict.fromkeys(self._suspected)
         for dimension, places in self._failing.items():
             if view.fails(dimension):

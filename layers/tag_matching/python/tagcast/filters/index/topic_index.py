@@ -123,7 +123,7 @@ class TopicIndex:
             found = [*found, *self._all_tags.match(message.tags)]
         failed = tuple(sorted(set(errors))) if errors else ()
         if bits:
-            return Matched(self._marked(bits, chain(few, routed, found)), failed)
+            return Matched(self._ordinals_at(bits, chain(few, routed, found)), failed)
         if not found:
             if not few:
                 return Matched(routed, failed)
@@ -161,7 +161,7 @@ class TopicIndex:
             None if conditions is None else _condition_index().from_rows(entries.split(b"\n"), *conditions),
         )
 
-    def _marked(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:
+    def _ordinals_at(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:
         """Return the ordinals at the positions of the set bits, and *others*, all sorted."""
         ordinals = self._ordinals
         marks = bytearray(flags_of(bits))

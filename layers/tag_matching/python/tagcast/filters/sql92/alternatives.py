@@ -44,17 +44,17 @@ def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative
     wanted = _wanted_values(nodes)
     found: dict[int, list[Alternative]] = {}
     for place in sorted(wanted):
-        node, asked = nodes[place], wanted[place]
+        node, value = nodes[place], wanted[place]
         if node.operator == "not":
             found[place] = found[node.children[0]]
         elif node.operator not in ("and", "or"):
-            found[place] = [(ExpressionPart(place, asked, terms_of(nodes, place, asked, dialect)),)]
-        elif (node.operator == "and") is asked:
+            found[place] = [(ExpressionPart(place, value, terms_of(nodes, place, value, dialect)),)]
+        elif (node.operator == "and") is value:
             found[place] = _combine([found[child] for child in node.children], node.children, wanted)
         else:
             each = _unite([alternative for child in node.children for alternative in found[child]])
             small = len(each) <= ALTERNATIVES_MAX and sum(map(len, each)) <= PARTS_MAX
-            found[place] = each if small or len(each) == 1 else [(ExpressionPart(place, asked, None),)]
+            found[place] = each if small or len(each) == 1 else [(ExpressionPart(place, value, None),)]
     return found[len(nodes) - 1]
 
 
@@ -63,8 +63,8 @@ def _wanted_values(nodes: Sequence[Node]) -> dict[int, bool]:
     wanted = {len(nodes) - 1: True}
     for place in range(len(nodes) - 1, -1, -1):
         if place in wanted and nodes[place].operator in ("not", "and", "or"):
-            asked = wanted[place] is not (nodes[place].operator == "not")
-            wanted.update(dict.fromkeys(nodes[place].children, asked))
+            value = wanted[place] is not (nodes[place].operator == "not")
+            wanted.update(dict.fromkeys(nodes[place].children, value))
     return wanted
 
 

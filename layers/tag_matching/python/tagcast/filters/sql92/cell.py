@@ -64,7 +64,7 @@ def columns_of(entries: Iterable[SqlEntry]) -> Columns:
     ([8], [], [], [('number', 'a', 'above', [5], [0])])
     """
     columns = Columns([], {}, [], [], [], [])
-    asked: dict[_Column, _Asked] = {}
+    by_column: dict[_Column, _Asked] = {}
     for entry in entries:
         terms = merge_terms(entry.terms)
         if any(column[1] == ANY and not values for column, values in terms.items()):
@@ -78,8 +78,8 @@ def columns_of(entries: Iterable[SqlEntry]) -> Columns:
                 for value in values:
                     below.setdefault(str(value), []).extend(entry.owners)
         else:
-            _place(columns, entry, terms, asked)
-    columns.tests.extend(_test(column, asked[column]) for column in sorted(asked, key=_turn))
+            _place(columns, entry, terms, by_column)
+    columns.tests.extend(_test(column, by_column[column]) for column in sorted(by_column, key=_turn))
     return columns
 
 
@@ -124,9 +124,9 @@ def _turn(column: _Column) -> int:
 
 
 def _place(
-    columns: Columns, entry: SqlEntry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
+    columns: Columns, entry: SqlEntry, terms: dict[_Column, tuple[Reading, ...]], by_column: dict[_Column, _Asked]
 ) -> None:
-    """Add an entry to *columns* and *asked*, with one bit for each owner, or a single bit if it has many owners."""
+    """Add an entry to *columns* and *by_column*, with one bit for each owner, or a single bit if it has many owners."""
     many = len(entry.owners) > _FEW_OWNERS
     for owner in entry.owners[:1] if many else entry.owners:
         place = len(columns.firsts)
@@ -136,7 +136,7 @@ def _place(
         if entry.whole is not None:
             columns.partial.append((place, entry.whole))
         for column, values in terms.items():
-            asked.setdefault(column, []).append((place, values))
+            by_column.setdefault(column, []).append((place, values))
 
 
 def _test(column: _Column, rows: _Asked) -> tuple[str, str, str, Any, Any]:
@@ -289,7 +289,7 @@ def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
     return steps
 
 
-def _searched(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
+def _searcher(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
     negated = test.startswith(NOT)
     search = test.removeprefix(NOT)
     finder = _by_length if search in (STARTS, ENDS) else _one_by_one
@@ -316,8 +316,8 @@ def _one_by_one(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[s
     if search == CONTAINS:
         pairs = [(searched[0], bits) for searched, bits in hits.items()]
         return lambda text: _union([bits for searched, bits in pairs if searched in text])
-    asked = [(search_of(search, values), bits) for values, bits in hits.items()]
-    return lambda text: _union([bits for holds, bits in asked if holds(text)])
+    searches = [(search_of(search, values), bits) for values, bits in hits.items()]
+    return lambda text: _union([bits for holds, bits in searches if holds(text)])
 
 
 def _by_length(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[str], int]:
@@ -352,7 +352,7 @@ _TESTS: Mapping[str, Callable[[Dimension, Any, Any, int], Bits]] = {
     PRESENT: _present,
     **{test: _beside(test) for test in BOUNDS},
     **{
-        prefix + search: _searched(prefix + search) for search in (STARTS, ENDS, CONTAINS, LIKE) for prefix in ("", NOT)
+        prefix + search: _searcher(prefix + search) for search in (STARTS, ENDS, CONTAINS, LIKE) for prefix in ("", NOT)
     },
 }
 

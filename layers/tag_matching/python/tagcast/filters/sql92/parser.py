@@ -120,7 +120,7 @@ class Parser:
         if token.kind in (INTEGER, FLOAT):
             return self._tree.literal(token.kind, check_number(self.lexer, token), token.start, token.end)
         is_doubled = token.kind == "=" and self._pending and self._pending[-1].kind == "="
-        raise self.lexer.unexpected(_OPERAND, ". Write = for equal, not ==" if is_doubled else "")
+        raise self.lexer.unexpected_token(_OPERAND, ". Write = for equal, not ==" if is_doubled else "")
 
     def _read_operators(self) -> bool:
         """Read the operators after an operand. Return whether another operand must follow: False at the end."""
@@ -128,7 +128,7 @@ class Parser:
             token = self.lexer.token
             if self._pending and self._waits_for_low_bound():
                 if token.kind != "AND":
-                    raise self.lexer.unexpected("AND and the upper bound, e.g. a BETWEEN 1 AND 5")
+                    raise self.lexer.unexpected_token("AND and the upper bound, e.g. a BETWEEN 1 AND 5")
                 pending = self._pending.pop()
                 self._pending.append(pending._replace(kind="BETWEEN"))
                 self.lexer.advance()
@@ -175,7 +175,7 @@ class Parser:
         if negated:
             token = self.lexer.advance()
         if token.kind != "NULL":
-            raise self.lexer.unexpected("NULL" if negated else "NULL or NOT NULL")
+            raise self.lexer.unexpected_token("NULL" if negated else "NULL or NOT NULL")
         self._operands.append(self._tree.null_test(negated, self._operands.pop(), token.end))
         self._compared = True
         self.lexer.advance()
@@ -204,7 +204,7 @@ class Parser:
             self.lexer.advance()
             self._operands.append(self._like(prefix + "like", subject))
         else:
-            raise self.lexer.unexpected("BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH")
+            raise self.lexer.unexpected_token("BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH")
         return False
 
     def _like(self, operator: str, subject: Operand) -> Operand:
@@ -224,7 +224,7 @@ class Parser:
 
     def _texts(self) -> tuple[tuple[str, ...], int]:
         if self.lexer.advance().kind != "(":
-            raise self.lexer.unexpected("(")
+            raise self.lexer.unexpected_token("(")
         texts: list[str] = []
         while True:  # It ends: each round reads an element more.
             self.lexer.advance()
@@ -237,12 +237,12 @@ class Parser:
                 self.lexer.advance()
                 return tuple(texts), token.end
             if token.kind != ",":
-                raise self.lexer.unexpected(", or )")
+                raise self.lexer.unexpected_token(", or )")
 
     def _text(self, expected: str) -> Token:
         token = self.lexer.token
         if token.kind != TEXT:
-            raise self.lexer.unexpected(expected)
+            raise self.lexer.unexpected_token(expected)
         self.lexer.advance()
         return token
 
@@ -257,9 +257,9 @@ class Parser:
 
     def _end(self, token: Token) -> None:
         if self._open:
-            raise self.lexer.unexpected(")")
+            raise self.lexer.unexpected_token(")")
         if token.kind != END and self.strict:
-            raise self.lexer.unexpected("an operator or the end of the expression")
+            raise self.lexer.unexpected_token("an operator or the end of the expression")
         self.ignored = self.lexer.text[token.start :]
 
     def _reduce(self, binding: int) -> None:
@@ -268,7 +268,7 @@ class Parser:
             kind, _, token, negated = self._pending.pop()
             right = self._operands.pop()
             if kind == "sign":
-                result = self._tree.signed(negated, right, token.start)
+                result = self._tree.add_sign(negated, right, token.start)
             elif kind == "NOT":
                 result = self._tree.negation(right, token.start)
             elif kind == "BETWEEN":

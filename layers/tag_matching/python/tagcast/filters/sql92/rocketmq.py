@@ -30,7 +30,7 @@ def rocketmq_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
         case "equal":
             return lambda p, v: equal(first(p, v), getters[1](p, v))
         case "unequal":
-            return lambda p, v: _negated(equal(first(p, v), getters[1](p, v)))
+            return lambda p, v: _negate(equal(first(p, v), getters[1](p, v)))
         case "less" | "at_most" | "greater" | "at_least":
             return _ordering(COMPARISONS[node.operator], first, getters[1])
         case "between":
@@ -125,7 +125,7 @@ def _search(node: Node, subject: _Getter) -> Evaluation:
     return contains
 
 
-def _negated(value: Truth) -> Truth:
+def _negate(value: Truth) -> Truth:
     return None if value is None else not value
 
 

@@ -74,7 +74,7 @@ class Lexer:
         line, column = before.count("\n") + 1, at - before.rfind("\n")
         return FilterSyntaxError(message, line, column, found=found, expected=expected, hint=hint)
 
-    def unexpected(self, expected: str, hint: str = "") -> FilterSyntaxError:
+    def unexpected_token(self, expected: str, hint: str = "") -> FilterSyntaxError:
         """Return the error that the current token is not *expected*."""
         found = str(self.token)
         what = "end of the expression" if self.token.kind == END else repr(found)

@@ -49,12 +49,12 @@ class TreeBuilder:
         """Add a property or a literal."""
         return self._add(operator, value, (), start, end)
 
-    def signed(self, negative: bool, operand: Operand, start: int) -> Operand:
+    def add_sign(self, negative: bool, operand: Operand, start: int) -> Operand:
         """Add a sign before an operand. A plus adds no node."""
         node = self.nodes[operand.place]
         base = node.children[0] if node.operator == "signed" else operand.place
         if self._strict and self.nodes[base].operator not in (NUMBER_LITERALS | {"property"}):
-            raise self._refused(
+            raise self._operand_error(
                 "Sign before a value that is not a number", operand, "Write a sign before a number or a property"
             )
         if not negative:
@@ -85,10 +85,10 @@ class TreeBuilder:
             return self._term(ORDERINGS[symbol], None, (left, right), right.end)
         for side in (left, right):
             if self.nodes[side.place].operator == "null":
-                raise self._refused("Comparison with NULL", side, "Write IS NULL or IS NOT NULL")
+                raise self._operand_error("Comparison with NULL", side, "Write IS NULL or IS NOT NULL")
         left_is, right_is = self.nodes[left.place].operator, self.nodes[right.place].operator
         if left_is in BOOLEAN_LITERALS and right_is in LITERALS - BOOLEAN_LITERALS:
-            raise self._refused("Comparison of TRUE or FALSE with a literal", right, "Write e.g. paid = TRUE")
+            raise self._operand_error("Comparison of TRUE or FALSE with a literal", right, "Write e.g. paid = TRUE")
         return self._term(EQUALITIES[symbol], None, (left, right), right.end)
 
     def between(self, negated: bool, subject: Operand, low: Operand, high: Operand) -> Operand:
@@ -99,14 +99,14 @@ class TreeBuilder:
         if not negated and all(bound.operator in NUMBER_LITERALS for bound in bounds):
             lower, upper = (number_of(str(bound.value)) for bound in bounds)
             if lower is not None and upper is not None and upper < lower:
-                raise self._refused("Upper bound below the lower bound", high, "Write e.g. BETWEEN 1 AND 5")
+                raise self._operand_error("Upper bound below the lower bound", high, "Write e.g. BETWEEN 1 AND 5")
         operator = "not_between" if negated else "between"
         return self._term(operator, None, (subject, low, high), high.end)
 
     def membership(self, negated: bool, subject: Operand, texts: tuple[str, ...], end: int) -> Operand:
         """Add ``[NOT] IN ('a', …)``."""
         if self.nodes[subject.place].operator != "property":
-            raise self._refused("IN without a property on its left", subject, "Write e.g. region IN ('eu', 'us')")
+            raise self._operand_error("IN without a property on its left", subject, "Write e.g. region IN ('eu', 'us')")
         return self._term("not_in" if negated else "in", texts, (subject,), end)
 
     def null_test(self, negated: bool, subject: Operand, end: int) -> Operand:
@@ -128,7 +128,7 @@ class TreeBuilder:
         if operator == "property":
             return self._term("is_true", None, (operand,), operand.end)
         if operator in OPERANDS:
-            raise self._refused("Value instead of a condition", operand, "Write e.g. price > 100")
+            raise self._operand_error("Value instead of a condition", operand, "Write e.g. price > 100")
         if operator in BOOLEAN_LITERALS:
             self._count_term(operand.start)
         return operand
@@ -146,7 +146,7 @@ class TreeBuilder:
     def _check_ordering(self, operand: Operand) -> None:
         operator = self.nodes[operand.place].operator
         if operator not in NUMBER_LITERALS | {"property", "signed"}:
-            raise self._refused(
+            raise self._operand_error(
                 "Order comparison with a value that is not a number",
                 operand,
                 "Compare numbers and properties, e.g. price > 100",
@@ -173,6 +173,6 @@ class TreeBuilder:
         self.nodes.append(node)
         return Operand(len(self.nodes) - 1, node.start, node.end)
 
-    def _refused(self, message: str, operand: Operand, hint: str) -> FilterSyntaxError:
+    def _operand_error(self, message: str, operand: Operand, hint: str) -> FilterSyntaxError:
         found = self._lexer.text[operand.start : operand.end]
         return self._lexer.error(message, operand.start, found[:40], hint=hint)

@@ -103,7 +103,7 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
     claims = _claims(headers.get("authorization", ""))
     scopes = frozenset(judged.get("scopes") or ())
     own = claims.get("scope", claims.get("scp"))
-    return Rights(scopes if own is None else scopes.intersection(_listed(own)), topics_of(claims))
+    return Rights(scopes if own is None else scopes.intersection(_strings_of(own)), topics_of(claims))
 
 
 def check_publishing(world: World, rights: Rights | None, topic: str, named: str | None, field: str) -> None:
@@ -116,7 +116,7 @@ def check_publishing(world: World, rights: Rights | None, topic: str, named: str
     if named is None:
         return
     if rights is None:
-        if not any(fnmatchcase(topic, of) and fnmatchcase(named, to) for of, to in world.dead_letter_topics):
+        if not any(fnmatchcase(topic, source) and fnmatchcase(named, to) for source, to in world.dead_letter_topics):
             raise ForbiddenError(f"DeadLetterTopics of this deployment has no {topic}:{named}")
     elif f"{world.scope_prefix}{TokenScope.PUBLISH}" not in rights.scopes or not covers(rights.topics, named):
         raise ForbiddenError(f"the token does not allow publishing to the {field}")
@@ -130,10 +130,10 @@ def topics_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
     >>> topics_of({"tagcast_topics": ["orders", "bills-*", "team a *", "a.*"]}), topics_of({"tagcast_topics": "a b,*"})
     (('orders', 'bills-*'), ('a',))
     """
-    return tuple(each for each in _listed(claims.get(TOPICS_CLAIM)) if is_pattern(each))
+    return tuple(each for each in _strings_of(claims.get(TOPICS_CLAIM)) if is_pattern(each))
 
 
-def _listed(claim: object) -> list[str]:
+def _strings_of(claim: object) -> list[str]:
     if isinstance(claim, str):
         return claim.split(" ")
     return [each for each in claim if isinstance(each, str)] if isinstance(claim, list) else []

@@ -59,7 +59,7 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _counted(cls, value: object) -> object:
+    def _check_field_count(cls, value: object) -> object:
         """Refuse an object with far too many fields, before validation reports a fault for each."""
         if isinstance(value, Mapping) and len(value) > len(cls.model_fields) + FAULTS_MAX:
             raise PydanticCustomError(FaultCode.TOO_LARGE.value, "has too many fields")
@@ -96,12 +96,12 @@ def members_at_most(most: int, what: str) -> BeforeValidator:
     The validator runs before the fields themselves are validated.
     """
 
-    def counted(value: object) -> object:
+    def check_count(value: object) -> object:
         if isinstance(value, Mapping) and len(value) > most:
             raise PydanticCustomError(FaultCode.TOO_LARGE.value, f"must have at most {most} {what}")
         return value
 
-    return BeforeValidator(counted)
+    return BeforeValidator(check_count)
 
 
 def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:

@@ -50,7 +50,7 @@ def patch_base(kind: type, wires: Wires = NO_WIRES) -> Any:
     for each in settings_of(kind):
         wire = wires.get(each.name)
         type_ = _scalar(each) if wire is None else wire.patch or wire.body
-        found[each.wire] = (type_ | None, Field(None, **_described(each, wire)))
+        found[each.wire] = (type_ | None, Field(None, **_describe_property(each, wire)))
     return create_model("Changes", __base__=Body, __module__=__name__, **found)
 
 
@@ -106,7 +106,7 @@ def _shown_type(each: Declared) -> Any:
 
 def _field(each: Declared, wire: Wire | None) -> tuple[Any, Any]:
     type_ = _scalar(each) if wire is None else wire.body
-    described = _described(each, wire)
+    described = _describe_property(each, wire)
     make = None if wire is None else wire.default
     without = None if make is None else make()
     if make is not None and isinstance(without, BaseModel):
@@ -140,14 +140,14 @@ def _scalar(each: Declared, *, is_bounded: bool = True) -> Any:
     return Annotated[each.type, Field(ge=setting.at_least, le=setting.at_most)]
 
 
-def _described(each: Declared, wire: Wire | None) -> dict[str, Any]:
+def _describe_property(each: Declared, wire: Wire | None) -> dict[str, Any]:
     """Return a property's description and its extensions for the command line and the console."""
-    said = {
+    extensions = {
         field.name: str(value)
         for field in fields(each.setting)
         if field.name in ("only", "option", "metavar", "section") and (value := getattr(each.setting, field.name))
     }
-    extra: JsonDict = {f"x-{name}": value for name, value in said.items()}
+    extra: JsonDict = {f"x-{name}": value for name, value in extensions.items()}
     described: dict[str, Any] = {"description": f"{each.setting.help} {wire.description if wire else ''}".strip()}
     return described | ({"json_schema_extra": extra} if extra else {})
 

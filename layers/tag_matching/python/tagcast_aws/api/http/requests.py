@@ -145,8 +145,8 @@ class Request(Generic[B]):
 
     def fingerprint(self) -> str:
         """Return a digest of path and body. Two requests with the same idempotency key must have the same digest."""
-        asked = "/".join(self.path.values()).encode()
-        return sha256(asked + b"\n" + self.content).hexdigest()
+        path = "/".join(self.path.values()).encode()
+        return sha256(path + b"\n" + self.content).hexdigest()
 
     def if_match(self) -> tuple[str, ...] | None:
         """Return the versions that If-Match allows (``*``: any existing version), or None if there is no If-Match."""

@@ -45,8 +45,8 @@ def request_id_of(event: Mapping[str, Any]) -> str:
 
 def check_version(headers: Mapping[str, str]) -> None:
     """Raise UnknownVersionError if *headers* ask for an unknown version. Names in *headers* are in lower case."""
-    asked = headers.get(VERSION_HEADER, API_VERSION)
-    if asked not in API_VERSIONS:
+    version = headers.get(VERSION_HEADER, API_VERSION)
+    if version not in API_VERSIONS:
         raise UnknownVersionError(f"{VERSION_HEADER} must be {' or '.join(API_VERSIONS)}, or be left out")
 
 
@@ -141,14 +141,14 @@ class Router:
                 logger.exception("unexpected error", correlation_id=request_id)
                 world.telemetry.count("Failed")
                 problem = Problem(ProblemCode.INTERNAL, "an internal error occurred")
-            answered = _refused(problem, request_id)
+            answered = _problem_response(problem, request_id)
         answered["headers"] |= answer_headers(request_id)
         return answered
 
     def _answer(self, event: Mapping[str, Any], world: World) -> dict[str, Any]:
         headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
         check_version(headers)
-        method, path = _asked(event)
+        method, path = _method_and_path(event)
         for route in self.routes:
             if route.method == method and (parameters := route.parameters_in(path)) is not None:
                 rights = None if route.is_public else rights_of(event)
@@ -156,12 +156,12 @@ class Router:
                     rights.check_scope([f"{world.scope_prefix}{scope}" for scope in route.scopes])
                     if not route.names_no_topic:
                         rights.check_topic(parameters.get("topic"))
-                return _accepted(route.serve(world, _request(event, headers, route, parameters, rights)))
+                return _answer_response(route.serve(world, _request(event, headers, route, parameters, rights)))
         known = (*self.routes, *self.elsewhere)
         raise UnknownRouteError(route.method for route in known if route.parameters_in(path) is not None)
 
 
-def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
+def _method_and_path(event: Mapping[str, Any]) -> tuple[str, str]:
     """Return the method and the path of a request, without API Gateway's stage."""
     context, path = event["requestContext"], event["rawPath"]
     stage = context["stage"]
@@ -194,13 +194,13 @@ def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:
     return read(model, parse(content or _NO_BODY_NEEDED))
 
 
-def _accepted(answer: Answer) -> dict[str, Any]:
+def _answer_response(answer: Answer) -> dict[str, Any]:
     if answer.value is None:
         return response(answer.status, answer.headers, "")
     return response(answer.status, {**answer.headers, "Content-Type": "application/json"}, json_text(answer.value))
 
 
-def _refused(problem: Problem, request_id: str) -> dict[str, Any]:
+def _problem_response(problem: Problem, request_id: str) -> dict[str, Any]:
     text = json.dumps({**problem.as_json(), "request_id": request_id}, ensure_ascii=False)
     return response(problem.status, {**dict(problem.headers), "Content-Type": MEDIA_TYPE}, text)
 

@@ -127,13 +127,13 @@ class TestedMessage(_Attributes):
         encoded = value.get("body_base64")
         if encoded is not None and value.get("body") is not None:
             return [Fault("must not be given together with body", "/body_base64", FaultCode.CONFLICT)]
-        if isinstance(encoded, str) and _decoded(encoded) is None:
+        if isinstance(encoded, str) and _decode_base64(encoded) is None:
             return [Fault("must be base64", "/body_base64", FaultCode.WRONG_FORMAT)]
         return []
 
     def draft(self) -> Draft:
         """Return the message as a value of the core."""
-        content = (self.body or "").encode() if self.body_base64 is None else _decoded(self.body_base64)
+        content = (self.body or "").encode() if self.body_base64 is None else _decode_base64(self.body_base64)
         return Draft(
             body=content or b"",
             is_text=self.body_base64 is None,
@@ -215,7 +215,7 @@ class ReplayBody(Body):
     messages: Annotated[list[Any], one_by_one(ReplayedMessage)]
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode_base64(text: str) -> bytes | None:
     try:
         return base64.b64decode(text.encode(), validate=True)
     except ValueError:

@@ -61,8 +61,8 @@ T = TypeVar("T")
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
     """Publish a message."""
-    (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _claims(request, 1))
-    return Answer(201, show_accepted(one), _replayed((one,)))
+    (one,) = publish(world, request.topic, (_add_trace(request.body.draft(), request.trace),), _claims(request, 1))
+    return Answer(201, show_accepted(one), _replay_header((one,)))
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
@@ -71,7 +71,7 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     claims = _claims(request, len(request.body.messages))
     items = [_item(world, topic, MessageBody, *each) for each in zip(request.body.messages, claims, strict=True)]
     valid = _valid(items)
-    drafts = [_traced(item.draft(), request.trace) for item in valid.values()]
+    drafts = [_add_trace(item.draft(), request.trace) for item in valid.values()]
     return _results(items, publish(world, topic.name, drafts, [claims[place] for place in valid]) if drafts else ())
 
 
@@ -93,7 +93,7 @@ def _valid(items: Sequence[T | Problem]) -> dict[int, T]:
     return {place: item for place, item in enumerate(items) if not isinstance(item, Problem)}
 
 
-def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
+def _add_trace(draft: Draft, trace: TraceContext | None) -> Draft:
     """Return *draft* with its own trace, or with the request's *trace* if it has none."""
     return draft if draft.trace is not None or trace is None else replace(draft, trace=trace)
 
@@ -113,10 +113,10 @@ def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
     results: list[AcceptedAnswer | RefusedAnswer] = [
         {"error": item.as_json()} if isinstance(item, Problem) else show_accepted(next(remaining)) for item in items
     ]
-    return Answer(200, {"results": results}, _replayed(taken))
+    return Answer(200, {"results": results}, _replay_header(taken))
 
 
-def _replayed(taken: Sequence[Accepted]) -> dict[str, str]:
+def _replay_header(taken: Sequence[Accepted]) -> dict[str, str]:
     """Return the header for an answer that repeats an earlier one; empty unless all of *taken* are repetitions."""
     return {REPLAYED_HEADER: "true"} if taken and all(each.is_replay for each in taken) else {}
 

@@ -80,7 +80,7 @@ def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
     headers = subscription.get("headers")
     if not isinstance(headers, Mapping) or len(headers) > limits.PUSH_HEADERS_MAX:
         return []
-    faults = [Fault(reason, f"/headers/{pointer_part(name)}", code) for name, reason, code in _refused(headers)]
+    faults = [Fault(reason, f"/headers/{pointer_part(name)}", code) for name, reason, code in _list_refused(headers)]
     endpoint = subscription.get("endpoint")
     if isinstance(endpoint, Mapping) and endpoint.get("protocol") in _PUSHED_OTHERWISE:
         faults.append(Fault("is allowed only for pushes over HTTP", "/headers", FaultCode.CONFLICT))
@@ -96,7 +96,7 @@ def headers_of(body: Mapping[str, str] | None) -> Mapping[str, str] | None:
     return None if body is None else {name.lower(): value for name, value in body.items()}
 
 
-def _refused(headers: Mapping[str, object]) -> Iterator[tuple[str, str, FaultCode]]:
+def _list_refused(headers: Mapping[str, object]) -> Iterator[tuple[str, str, FaultCode]]:
     seen: set[str] = set()
     for name in headers:
         # CGI and WSGI pass headers on as variables, in which both characters become an underscore.

@@ -84,8 +84,8 @@ class LanesBody(Body):
         """Return whether *lane* matches every filter field that the request has."""
         state = show_state(lane.state, is_unverified=lane.unverified is not None)
         outcome = None if lane.head is None else lane.head.last_outcome
-        asked = ((self.topic, lane.topic), (self.state, state), (self.outcome, outcome))
-        if any(wanted not in (None, value) for wanted, value in asked):
+        criteria = ((self.topic, lane.topic), (self.state, state), (self.outcome, outcome))
+        if any(wanted not in (None, value) for wanted, value in criteria):
             return False
         if self.host is not None and self.host.rstrip("/") != lane.host:
             return False
@@ -151,12 +151,12 @@ def _act(change: LaneChange, world: World, request: Request[Any]) -> Answer:
     if (named := body.named) is not None:
         mine = [each for each in named if may_act_on(rights, each.topic)]
         done = Page(change_named(world, order, mine, body.takes))
-        others = [_refused(each) for each in named if not may_act_on(rights, each.topic)]
+        others = [_show_refusal(each) for each in named if not may_act_on(rights, each.topic)]
     else:
         may, cursor = partial(may_act_on, rights), _cursor(body.cursor)
         done = change_listed(world, order, may, body.takes, body.limit, cursor)
         others = []
-    lanes = [_shown(each, is_dry_run=order.is_plan) for each in done.items] + others
+    lanes = [_show_result(each, is_dry_run=order.is_plan) for each in done.items] + others
     results = Counter(each["result"] for each in lanes)
     answer: ActedLanesAnswer = {
         "matched": len(lanes),
@@ -178,7 +178,7 @@ def _cursor(text: str | None) -> str | None:
     return cursor
 
 
-def _refused(named: NamedLane) -> ActedLaneAnswer:
+def _show_refusal(named: NamedLane) -> ActedLaneAnswer:
     return {
         "topic": named.topic,
         "subscription": named.subscription,
@@ -187,7 +187,7 @@ def _refused(named: NamedLane) -> ActedLaneAnswer:
     }
 
 
-def _shown(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
+def _show_result(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
     named = value.named
     answer: ActedLaneAnswer = {
         "topic": named.topic,

@@ -73,19 +73,19 @@ def change(
 
     endpoints = list[Endpoint]()
 
-    def changed(known: Subscription) -> SubscriptionSettings:
+    def update_settings(known: Subscription) -> SubscriptionSettings:
         endpoints.append(known.settings.endpoint)
-        settings = _changed(world, known, named)
+        settings = _settings_after(world, known, named)
         endpoints.append(settings.endpoint)
         return settings
 
     try:
-        return change_verified(world, topic, name, changed, if_match, verification=patch.verification), untold
+        return change_verified(world, topic, name, update_settings, if_match, verification=patch.verification), untold
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(point_to_target(fault, endpoints[-1]) for fault in error.faults)) from None
 
 
-def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:
+def _settings_after(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:
     """Return the settings of *known*, updated by *named*.
 
     Raises InvalidRequestError if the result is not a valid PUT.
@@ -95,7 +95,7 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
     opens = _needs_secrets(present, named)
     kept = open_secrets(world, known).settings if opens else known.settings
     if opens and not kept.is_group and protocol != Protocol.PULL:
-        present |= _hidden(kept)
+        present |= _secrets_of(kept)
     wanted = apply_patch(present, named)
     if wanted.get("headers") == {}:  # The patch removed the last header.
         del wanted["headers"]
@@ -138,7 +138,7 @@ def _as_put(known: Subscription, protocol: object) -> dict[str, Any]:
     return {name: value for name, value in show_subscription(known, ()).items() if name in fields}
 
 
-def _hidden(settings: SubscriptionSettings) -> dict[str, Any]:
+def _secrets_of(settings: SubscriptionSettings) -> dict[str, Any]:
     found: dict[str, Any] = {} if settings.secret is None else {"secret": settings.secret}
     if settings.headers:
         found["headers"] = dict(settings.headers)

@@ -219,9 +219,9 @@ def present_for(present: Mapping[str, Any], named: Mapping[str, Any], *, is_grou
     """
     sets_default = "retry" in named and named["retry"] is None
     left = {name: value for name, value in present.items() if is_group or sets_default or name != "ordered"}
-    retry, asked = left["retry"], named.get("retry") or {}
-    if not is_group and named.get("ordered") is True and not asked and retry["strategy"] != Strategy.BACKOFF_RETRY:
+    retry, patch = left["retry"], named.get("retry") or {}
+    if not is_group and named.get("ordered") is True and not patch and retry["strategy"] != Strategy.BACKOFF_RETRY:
         del left["retry"]
-    elif asked.get("max_retries", LIFE) != LIFE and retry["max_retries"] == LIFE:
+    elif patch.get("max_retries", LIFE) != LIFE and retry["max_retries"] == LIFE:
         left["retry"] = {name: value for name, value in retry.items() if name != "max_interval_seconds"}
     return left

@@ -117,8 +117,8 @@ def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
 
 def _secrets_once(secret: str | None, former_ends_at: int | None = None) -> dict[str, str]:
     """Return the fields that only the answer to this request has: a generated secret, and the end of the former one."""
-    told = {} if secret is None else {"secret": secret}
-    return told if former_ends_at is None else told | {"former_secret_ends_at": rfc3339(former_ends_at)}
+    secrets = {} if secret is None else {"secret": secret}
+    return secrets if former_ends_at is None else secrets | {"former_secret_ends_at": rfc3339(former_ends_at)}
 
 
 def answer_subscription(world: World, request: Request[None]) -> Answer:
@@ -199,15 +199,15 @@ def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
 
 
 def answer_with_lane(
-    world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None
+    world: World, subscription: Subscription, status: int, extra: Mapping[str, str] | None = None
 ) -> Answer:
-    """Answer with one subscription, its lane and its warnings. *told* has more fields, such as a generated secret."""
+    """Answer with one subscription, its lane and its warnings. *extra* has more fields, such as a generated secret."""
     [keys] = public_keys(world, [subscription])
     lane, counts = lane_view(world, subscription), queue_counts(world, subscription)
     dead_letters = subscription.settings.dead_letter_topic
     lost = None if dead_letters is None else lost_in(world, dead_letters, "dead letters")
     answer = with_warnings(show_subscription(subscription, keys, lane, counts), subscription, lost)
-    return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
+    return Answer(status, {**answer, **(extra or {})}, {"ETag": f'"{subscription.version}"'})
 
 
 def _wanted_version(world: World, request: Request[Any], *, may_create: bool = False) -> int | None:

@@ -246,13 +246,13 @@ def show_subscription(
     return answer
 
 
-def with_warnings(answer: SubscriptionAnswer, of: Subscription, lost: str | None) -> SubscriptionAnswer:
+def with_warnings(answer: SubscriptionAnswer, subscription: Subscription, lost: str | None) -> SubscriptionAnswer:
     """Return *answer* with the warnings about the subscription's filter, and with *lost* unless it is None.
 
     *lost* is a warning about dead letters. The list of a topic's subscriptions has no warnings, because compiling all
     filters may take seconds.
     """
-    if warnings := [*compile_filter(of.settings.filter).warnings, *([] if lost is None else [lost])]:
+    if warnings := [*compile_filter(subscription.settings.filter).warnings, *([] if lost is None else [lost])]:
         answer["warnings"] = warnings
     return answer
 

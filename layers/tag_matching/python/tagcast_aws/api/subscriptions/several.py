@@ -83,14 +83,14 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
         raise TooLargeError(
             "the answer, which repeats the subscriptions, would be too large; send fewer in one request"
         )
-    asked = [item for item in items if isinstance(item, _Asked)]
-    put = put_all_verified(world, request.topic, [each.wanted for each in asked], came_s)
+    valid = [item for item in items if isinstance(item, _Asked)]
+    put = put_all_verified(world, request.topic, [each.wanted for each in valid], came_s)
     stored = [each.subscription for each in put if isinstance(each, StoredSubscription)]
     keys = dict(zip((each.name for each in stored), public_keys(world, stored), strict=True))
     topics = {each.settings.dead_letter_topic for each in stored} - {None}
     lost = {topic: lost_in(world, str(topic), "dead letters") for topic in topics}
-    told = iter(put)
-    results = [_result(item, next(told), keys, lost) if isinstance(item, _Asked) else item for item in items]
+    outcomes = iter(put)
+    results = [_result(item, next(outcomes), keys, lost) if isinstance(item, _Asked) else item for item in items]
     return Answer(200, {"results": results})
 
 
@@ -107,9 +107,9 @@ def _read(
         return {"error": problem_json(over)}
     body, faults = read(NamedSubscription, item)
     if body is None:
-        return _refused(faults)
+        return _show_refusal(faults)
     if body.name in names:
-        return _refused([Fault("is twice in this request", "/name", FaultCode.DUPLICATE)])
+        return _show_refusal([Fault("is twice in this request", "/name", FaultCode.DUPLICATE)])
     names.add(body.name)
     try:
         settings = body.settings()
@@ -123,22 +123,22 @@ def _read(
     return _Asked(SubscriptionRequest(body.name, settings, if_match, body.keeps, body.verification), untold)
 
 
-def _refused(faults: Sequence[Fault]) -> RefusedAnswer:
+def _show_refusal(faults: Sequence[Fault]) -> RefusedAnswer:
     return {"error": invalid_problem(faults).as_json()}
 
 
 def _result(
-    asked: _Asked, result: Result, keys: Mapping[str, Sequence[str]], lost: Mapping[str | None, str | None]
+    item: _Asked, result: Result, keys: Mapping[str, Sequence[str]], lost: Mapping[str | None, str | None]
 ) -> SubscriptionAnswer | RefusedAnswer:
     if isinstance(result, StoredSubscription):
-        warning = lost.get(asked.wanted.settings.dead_letter_topic)
+        warning = lost.get(item.wanted.settings.dead_letter_topic)
         made = result.subscription
-        answer = with_warnings(show_subscription(made, keys[asked.wanted.name]), made, warning)
-        if asked.untold is not None:
-            answer["secret"] = asked.untold
+        answer = with_warnings(show_subscription(made, keys[item.wanted.name]), made, warning)
+        if item.untold is not None:
+            answer["secret"] = item.untold
         return answer
     if isinstance(result, InvalidRequestError):
-        return _refused([point_to_target(fault, asked.wanted.settings.endpoint) for fault in result.faults])
+        return _show_refusal([point_to_target(fault, item.wanted.settings.endpoint) for fault in result.faults])
     return {"error": problem_json(result)}
 
 

@@ -14,7 +14,7 @@ LATEST, EARLIEST = "latest", "earliest"
 FROM_EARLIEST = 0
 
 
-def _checked(text: str) -> str:
+def _check_start(text: str) -> str:
     try:
         show_start(instant_of(text))
     except (ValueError, OverflowError):
@@ -23,7 +23,7 @@ def _checked(text: str) -> str:
 
 
 StartFrom = Annotated[
-    str, AfterValidator(_checked), Field(json_schema_extra={"pattern": limits.START_FROM, "format": "start-from"})
+    str, AfterValidator(_check_start), Field(json_schema_extra={"pattern": limits.START_FROM, "format": "start-from"})
 ]
 """``latest``, ``earliest``, or an instant. A new group also gets the kept messages accepted since that start."""
 
