@@ -90,4 +90,12 @@ def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> 
         removed = await remove_silent(world, ends)
         swept.removed += removed
 
-    return record_heads(), send_again(), expire_lanes(), expire_topics(), find_lost(), remove_members(), forget_exchanged(world, ends)
+    return (
+        record_heads(),
+        send_again(),
+        expire_lanes(),
+        expire_topics(),
+        find_lost(),
+        remove_members(),
+        forget_exchanged(world, ends),
+    )
