@@ -199,14 +199,14 @@ class LocalJobs:
             self._preparing = jobs_of(place)
             self._preparing.run("compact", place, Days.of(None, None).arguments(), lambda text: None)
 
-    def run(self, order: JobOrder, tell: ProgressSink) -> JobResult:
-        """Compact new files, run the job, and return its result. Call *tell* with the progress. Raises JobError."""
+    def run(self, order: JobOrder, show: ProgressSink) -> JobResult:
+        """Compact new files, run the job, and return its result. Call *show* with the progress. Raises JobError."""
         place = Archive.of_stack(self.folder)
         if self.jobs is None:
             check_spark()
         self._running = self.jobs or jobs_of(place)
         arguments = order.arguments(place)
-        result = self._running.run(JOBS[order.job], place, arguments, tell, first=compacting(place, order.days.first))
+        result = self._running.run(JOBS[order.job], place, arguments, show, first=compacting(place, order.days.first))
         uri = result.summary.get("html")
         page = None if uri is None else place.fetch(str(uri))
         return JobResult(page, verdict(order.job, result.code, result.summary), result.code == 0)
@@ -266,26 +266,26 @@ class GlueJobs:
         """A sentence for the archive page: where jobs run, and the price of a minute."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
-    def run(self, order: JobOrder, tell: ProgressSink) -> JobResult:
-        """Start the job, poll until it ends, and fetch its report. Call *tell* with the progress. Raises JobError."""
+    def run(self, order: JobOrder, show: ProgressSink) -> JobResult:
+        """Start the job, poll until it ends, and fetch its report. Call *show* with the progress. Raises JobError."""
         from boto3.exceptions import Boto3Error
 
         try:
-            return self._run(order, tell)
+            return self._run(order, show)
         except (Boto3Error, BotoCoreError, ClientError) as fault:
             raise JobError(f"AWS refused: {fault}") from fault
 
     def prepare(self) -> None:
         """Do nothing: a Glue run costs money."""
 
-    def _run(self, order: JobOrder, tell: ProgressSink) -> JobResult:
+    def _run(self, order: JobOrder, show: ProgressSink) -> JobResult:
         bucket, glue = self._bucket(), self.client("glue")
         name = f"{self.stack}-{JOBS[order.job].replace('_', '-')}"
         words = order.arguments(Archive(f"s3://{bucket}"))
         began_at = datetime.now(UTC)
         run_id = glue.start_job_run(JobName=name, Arguments=dict(zip(words[::2], words[1::2], strict=True)))["JobRunId"]
         while (run := glue.get_job_run(JobName=name, RunId=run_id)["JobRun"])["JobRunState"] in UNDER_WAY:
-            tell(f"Glue: {run['JobRunState'].lower()}, {run.get('ExecutionTime', 0)} s")
+            show(f"Glue: {run['JobRunState'].lower()}, {run.get('ExecutionTime', 0)} s")
             if self._stopped.wait(self.look_s):
                 raise JobError(f"the console stopped waiting: the run {run_id} of {name} continues in Glue")
         page = self._page(bucket, order, began_at)

@@ -147,7 +147,7 @@ class Engine:
 
     def show(self, queue_arn: str) -> None:
         """Make all received messages of a queue visible again. Call this after the process that received them died."""
-        self._tell("show", queue_arn)
+        self._run_act("show", queue_arn)
 
     def expire(self, table: str, attribute: str) -> None:
         """Delete expired rows of a table. A row's *attribute* has the time of its expiry.
@@ -155,11 +155,11 @@ class Engine:
         This replaces the engine's own expiry, which writes no stream record. On AWS a row may stay for two more days,
         so no code may rely on a prompt deletion.
         """
-        self._tell("expire", {"table": table, "attribute": attribute})
+        self._run_act("expire", {"table": table, "attribute": attribute})
 
     def permit(self, roles: Mapping[str, Role]) -> None:
         """Replace all roles. The keys of *roles* are access keys, or names of services that assume a role."""
-        self._tell("roles", {caller: asdict(role) for caller, role in roles.items()})
+        self._run_act("roles", {caller: asdict(role) for caller, role in roles.items()})
 
     def stop(self) -> None:
         """Ask the engine to save its state and end; kill it after :data:`STOP_S` seconds."""
@@ -202,7 +202,7 @@ class Engine:
         except (urllib.error.URLError, OSError):
             return False
 
-    def _tell(self, act: str, what: Any) -> None:
+    def _run_act(self, act: str, what: Any) -> None:
         self._request(OWN_PATH + act, START_S, json.dumps(what).encode()).close()
 
     def _request(self, path: str, within_s: float, body: bytes | None = None) -> Any:

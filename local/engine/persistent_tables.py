@@ -119,7 +119,7 @@ class PersistentTables:
             case "cut":
                 self._was = (self._remove(table, *change), None)
             case "told":
-                self._tell_again(table, *change)
+                self._repeat_change(table, *change)
             case "items":
                 self._replace(table, change[0])
 
@@ -128,7 +128,7 @@ class PersistentTables:
         self._known = None
         self.trim()
 
-    def _tell_again(self, table: dict[str, Any], event: str, event_id: str, number: str, told_at: float) -> None:
+    def _repeat_change(self, table: dict[str, Any], event: str, event_id: str, number: str, told_at: float) -> None:
         view = table["StreamSpecification"].get("StreamViewType", "NEW_AND_OLD_IMAGES")
         record = self._tables._build_change_record(table, event, *self._was, view)
         record["eventID"] = event_id

@@ -138,25 +138,25 @@ class JobSession:
             await writer.drain()
         writer.close()
 
-    async def _carry_out(self, first: Sequence[str], job: Sequence[str], tell: ProgressSink) -> dict[str, Any]:
+    async def _carry_out(self, first: Sequence[str], job: Sequence[str], show: ProgressSink) -> dict[str, Any]:
         """Run a job and return its result. After an unexpected failure the next job gets a new program."""
         if self._turn.locked():
-            tell(WAITING)
+            show(WAITING)
         async with self._turn:
             if self._idle is not None:
                 self._idle.cancel()
             try:
-                code, printed = await self._run([*first, "--then", *job] if first else job, tell)
+                code, printed = await self._run([*first, "--then", *job] if first else job, show)
             except BaseException:
                 await self._end()
                 raise
             self._idle = asyncio.create_task(self._end_later())
         return {"code": code, "summary": printed[-1] if printed else None}
 
-    async def _run(self, words: Sequence[str], tell: ProgressSink) -> tuple[int, list[dict[str, Any]]]:
+    async def _run(self, words: Sequence[str], show: ProgressSink) -> tuple[int, list[dict[str, Any]]]:
         """Run the command *words*; return its exit code and the summaries of its jobs. Raises JobSessionError."""
         if self._lines is None:
-            tell(SPARK_STARTS)
+            show(SPARK_STARTS)
             self._lines = await Lines.of(self._program, self._environment)
         lines, last, printed = self._lines, deque[str](maxlen=JOB_LINES_KEPT), list[dict[str, Any]]()
         assert lines.process.stdin is not None
@@ -178,7 +178,7 @@ class JobSession:
                 case (False, text):
                     last.append(text)
                     if text.startswith(JOB_PROGRESS):
-                        tell(text.removeprefix(JOB_PROGRESS))
+                        show(text.removeprefix(JOB_PROGRESS))
 
     async def _end_later(self) -> None:
         await asyncio.sleep(self._idle_s)

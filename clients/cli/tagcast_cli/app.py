@@ -49,7 +49,7 @@ TOKEN_IS_LISTED = (
 )
 
 
-def _tell_version(is_wanted: bool) -> None:
+def _print_version(is_wanted: bool) -> None:
     if is_wanted:
         typer.echo(f"tagcast {__version__}")
         raise typer.Exit
@@ -75,7 +75,7 @@ def tagcast(
         ),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Print the version and exit.")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Publish and subscribe: topics, tag-matched fan-out, blocking lanes, retries.

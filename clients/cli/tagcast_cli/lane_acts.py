@@ -139,14 +139,14 @@ def _run(session: Session, act: Act, *, yes: bool, dry_run: bool) -> None:
         found += page.lanes
     planned = list({(lane.topic, lane.subscription): lane for lane in found if lane.result == "planned"}.values())
     if not session.as_json:
-        _tell_preview(session.out, act.verb, planned, [lane for lane in found if lane.result != "planned"])
+        _print_preview(session.out, act.verb, planned, [lane for lane in found if lane.result != "planned"])
     if dry_run or not planned:
         return
     if not yes:
         typer.confirm("Continue?", abort=True)
     outcome = _carry_out(session, act, planned)
     if not session.as_json:
-        _tell_outcome(session.out, outcome)
+        _print_outcome(session.out, outcome)
     if outcome.is_interrupted:
         raise typer.Exit(INTERRUPTED)
     if outcome.lanes_with("failed"):
@@ -212,7 +212,7 @@ def _results_json(part: ActedLanes) -> Json:
     return {**asdict(part), "lanes": [drop_none(**asdict(lane)) for lane in part.lanes]}
 
 
-def _tell_preview(out: Console, verb: str, planned: Sequence[ActedLane], others: Sequence[ActedLane]) -> None:
+def _print_preview(out: Console, verb: str, planned: Sequence[ActedLane], others: Sequence[ActedLane]) -> None:
     if not planned and not others:
         out.print("No lanes match.")
         return
@@ -230,7 +230,7 @@ def _tell_preview(out: Console, verb: str, planned: Sequence[ActedLane], others:
         out.print(f"{count_noun(number, 'matching lane')} will not change: {visible_line(reason)}")
 
 
-def _tell_outcome(out: Console, outcome: Outcome) -> None:
+def _print_outcome(out: Console, outcome: Outcome) -> None:
     if outcome.is_interrupted:
         left = outcome.total - len(outcome.lanes)
         out.print(Text(f"Stopped: {outcome.numbers}, {left} not started.", style="yellow"))

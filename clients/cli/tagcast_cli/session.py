@@ -240,18 +240,18 @@ class Commands(TyperGroup):
             wrong.message = wrong.message.removeprefix(CHECKED_BY_PYDANTIC)
             raise
         except ProblemError as refused:
-            _tell_refusal(ctx, refused)
+            _print_refusal(ctx, refused)
         except BrokenPipeError:
             raise
         except (TagcastError, OSError, ModuleNotFoundError, JobError, KeyStoreError) as fault:
             lines = _sentences(ctx, fault)
             if lines is None:
                 raise
-            _tell_fault(ctx, lines)
+            _print_fault(ctx, lines)
         raise typer.Exit(1)
 
 
-def _tell_fault(ctx: Any, lines: list[str]) -> None:
+def _print_fault(ctx: Any, lines: list[str]) -> None:
     """Print an error and its remedy; with --json as an object with a title and a detail."""
     if ctx.params.get("as_json"):
         problem = {"title": lines[0], "detail": "\n".join(lines[1:])}
@@ -263,7 +263,7 @@ def _tell_fault(ctx: Any, lines: list[str]) -> None:
         errors.print(f"  {line}")
 
 
-def _tell_refusal(ctx: Any, refused: ProblemError) -> None:
+def _print_refusal(ctx: Any, refused: ProblemError) -> None:
     """Print a refusal, or the note that a command added to it. With --json, print it as the API wrote it."""
     errors = console(to_errors=True)
     if ctx.params.get("as_json"):

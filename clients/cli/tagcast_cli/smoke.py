@@ -63,7 +63,7 @@ def smoke(
         session.warn("Interrupted: the remaining steps did not run.")
         raise
     finally:
-        _tell_end(session, story, steps, story.now_s() - began_s)
+        _print_end(session, story, steps, story.now_s() - began_s)
     if any(step.state is State.FAULT for step in steps):
         raise typer.Exit(1)
 
@@ -112,7 +112,7 @@ def _step_text(step: Step) -> Text:
     return Text.assemble(state, f"  {step.name:<14} {step.took_s:5.1f} s  {visible(step.saw)}")
 
 
-def _tell_end(session: Session, story: Story, steps: list[Step], took_s: float) -> None:
+def _print_end(session: Session, story: Story, steps: list[Step], took_s: float) -> None:
     from local.rules.costs import usd_of_smoke_test
 
     failed = [step.name for step in steps if step.state is State.FAULT]

@@ -56,11 +56,11 @@ class TailWriter:
     def write(self, records: Sequence[Record]) -> None:
         """Write one row for each watched topic in *records*. Never raises; losses are reported."""
         try:
-            self._tell(records)
+            self._write_events(records)
         except Exception as fault:  # noqa: BLE001 - reported; a fault of the tail must not repeat archived records
             self.telemetry.record_failure("the tail", fault)
 
-    def _tell(self, records: Sequence[Record]) -> None:
+    def _write_events(self, records: Sequence[Record]) -> None:
         watched = self._current_watches()
         if not watched:
             return
