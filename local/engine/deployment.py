@@ -77,11 +77,12 @@ def deploy(
             raise EngineError(f"the stack did not deploy: {refusal.response['Error']['Message']}") from refusal
     outputs = _await_outputs(cloudformation)
     record.write_text(digest)
-    functions_api, folders = engine.client("lambda"), template.folders
-    functions = {
-        lid: _function(functions_api, outputs[f"Ref{lid}"], (functions_root or folders[lid].parent) / folders[lid].name)
-        for lid, _ in template.of_type(FUNCTION)
-    }
+    api, functions = engine.client("lambda"), {}
+    for logical_id, _ in template.of_type(FUNCTION):
+        folder = template.folders[logical_id]
+        functions[logical_id] = _function(
+            api, outputs[f"Ref{logical_id}"], (functions_root or folder.parent) / folder.name
+        )
     return Deployment(outputs, functions)
 
 

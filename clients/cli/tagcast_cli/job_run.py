@@ -337,10 +337,9 @@ def _day(text: str) -> date:
     """Return a day. Raises ValueError also for the last day of the calendar, because no day follows it."""
     try:
         found = date.fromisoformat(text)
-    except ValueError:
-        found = date.max
-    if found == date.max:
-        raise ValueError(f"{text!r} is not a day, e.g. 2026-11-20")
+        found + timedelta(1)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is not a day, e.g. 2026-11-20") from None
     return found
 
 

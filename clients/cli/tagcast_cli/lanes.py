@@ -77,8 +77,8 @@ def lane(
     if (note := pending_note(described)) is not None:
         session.print_lines([note])
     deliveries = backlog.get("deliveries", [])
-    is_empty = "The backlog is empty."
-    session.out.print(_backlog_table(described.get("lane", {}), deliveries) if deliveries else is_empty)
+    none = "The backlog is empty."
+    session.out.print(_backlog_table(described.get("lane", {}), deliveries) if deliveries else none)
     session.print_next_options(backlog)
     if note is None and (step := next_step(described, topic, subscription)) is not None:
         session.out.print(step, soft_wrap=True)

@@ -46,11 +46,12 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 
 def parse_tag_expression(text: str | None) -> tuple[str, ...]:
-    """Return the tags with ``||`` between them; none for ``*``, the empty text and ``None``, which match everything.
+    """Return the tags of an expression, which has ``||`` between them.
 
-    Empty parts and duplicates are dropped. Raises :class:`FilterSyntaxError` for some texts to which RocketMQ gives an
-    unexpected meaning: texts without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``.
-    RocketMQ reads ``&&`` and a single ``|`` as part of a tag.
+    There are none in ``*``, the empty text and ``None``, which match everything. Empty parts and duplicates are
+    dropped. Raises :class:`FilterSyntaxError` for some texts to which RocketMQ gives an unexpected meaning: texts
+    without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``, which RocketMQ reads as part
+    of a tag.
 
     >>> parse_tag_expression(" TagA||TagB || TagA "), parse_tag_expression(" * "), parse_tag_expression(None)
     (('TagA', 'TagB'), (), ())

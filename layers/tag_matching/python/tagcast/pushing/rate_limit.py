@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.errors import ConditionLostError, TableThrottledError
 from tagcast.ports import World
-from tagcast.rows.rate import free_update, read_free
+from tagcast.rows.rate import RATE_ROWS, free_update
 
 SECOND_US = 1_000_000
 HORIZON_S = 2.0
@@ -71,7 +71,8 @@ async def take_permit(world: World, subscription_id: str, per_second: float, wan
     """
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
-        known = await run(read_free, world.store, sid)
+        rate = await run(RATE_ROWS.read, world.store, sid)
+        known = None if rate is None else rate.free_us
         permit = plan_permit(known, world.clock.now(), wanted, per_second * world.time_scale)
         if not permit.count:
             return permit

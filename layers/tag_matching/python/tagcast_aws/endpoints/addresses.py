@@ -116,13 +116,17 @@ def url_refusal(text: str, protocol: Protocol, reach: Reach) -> str | None:
         return "malformed URL"
     if url.scheme != protocol:
         return f"URL scheme is not {protocol.value}"
-    if url.raw_user is not None or url.raw_password is not None or "@" in "".join(re.split("[/?#]", text)[2:3]):
+    if url.raw_user is not None or url.raw_password is not None or "@" in _authority(text):
         return "URL has a user name or password"
     if "#" in text:
         return "URL has a fragment"
     if not port:
         return "invalid port"
     return _host_refusal(url.raw_host or "", reach)
+
+
+def _authority(text: str) -> str:
+    return "".join(re.split("[/?#]", text)[2:3])
 
 
 def _host_refusal(host: str, reach: Reach) -> str | None:

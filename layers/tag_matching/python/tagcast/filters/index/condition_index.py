@@ -29,13 +29,13 @@ class ConditionIndex:
     *reading_tags* has the SQL92 expressions that read the tags as a property. *patterns* has the event patterns.
     """
 
-    __slots__ = ("_asked", "_expressions", "_patterns", "overlapping")
+    __slots__ = ("_expressions", "_filled", "_patterns", "overlapping")
 
     def __init__(
         self, expressions: Sql92Index, reading_tags: Sql92Index, patterns: Mapping[_View, PatternIndex]
     ) -> None:
         self._expressions, self._patterns = (expressions, reading_tags), patterns
-        self._asked = [(index, index is reading_tags) for index in self._expressions if len(index)]
+        self._filled = [(index, index is reading_tags) for index in self._expressions if len(index)]
         self.overlapping = expressions.overlapping or reading_tags.overlapping
         """Whether a match may return an ordinal twice."""
 
@@ -60,7 +60,7 @@ class ConditionIndex:
         """Return the ordinals of the filters that match, and of the filters that failed, both unsorted."""
         found: list[int] = []
         errors: list[int] = []
-        for expressions, reads_tags in self._asked:
+        for expressions, reads_tags in self._filled:
             more, failed = expressions.match(properties_with_tags(message) if reads_tags else message.properties)
             found, errors = [*found, *more] if found else more, [*errors, *failed]
         for (scope, are_attributes), patterns in self._patterns.items():

@@ -125,8 +125,6 @@ def _effort(value: FilterValue | None, text: str) -> int:
     kind = None if value is None else str(value.get("kind"))
     effort = len(text) * _EFFORTS.get(str(kind), 1)
     if value is not None and isinstance(pattern := value.get("pattern"), Mapping):
-        from tagcast.filters.index.parted_index import count_values  # The package is loaded for its first filter.
-
         effort += count_values(pattern)[1] * _VALUE_EFFORT
     return effort
 

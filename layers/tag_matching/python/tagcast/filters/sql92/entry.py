@@ -58,12 +58,9 @@ class Suspect(NamedTuple):
     @classmethod
     def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: CompiledExpression) -> "Suspect":
         """Return the suspect: as terms, or as *whole* if there are several alternatives or a part without terms."""
-        terms: list[Term] = []
-        for part in alternatives[0]:
-            if len(alternatives) > 1 or part.terms is None:
-                return cls(owners, (), whole)
-            terms += part.terms
-        return cls(owners, tuple(terms), None)
+        if len(alternatives) > 1 or any(part.terms is None for part in alternatives[0]):
+            return cls(owners, (), whole)
+        return cls(owners, tuple(term for part in alternatives[0] for term in part.terms or ()), None)
 
     def fails(self, view: PropertyReadings) -> bool:
         """Return whether the expression fails. Terms are evaluated from left to right, until a term is not TRUE."""

@@ -10,6 +10,7 @@ from pydantic import GetJsonSchemaHandler, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from tagcast.model import EntryState, LaneState
+from typing_extensions import TypedDict
 
 Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """An instant of RFC 3339 in UTC with milliseconds."""
@@ -19,6 +20,12 @@ EVENT_STATES = tuple(dict.fromkeys(("accepted", "unmatched", *map(str, EntryStat
 """The states of messages, deliveries and lanes in the events of a tail."""
 DELIVERY_STATES = (*map(str, EntryState), "unmatched")
 """The states by which a history can be filtered."""
+
+
+class RefusedAnswer(TypedDict):
+    """The problem of a refused item of a batch."""
+
+    error: dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tagcast.delivery.publishing import Idempotency, check_draft, publish, replay
 from tagcast.instant import rfc3339
@@ -15,7 +15,7 @@ from tagcast.rows.claim import Accepted
 from tagcast.trace_context import TraceContext
 from typing_extensions import TypedDict
 
-from tagcast_aws.api.http.answer_types import Instant
+from tagcast_aws.api.http.answer_types import Instant, RefusedAnswer
 from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.http.body import read
 from tagcast_aws.api.http.problems import Problem, ProblemCode, invalid_problem
@@ -31,12 +31,6 @@ class AcceptedAnswer(TypedDict):
     accepted_at: Instant
     expires_at: Instant
     matched: int
-
-
-class RefusedAnswer(TypedDict):
-    """The problem of a refused item of a batch."""
-
-    error: dict[str, Any]
 
 
 class BatchAnswer(TypedDict):
@@ -134,16 +128,16 @@ def _claims(
 
 _ALL = "/topics/{topic}/messages"
 _REPLAY = "/topics/{topic}/subscriptions/{subscription}/replay"
-_OF, _SCOPE = "publishing", TokenScope.PUBLISH
+_TAG, _SCOPE = "publishing", TokenScope.PUBLISH
 _ONCE = ("Idempotency-Key",)
 _TRACED = (*_ONCE, "traceparent", "tracestate")
 _TAKEN, _RESULTS = {201: AcceptedAnswer}, {200: BatchAnswer}
 
 ROUTES = (
-    Route("publish", _OF, "POST", _ALL, publish_one, _TAKEN, body=MessageBody, headers=_TRACED, scope=_SCOPE),
+    Route("publish", _TAG, "POST", _ALL, publish_one, _TAKEN, body=MessageBody, headers=_TRACED, scope=_SCOPE),
     Route(
         "publish_batch",
-        _OF,
+        _TAG,
         "POST",
         f"{_ALL}/batch",
         publish_batch,
@@ -152,5 +146,5 @@ ROUTES = (
         headers=_TRACED,
         scope=_SCOPE,
     ),
-    Route("replay", _OF, "POST", _REPLAY, replay_batch, _RESULTS, body=ReplayBody, headers=_ONCE, scope=_SCOPE),
+    Route("replay", _TAG, "POST", _REPLAY, replay_batch, _RESULTS, body=ReplayBody, headers=_ONCE, scope=_SCOPE),
 )

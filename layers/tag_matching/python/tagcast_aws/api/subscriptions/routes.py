@@ -223,20 +223,20 @@ _ALL = "/topics/{topic}/subscriptions"
 _ONE = f"{_ALL}/{{subscription}}"
 _LANE, _SHOWN = {200: LaneAnswer}, {200: SubscriptionAnswer}
 _MADE = {201: SubscriptionAnswer, **_SHOWN}
-_OF, _IF, _IF_ANY = "subscriptions", ("If-Match",), ("If-Match", "If-None-Match")
+_TAG, _IF, _IF_ANY = "subscriptions", ("If-Match",), ("If-Match", "If-None-Match")
 
 ROUTES = (
     Route("list_lanes", "lanes", "GET", "/lanes", answer_urgent_lanes, {200: UrgentLanesAnswer}, query=PAGING),
     *BULK,
     SEVERAL,
-    Route("list_subscriptions", _OF, "GET", _ALL, answer_subscriptions, {200: SubscriptionsAnswer}, query=PAGING),
-    Route("create_subscription", _OF, "PUT", _ONE, put, _MADE, body=SubscriptionBody, headers=_IF_ANY),
-    Route("update_subscription", _OF, "PATCH", _ONE, change, _SHOWN, body=SubscriptionPatch, headers=_IF),
-    Route("update_filter", _OF, "PUT", f"{_ONE}/filter", put_filter, _SHOWN, body=NewFilterBody, headers=_IF),
-    Route("get_subscription", _OF, "GET", _ONE, answer_subscription, _SHOWN),
-    Route("delete_subscription", _OF, "DELETE", _ONE, delete, {204: None}, headers=_IF),
-    Route("rotate_secret", _OF, "POST", f"{_ONE}/secret/rotate", rotate, _SHOWN, body=RotationBody, headers=_IF),
-    Route("verify_endpoint", _OF, "POST", f"{_ONE}/verify", verify_endpoint, _SHOWN, body=EmptyBody),
+    Route("list_subscriptions", _TAG, "GET", _ALL, answer_subscriptions, {200: SubscriptionsAnswer}, query=PAGING),
+    Route("create_subscription", _TAG, "PUT", _ONE, put, _MADE, body=SubscriptionBody, headers=_IF_ANY),
+    Route("update_subscription", _TAG, "PATCH", _ONE, change, _SHOWN, body=SubscriptionPatch, headers=_IF),
+    Route("update_filter", _TAG, "PUT", f"{_ONE}/filter", put_filter, _SHOWN, body=NewFilterBody, headers=_IF),
+    Route("get_subscription", _TAG, "GET", _ONE, answer_subscription, _SHOWN),
+    Route("delete_subscription", _TAG, "DELETE", _ONE, delete, {204: None}, headers=_IF),
+    Route("rotate_secret", _TAG, "POST", f"{_ONE}/secret/rotate", rotate, _SHOWN, body=RotationBody, headers=_IF),
+    Route("verify_endpoint", _TAG, "POST", f"{_ONE}/verify", verify_endpoint, _SHOWN, body=EmptyBody),
     *(
         Route(act, "lanes", "POST", f"{_ONE}/{act}", partial(act_on_lane, act), _LANE, body=EmptyBody, summary=summary)
         for act, summary in (
@@ -247,6 +247,6 @@ ROUTES = (
     ),
     Route("skip", "lanes", "POST", f"{_ONE}/skip", skip_in_lane, _LANE, body=SkipBody),
     Route("list_backlog", "lanes", "GET", f"{_ONE}/backlog", answer_backlog, {200: BacklogAnswer}, query=PAGING),
-    Route("list_versions", _OF, "GET", f"{_ONE}/versions", answer_versions, {200: VersionsAnswer}, query=PAGING),
+    Route("list_versions", _TAG, "GET", f"{_ONE}/versions", answer_versions, {200: VersionsAnswer}, query=PAGING),
     Route("retry_topic", "lanes", "POST", "/topics/{topic}/retry", retry_blocked, {202: LanesAnswer}, body=EmptyBody),
 )

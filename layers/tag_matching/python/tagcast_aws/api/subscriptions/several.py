@@ -14,13 +14,13 @@ from tagcast.registry.subscribing import NO_VERSION, Result, StoredSubscription,
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.answer_types import RefusedAnswer
 from tagcast_aws.api.http.authorization import ForbiddenError, check_publishing
 from tagcast_aws.api.http.body import Body, one_by_one, read
 from tagcast_aws.api.http.paging import encoded_size
 from tagcast_aws.api.http.problems import invalid_problem, problem_json
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.publishing.routes import RefusedAnswer
 from tagcast_aws.api.subscriptions.client_certificate import add_certificate
 from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.secret import make_secret, public_keys
