@@ -1,4 +1,4 @@
-"""A body is stored deflated where that makes its row enough smaller, and whoever reads it sees what was sent."""
+"""A body is stored deflated if that makes its row enough smaller. Readers get the body that was sent."""
 
 import tracemalloc
 import zlib

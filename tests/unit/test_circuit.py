@@ -292,7 +292,7 @@ def test_a_probe_that_nobody_hears_of_again_runs_out(fake: FakeWorld) -> None:
 
     dead.reached = True
     asyncio.run(dead.record())
-    assert is_open(fake), "whoever lost its probe says nothing any more"
+    assert is_open(fake), "a lane that lost its probe closes no circuit"
 
 
 def test_a_probe_that_gets_an_answer_closes_the_circuit_even_a_bad_one(fake: FakeWorld) -> None:

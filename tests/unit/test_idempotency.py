@@ -1,4 +1,4 @@
-"""Idempotency keys: for the life of its message one request, for every message of it, whoever asks at the same time."""
+"""An Idempotency-Key publishes one request once while its messages live, even if requests are concurrent."""
 
 from dataclasses import replace
 

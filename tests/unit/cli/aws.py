@@ -18,7 +18,7 @@ def shared() -> Any:
 
 
 def own(service: str) -> Any:
-    """A client of the test's own, of which nobody hears."""
+    """Return a client of a service for the test itself. Its calls are not recorded."""
     return shared().client(service)
 
 

@@ -1,4 +1,4 @@
-"""Whom the console serves, and what its pages may do."""
+"""The console serves only its own visitors, and limits what its pages may do."""
 
 from contextlib import closing
 from pathlib import Path
