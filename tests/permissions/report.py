@@ -38,6 +38,7 @@ NOT_USED: dict[tuple[str, str], str] = {
     ("RetryFunctionRole", "s3:*"): LETTERS,
     ("SweepFunctionRole", "s3:*"): LETTERS,
     ("SweepFunctionRole", "sqs:DeleteQueue group"): "removes the queue of a group that was never stored",
+    ("SweepFunctionRole", "sqs:GetQueueAttributes group"): "counts the entries in the queue of a group without rows",
     (
         "PullFunctionRole",
         "dynamodb:DeleteItem messagestable",

@@ -9,7 +9,7 @@ from tagcast.delivery.lease import Task
 from tagcast.delivery.redelivery import redeliver
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Outcome, Push, Strategy
-from tagcast.ports import Delete, Update, Write
+from tagcast.ports import Delete, Memory, Table, Update, Write
 from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.engine import Run, send_in_order
 from tagcast.pushing.push_slots import PushSlots
@@ -156,6 +156,26 @@ def test_a_short_wait_keeps_a_worker_only_if_the_deployment_says_so(
 
     assert (fake.pusher.received["A"] == ["1"]) is waits_in_it
     assert answer.wait_until == (None if waits_in_it else due_at)
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_lane_waits_if_the_rows_of_its_subscription_were_lost_and_goes_on_when_they_are_back(
+    fake: FakeWorld, store: MemoryStore, strategy: Strategy
+) -> None:
+    task = blocked(fake, "1", "2", strategy=strategy)
+    lost = {key: row for key, row in store.rows.items() if key.table is Table.REGISTRY}
+    for key in lost:
+        del store.rows[key]
+    fake.world = replace(fake.world, memory=Memory())
+    fake.run_for(150)
+    absent = f"subscription {task.subscription_id} does not exist"
+    assert [(what, str(fault)) for what, fault in fake.telemetry.faults] == [("a lane", absent)] * 3
+
+    for key, row in lost.items():
+        store.rows[key] = row
+    fake.workflow.tasks = [task]
+    fake.run_for(60)
+    assert sorted(fake.pusher.received["A"]) == ["1", "2"]
 
 
 def test_a_failure_during_a_look_at_the_lane_stops_the_run() -> None:

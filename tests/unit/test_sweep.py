@@ -18,6 +18,7 @@ from tagcast.queues import Audience
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import list_unsent, relay
+from tagcast.repairing.removals import remove_orphans
 from tagcast.repairing.sweep import SweepResult, sweep
 from tagcast.rows.keys import message_key, sweep_key
 from tagcast.rows.lane import LANES
@@ -198,6 +199,19 @@ def test_the_sweep_reads_a_part_of_the_lanes_of_a_large_topic_at_a_time(fake: Fa
     assert entry(fake, message_id).state is EntryState.EXPIRED
     assert set(fake.group_queues.every()) == {group}
     assert store.most_rows_at_once == ROWS_AT_ONCE
+
+
+def test_a_queue_whose_group_was_lost_is_deleted_only_after_its_last_entry(fake: FakeWorld) -> None:
+    group = GroupQueue.of(fake.group("G"))
+    fake.first_round("1")
+    lost = [key for key in fake.store.rows if key.table is Table.REGISTRY]
+    for key in lost:
+        del fake.store.rows[key]
+    assert asyncio.run(remove_orphans(fake.world)) == 0
+
+    [entry] = fake.group_queues.receive(group, limit=1, wait_s=0, visibility_timeout_s=1)
+    fake.group_queues.delete(group, [entry.receipt])
+    assert asyncio.run(remove_orphans(fake.world)) == 1
 
 
 def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dynamodb_takes(

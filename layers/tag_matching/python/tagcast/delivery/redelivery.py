@@ -11,7 +11,7 @@ from tagcast.delivery.cancelling import CANCELLED_AT_ONCE, cancel, empty_queue
 from tagcast.delivery.filling import fill
 from tagcast.delivery.lane_run import Streak, attempt_dues
 from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError, Task, continue_as_new, read_lane
-from tagcast.errors import ConditionLostError
+from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import judging_s
 from tagcast.model import LaneState, Subscription
 from tagcast.ports import World
@@ -28,6 +28,8 @@ SETTINGS_S = 5.0
 """A worker with a backlog reads its subscription again after 5 s."""
 RETRY_NOW_PAGE = 100
 """A worker reads 100 rows of a backlog at once when it looks for deliveries of a *retry now*."""
+LOST_ROWS_S = 60
+"""A lane waits a minute if its subscription is absent but was not deleted. The rows may be restored meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,14 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
         return Drained.DONE, streak
     if subscription is not None and any(due.unjudged for due in dues) and not judging_s(subscription):
         subscription = await lease.read_subscription()  # The subscription got a filter function after this claim.
-    if subscription is None or lease.lane.state is LaneState.REMOVED:
+    if lease.lane.state is LaneState.REMOVED:
         await cancel(lease, dues)
         return Drained.GOING_ON, streak
+    if subscription is None:
+        await lease.verify()  # The subscription was deleted after the last check, or its rows were lost.
+        lease.world.telemetry.record_failure("a lane", NotFoundError("subscription", lease.task.subscription_id))
+        await lease.reschedule(lease.world.clock.now() + round(LOST_ROWS_S * 1000 / lease.world.time_scale))
+        return Drained.WAITING, streak
     if lease.is_independent:
         return await _independent_step(lease, subscription, dues, appended, streak)
     due_at = head_due_at(lease.world, lease.lane, subscription, dues[0], streak)

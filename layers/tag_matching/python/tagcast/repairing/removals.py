@@ -71,7 +71,10 @@ def _remove(world: World, registration: Registration, members: Sequence[Member])
 
 
 async def remove_orphans(world: World) -> int:
-    """Delete the queues without a group; return the number of deleted queues."""
+    """Delete the empty queues without a group; return the number of deleted queues.
+
+    Messages in such a queue mean that the rows of its group were lost, or that a worker is emptying it.
+    """
     run = world.executor.run
     queues = await run(lambda: tuple(world.group_queues.every()))
     if not queues:
@@ -82,8 +85,13 @@ async def remove_orphans(world: World) -> int:
         by_topic.setdefault(topics.get(topic_id_of(queue.subscription_id)), []).append(queue)
     gone = await each(world, "the queues of a topic", by_topic.items(), lambda its: run(_orphans, world, *its))
     orphans = [queue for part in gone for queue in part]
-    await each(world, "a queue without a group", orphans, lambda queue: run(world.group_queues.remove, queue))
-    return len(orphans)
+    return sum(await each(world, "a queue without a group", orphans, lambda queue: run(_remove_empty, world, queue)))
+
+
+def _remove_empty(world: World, queue: GroupQueue) -> bool:
+    if is_empty := not world.group_queues.counts(queue).has_any:
+        world.group_queues.remove(queue)
+    return is_empty
 
 
 def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[GroupQueue]:
