@@ -202,7 +202,7 @@ def find_unrequested(
     near = sql.abs(sql.col("moved_at") - sql.col("ended_at")) <= terms.blur_ms
     skipped = kept.join(interventions.drop("state"), list(LANE)).where(near).select(*ENTRY).distinct()
     found = kept.join(skipped, list(ENTRY), "left_anti")
-    wrong = violation("cancelled_unasked", found, sql.col("ended_at"), "nobody skipped it or removed its subscription")
+    wrong = violation("cancelled_unasked", found, sql.col("ended_at"), "neither a skip nor a deletion")
     functions = subscriptions.where("part = 'filter' and get_json_object(filter, '$.kind') = 'function'")
     judged = entries.where(end_is(EntryState.FILTERED) | (sql.col("dropped") == 1))
     alone = judged.join(sql.broadcast(functions.select(*LANE).distinct()), list(LANE), "left_anti")

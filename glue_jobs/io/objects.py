@@ -35,7 +35,7 @@ class RacedError(RuntimeError):
     """Another writer changed the object since it was read."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"{key} was written by somebody else meanwhile: run the job again")
+        super().__init__(f"{key} was written by another run meanwhile: run the job again")
 
 
 class DamagedObjectError(RuntimeError):

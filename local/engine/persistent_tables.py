@@ -57,7 +57,7 @@ class PersistentTables:
             if record is not before:
                 change = record["dynamodb"]
                 of_it = [record["eventID"], change["SequenceNumber"], change["ApproximateCreationDateTime"]]
-                journal.add("told", tables._tables[name]["TableId"], event, *of_it)
+                journal.add("streamed", tables._tables[name]["TableId"], event, *of_it)
 
         def items_replaced(table: dict[str, Any]) -> None:
             replaced(table)
@@ -118,7 +118,7 @@ class PersistentTables:
                 self._was = (self._put(table, pk, sk, item), item)
             case "cut":
                 self._was = (self._remove(table, *change), None)
-            case "told":
+            case "streamed":
                 self._repeat_change(table, *change)
             case "items":
                 self._replace(table, change[0])

@@ -94,7 +94,7 @@ class AsyncConsumer:
     ) -> None:
         try:
             await self.shutdown()
-        except BaseException:  # Cancelled or interrupted, and nobody will call `shutdown` again.
+        except BaseException:  # Cancelled or interrupted, and `shutdown` is not called again.
             try:
                 await self._work.abandon(0)
             finally:

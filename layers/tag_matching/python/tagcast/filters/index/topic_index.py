@@ -43,7 +43,7 @@ class Matched(NamedTuple):
     errors: tuple[int, ...]
 
 
-_NOBODY = Matched((), ())
+_NONE_MATCHED = Matched((), ())
 
 
 class TopicIndex:
@@ -72,7 +72,7 @@ class TopicIndex:
         self._overlapping = conditions is not None and conditions.overlapping
         self._has_patterns_alone = self._has_patterns and not (self._has_tags or self._has_all_tags or conditions)
         self._only: CompiledFilter | None = None
-        self._received = self._failed = _NOBODY
+        self._received = self._failed = _NONE_MATCHED
 
     @classmethod
     def build(cls, filters: Mapping[int, FilterValue | CompiledFilter | None]) -> TopicIndex:
@@ -110,7 +110,7 @@ class TopicIndex:
         """Return the subscriptions that match, and those whose filter failed. A failure hides no match of another."""
         if self._only is not None:
             try:
-                return self._received if self._only.evaluate(message) is True else _NOBODY
+                return self._received if self._only.evaluate(message) is True else _NONE_MATCHED
             except FilterEvaluationError:
                 return self._failed
         if self._has_patterns_alone:
