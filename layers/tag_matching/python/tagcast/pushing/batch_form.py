@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tagcast.model import ContentFormat, Message, Outcome, Protocol, Push, PushBatch
-from tagcast.pushing.content_formats import NO_ACCOUNT, Content, format_of
+from tagcast.pushing.content_formats import DEFAULT_ACCOUNT, Content, format_of
 from tagcast.pushing.envelope import HttpRequest, queue_message
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.pushing.webhook_signature import Sign, signed_headers
@@ -64,7 +64,7 @@ def array_parts(batch: PushBatch, shared: Sequence[Content]) -> tuple[bytes, ...
     for push, each in zip(batch.pushes, shared, strict=True):
         if len(parts) > 1:
             parts.append(b",")
-        parts += form.parts(push, each.octets, NO_ACCOUNT)
+        parts += form.parts(push, each.octets, DEFAULT_ACCOUNT)
     return (*parts, b"]")
 
 

@@ -18,7 +18,7 @@ from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push
 from tagcast.setting import declared_json
 
-NO_ACCOUNT = "0"
+DEFAULT_ACCOUNT = "0"
 """The account in CMQ's field ``TopicOwner`` if no account is known."""
 AGENT = "Qcloud Notification Service Agent"
 CLOUDEVENT_TYPE = "tagcast.message"

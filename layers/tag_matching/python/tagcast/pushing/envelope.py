@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tagcast.model import ContentFormat, Message, Push, Subscription
-from tagcast.pushing.content_formats import NO_ACCOUNT, Content, QueueMessage, body_fields, compact_json, format_of
+from tagcast.pushing.content_formats import DEFAULT_ACCOUNT, Content, QueueMessage, body_fields, compact_json, format_of
 from tagcast.pushing.webhook_signature import Sign, signed_headers
 
 HEADERS_BYTES_MAX = 4096
@@ -67,7 +67,7 @@ def http_request(
     sent_at: int,
     version: str,
     shared: Content | None = None,
-    account: str = NO_ACCOUNT,
+    account: str = DEFAULT_ACCOUNT,
     sign: Sign | None = None,
 ) -> HttpRequest:
     """Return the request for an HTTP endpoint, signed with the subscription's secret and by *sign*.

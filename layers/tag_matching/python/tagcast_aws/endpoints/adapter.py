@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tagcast.model import Outcome, Push, PushBatch, Subscription
 from tagcast.ports import Clock
-from tagcast.pushing.content_formats import NO_ACCOUNT
+from tagcast.pushing.content_formats import DEFAULT_ACCOUNT
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.webhook_signature import Sign
 
@@ -80,7 +80,7 @@ class AdapterEnvironment:
     make_socket: SocketFactoryType | None = None
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
     aws_connections: AwsConnections = field(default_factory=AwsConnections)
-    account: str = NO_ACCOUNT
+    account: str = DEFAULT_ACCOUNT
     region: str | None = None
     own_functions: str | None = None
     own_queues: str | None = None
