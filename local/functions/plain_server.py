@@ -9,8 +9,12 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 LOGGER = logging.getLogger(__name__)
-"""Logs faults of local servers, but no malformed requests: their records quote the line, which may be a token."""
-LOGGER.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
+"""Logs faults of local servers, but no malformed requests: their records quote the line, which may be a token.
+
+It also omits InvalidStateError. aiohttp raises it for a request that ends as the server stops waiting for it.
+"""
+_OMITTED = (HttpProcessingError, asyncio.InvalidStateError)
+LOGGER.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], _OMITTED)))
 Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from local.engine.engine_process import host_executor
 from local.functions.lambda_host import LambdaHost
+from local.functions.plain_server import plain_server
 from local.functions.worker import RUNTIME_API, FunctionSpec, Invocation, LogSink, Worker
 from local.stack.delivery_log import make_printer
 from tests.fakes.calls import Before
@@ -199,3 +200,31 @@ async def test_only_the_worker_takes_its_events(tmp_path: Path) -> None:
             for path in ("", "/", "/key"):
                 async with page.get(f"http://{port}{path}{RUNTIME_API}/invocation/next") as refused:
                     assert refused.status == 404
+
+
+async def test_a_request_that_ends_as_its_server_stops_waiting_for_it_logs_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun, may_end, answered = asyncio.Event(), asyncio.Event(), list[bool]()
+
+    async def serve(request: web.BaseRequest) -> web.Response:
+        begun.set()
+        await may_end.wait()
+        await asyncio.sleep(0)  # The server stops waiting in this round of the loop.
+        answered.append(True)
+        return web.Response()
+
+    def end() -> None:
+        may_end.set()
+        time.sleep(0.1)
+
+    runner = web.ServerRunner(plain_server(serve, 0), shutdown_timeout=0.05)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with aiohttp.ClientSession() as session:
+        asking = asyncio.create_task(session.get("http://{}:{}/".format(*runner.addresses[0])))
+        await begun.wait()
+        asyncio.get_running_loop().call_later(0.01, end)
+        await runner.cleanup()
+        await asyncio.wait([asking])
+    assert (answered, caplog.records) == ([True], [])
