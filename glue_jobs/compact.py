@@ -85,6 +85,16 @@ class ArrivalDay:
         return {key: size for key, size in self.files.items() if key not in compacted}
 
 
+class LostFilesError(RuntimeError):
+    """Raw files that an earlier run compacted are gone, so a rebuild would delete their records."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__(
+            f"{len(keys)} compacted raw files are missing, the last one is {max(keys)}. A rebuild would delete their"
+            " records: restore the files, or begin at a later day"
+        )
+
+
 def ledger_key(kind: RecordKind, day: str) -> str:
     """Return the S3 key of a ledger: a list of the compacted files that arrived on *day*, with their records' days."""
     return f"curated/{kind}/arrived/dt={day}.json"
@@ -114,7 +124,7 @@ def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, re
     """Compact the new raw files that arrived in the window. Raises RacedError if another run wins at each attempt.
 
     With *rebuild*, write all curated days from the window's first day on, from raw files alone. Reading starts one day
-    of arrival earlier (:func:`first_arrival`).
+    of arrival earlier (:func:`first_arrival`). Raises LostFilesError before the first write.
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
     return until_won(run.run, ATTEMPTS, lambda fault: print_progress(f"{kind}: {fault}"))
@@ -134,9 +144,14 @@ class _Run:
         """Read new files, write their days, swap the manifests, record the files as compacted. Return the result."""
         window = self.arrival.days()
         begin, end = first_arrival(window[0]), None if self.rebuild else window[-1]
-        present = self.archive.days("raw", self.kind.value)
+        present = set(self.archive.days("raw", self.kind.value))
+        if self.rebuild:
+            ledgers = self.objects.sizes(f"curated/{self.kind}/arrived/")
+            present |= {key.rpartition("dt=")[2].removesuffix(".json") for key in ledgers}
         wanted = [day for day in present if begin <= day and (end is None or day <= end)]
         days = list_arrived(self.objects, self.kind, wanted)
+        if self.rebuild and (lost := [key for each in days for key in each.compacted.keys() - each.files.keys()]):
+            raise LostFilesError(lost)
         files = {key: size for each in days for key, size in (each.files if self.rebuild else each.unread).items()}
         result = Compacted(self.kind, read_files=len(files))
         if files or self.rebuild:
@@ -356,7 +371,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compact every kind of records. Return 0, or 1 if a file is unreadable or another run wins at each attempt."""
+    """Compact every kind of records. Return 0, or 1 if a file is unreadable or lost, or another run wins each time."""
     given = read_arguments(argv)
     window = given.window
     archive = Archive.at(open_session(given), given.archive)
@@ -364,7 +379,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for kind in SCHEMAS:
         try:
             made = compact(archive, kind, window, rebuild=given.rebuild)
-        except RacedError as fault:
+        except (RacedError, LostFilesError) as fault:
             finish({"job": "compact", "ok": False, "kinds": kinds, "failed": kind.value, "detail": str(fault)})
             return 1
         except Exception as fault:

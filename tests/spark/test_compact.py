@@ -119,6 +119,23 @@ def test_a_day_that_became_empty_keeps_no_stale_rows(spark: SparkSession, bucket
     assert curated(spark, bucket) == []
 
 
+def test_a_rebuild_without_raw_files_that_were_compacted_is_refused_and_changes_nothing(
+    spark: SparkSession, bucket: Bucket, told: Told
+) -> None:
+    bucket.put("messages", DAY, [message(1)])
+    late = bucket.put("messages", DAY, [message(2)])
+    assert run(bucket) == 0
+    known, folder = curated(spark, bucket), Path(bucket.uri, "raw")
+    for lost, count in ((Path(bucket.uri, late), 1), (folder, 2)):
+        aside = lost.rename(Path(bucket.uri, "aside"))
+        assert rebuild(bucket) == 1
+        detail = told()["detail"]
+        assert detail.startswith(f"{count} compacted raw files are missing, the last one is {late}."), detail
+        assert curated(spark, bucket) == known
+        aside.rename(lost)
+    assert rebuild(bucket) == 0
+
+
 def test_missing_and_unknown_columns_are_tolerated_and_unknown_ones_named(
     spark: SparkSession, bucket: Bucket, told: Told
 ) -> None:
