@@ -50,7 +50,7 @@ class Eraser(ABC):
 
     key: str
 
-    def may_change(self, line: str) -> bool:
+    def can_change(self, line: str) -> bool:
         """Return whether a line may change. Other lines, which are most of a large file, need not be parsed."""
         return True
 
@@ -64,7 +64,7 @@ class Eraser(ABC):
 
     def erase_line(self, line: str, arrived: str) -> str:
         """Return a raw line with erased contents, or unchanged if nothing must be erased."""
-        if not line or not self.may_change(line):
+        if not line or not self.can_change(line):
             return line
         record = record_of(line, RecordKind.MESSAGES)
         if record is None:
@@ -155,7 +155,7 @@ class RequestedErasure(Eraser):
         """The ids of the messages, for damaged lines and reports."""
         return self.others.union(record_id.rpartition(".")[2] for record_id in self.matching)
 
-    def may_change(self, line: str) -> bool:
+    def can_change(self, line: str) -> bool:
         """Return whether the line contains the id of one of the messages."""
         return names_one_of(self.message_ids, line)
 
@@ -166,7 +166,7 @@ class RequestedErasure(Eraser):
 
     def must_erase_damaged(self, line: str, arrived: str) -> bool:
         """Return whether the line contains the id of one of the messages."""
-        return self.may_change(line)
+        return self.can_change(line)
 
 
 def names_one_of(message_ids: frozenset[str], text: str) -> bool:

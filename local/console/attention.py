@@ -141,11 +141,11 @@ class Cause:
     need: LaneNeed
 
 
-def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list[Cause]:
-    """Group lanes by the result of *by*. The largest group is first."""
+def group_by_cause(lanes: Iterable[UrgentLane], cause_of: Callable[[UrgentLane], str]) -> list[Cause]:
+    """Group lanes by the result of *cause_of*. The largest group is first."""
     groups: dict[str, list[UrgentLane]] = {}
     for lane in lanes:
-        groups.setdefault(by(lane), []).append(lane)
+        groups.setdefault(cause_of(lane), []).append(lane)
     found = [
         Cause(
             name,

@@ -162,7 +162,7 @@ async def together(ask: Callable[[A], Awaitable[T]], about: Iterable[A], most: i
     return list(await asyncio.gather(*map(ask_one, about)))
 
 
-async def unless_gone(question: Awaitable[T]) -> T | None:
+async def none_if_missing(question: Awaitable[T]) -> T | None:
     """Await *question*, a request to the API, and return its result. Return None if the resource does not exist."""
     try:
         return await question

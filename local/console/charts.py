@@ -94,7 +94,7 @@ def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[
     made = [
         chart("Delivered/min", averages(lambda minute: minute.delivered), "{:,.4g}".format),
         chart("Failed/min", averages(lambda minute: minute.failed), "{:,.4g}".format),
-        chart("p95 latency", worst(lambda minute: minute.slow_ms), lambda ms: span(ms / 1000)),
+        chart("p95 latency", worst(lambda minute: minute.p95_latency_ms), lambda ms: span(ms / 1000)),
         chart("Backlog", worst(lambda minute: minute.backlog), "{:,.0f}".format),
     ]
     if any(each is not None for each in published):

@@ -7,7 +7,7 @@ from functools import partial
 
 from aiohttp import web
 
-from local.console.cached_list import together, unless_gone
+from local.console.cached_list import none_if_missing, together
 from local.console.desk import Desk, desk_of
 from local.console.tail import Rates, rates_of
 from local.rules.costs import usd_a_month, usd_of_a_million_messages
@@ -35,7 +35,7 @@ def cost_of(topic: str, rates: Rates | None) -> Cost:
 
 
 async def _cost(desk: Desk, topic: str) -> Cost | None:
-    tail = await unless_gone(desk.api.tail(topic, max_events=0))
+    tail = await none_if_missing(desk.api.tail(topic, max_events=0))
     return None if tail is None else cost_of(topic, rates_of(tail.counts))
 
 

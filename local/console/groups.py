@@ -11,7 +11,7 @@ from itertools import chain
 from aiohttp import web
 from tagcast_client.models import Lane, Member, Subscription
 
-from local.console.cached_list import together, unless_gone
+from local.console.cached_list import none_if_missing, together
 from local.console.desk import Desk, desk_of
 
 TOPICS_SHOWN, SUBSCRIPTIONS_READ = 25, 100
@@ -39,15 +39,15 @@ class GroupView:
 
 async def groups_of(desk: Desk, topic: str) -> list[Subscription]:
     """Return the consumer groups of a topic. Only its first :data:`SUBSCRIPTIONS_READ` subscriptions are read."""
-    found = await unless_gone(desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_READ).page())
+    found = await none_if_missing(desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_READ).page())
     return [each for each in found.items if each.endpoint["protocol"] == "pull"] if found else []
 
 
 async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
     """Return the view of one group; None if the group was deleted."""
     found, members = await asyncio.gather(
-        unless_gone(desk.api.get_subscription(group.topic, group.name)),
-        unless_gone(desk.api.list_members(group.topic, group.name)),
+        none_if_missing(desk.api.get_subscription(group.topic, group.name)),
+        none_if_missing(desk.api.list_members(group.topic, group.name)),
     )
     if found is None or found.lane is None or members is None:
         return None

@@ -17,7 +17,7 @@ from tagcast_cli.push_options import LIFE
 from tagcast_client.decoding import decode
 from tagcast_client.models import Attempt, Delivery, Subscription
 
-from local.console.cached_list import unless_gone
+from local.console.cached_list import none_if_missing
 from local.console.desk import Desk, desk_of
 from local.console.rendering import lane_path
 
@@ -151,7 +151,7 @@ async def lane(request: web.Request) -> web.Response:
     )
     members = await desk.api.list_members(topic, name) if subscription.endpoint["protocol"] == "pull" else None
     head = backlog.items[0] if backlog.items and cursor is None else None
-    why = None if head is None else await unless_gone(desk.api.explain(topic, head.message_id, name))
+    why = None if head is None else await none_if_missing(desk.api.explain(topic, head.message_id, name))
     history = history_in(why or {})
     return desk.page(
         "lane.html",

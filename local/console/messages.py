@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 from tagcast_client.models import Entry, Message
 
-from local.console.cached_list import part_of, unless_gone
+from local.console.cached_list import none_if_missing, part_of
 from local.console.desk import Desk, desk_of
 from local.console.lanes import history_in
 from local.console.rendering import state_words
@@ -80,7 +80,7 @@ async def message(request: web.Request) -> web.Response:
     found, names, lanes = await asyncio.gather(
         _message(desk, topic, message_id, state, cursor), _names(desk, topic), desk.lanes.look_if_possible()
     )
-    why = await unless_gone(desk.api.explain(topic, message_id, name)) if name else None
+    why = await none_if_missing(desk.api.explain(topic, message_id, name)) if name else None
     all_fates = fates(found, names, {lane.subscription: lane.state for lane in lanes if lane.topic == topic})
     others = sum(fate.entry is None for fate in all_fates)
     counts = {**found.counts, **({NOT_FOR_IT: others} if others else {})}
@@ -140,7 +140,7 @@ def answer_of(why: Mapping[str, Any]) -> str:
 
 
 async def _names(desk: Desk, topic: str) -> list[str]:
-    page = await unless_gone(desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_SHOWN).page())
+    page = await none_if_missing(desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_SHOWN).page())
     return [each.name for each in page.items] if page else []
 
 

@@ -45,7 +45,7 @@ class Minute:
     backlog: int | None = None
 
     @property
-    def slow_ms(self) -> float | None:
+    def p95_latency_ms(self) -> float | None:
         """The 95th percentile of the latency; None if unknown."""
         if self.p95_ms is not None or not self.latencies:
             return self.p95_ms
@@ -91,7 +91,7 @@ class MinuteFile:
         """Store minutes of a subscription, or of the topic if *subscription* is empty. They replace stored values."""
         who = (self._api, topic, subscription)
         values = [
-            (*who, _second(m.at), m.published, m.delivered, m.failed, m.slow_ms, m.backlog) for m in minutes
+            (*who, _second(m.at), m.published, m.delivered, m.failed, m.p95_latency_ms, m.backlog) for m in minutes
         ]  # fmt: skip
         with self._rows() as rows:
             rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)

@@ -7,7 +7,7 @@ from tagcast_cli.screen import count_noun
 from tagcast_client.models import Shadow
 
 from local.console.acts import Preview
-from local.console.cached_list import unless_gone
+from local.console.cached_list import none_if_missing
 from local.console.desk import desk_of, form_fields
 from local.console.forms import read_field, whole_number
 from local.console.lanes import lane_page
@@ -20,7 +20,7 @@ async def shadow(request: web.Request) -> web.Response:
     """Show how a subscription's shadow compares with its active filter. The page also says if there is no shadow."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     subscription = await desk.api.get_subscription(topic, name)
-    found = await unless_gone(desk.api.get_shadow(topic, name))
+    found = await none_if_missing(desk.api.get_shadow(topic, name))
     samples = {way: [each for each in found.samples if each.way == way] for way in WAYS} if found else {}
     return desk.page("shadow.html", subscription=subscription, shadow=found, ways=WAYS, samples=samples)
 

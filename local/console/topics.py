@@ -15,7 +15,7 @@ from tagcast_client.operation import idempotency
 from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
-from local.console.attention import causes
+from local.console.attention import group_by_cause
 from local.console.cached_list import part_of
 from local.console.desk import desk_of, form_fields
 from local.console.filter_form import words
@@ -40,7 +40,7 @@ async def topics(request: web.Request) -> web.Response:
     desk, query = desk_of(request), request.query
     text, owing = query.get("text", "").strip(), query.get("owing") == "yes"
     reading, lanes = await asyncio.gather(desk.topics.look(), desk.lanes.look())
-    troubles = {cause.name: cause for cause in causes(lanes.items, attrgetter("topic"))}
+    troubles = {cause.name: cause for cause in group_by_cause(lanes.items, attrgetter("topic"))}
     found = [each for each in reading.items if text.lower() in each.name.lower()]
     found = [each for each in found if not owing or each.name in troubles]
     found.sort(key=lambda each: (-troubles[each.name].lanes if each.name in troubles else 0, each.name))

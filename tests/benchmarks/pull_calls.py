@@ -18,7 +18,7 @@ from typing import Any
 from tagcast.delivery.publishing import publish
 from tagcast.model import Draft, Keep
 from tagcast.ports import Table
-from tagcast.repairing.relay import EndArrival, relay
+from tagcast.repairing.relay import EndedDelivery, relay
 from tagcast.rows import stored
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.group_queues import SqsGroupQueues
@@ -132,7 +132,7 @@ def measure(at_once: int | None, *, ordered: bool = False) -> Counted:
     ids = counted.deliver()
     if at_once is not None:
         assert _pulled_and_acknowledged(counted, at_once) == MESSAGES
-        relay(counted.world, [EndArrival("test1", each) for each in ids])
+        relay(counted.world, [EndedDelivery("test1", each) for each in ids])
     counted.check_bodies_are_gone(ids)
     return counted
 

@@ -109,7 +109,7 @@ def test_a_line_holds_a_hundred_values_and_none_is_lost(deployed: Deployed, valu
 
     def tell(_: object) -> None:
         for number in range(values):
-            deployed.world.telemetry.gauge_backlog("test1", 0, "A", {"Backlog": float(number)})
+            deployed.world.telemetry.record_subscription("test1", 0, "A", {"Backlog": float(number)})
 
     deployed.fakes.pusher.before_push = tell
     deployed.fakes.publish("1")

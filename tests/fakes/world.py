@@ -34,7 +34,7 @@ from tagcast.model import (
 from tagcast.ports import ArchivedFile, QueueEntry, World
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
-from tagcast.repairing.relay import EndArrival, relay
+from tagcast.repairing.relay import EndedDelivery, relay
 from tagcast.repairing.sweep import SweepResult, sweep
 from tagcast.rows.message import MESSAGES
 from tagcast.tables import Key
@@ -257,7 +257,7 @@ class QuietTelemetry:
     def watches(self, topic: str) -> bool:
         return topic in self.watched
 
-    def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+    def record_subscription(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
         self.backlogs[topic, subscription] = dict(values)
 
 
@@ -517,7 +517,7 @@ class FakeWorld:
     def relay_ends(self) -> None:
         """Let the relay hear of every message of which something is pending or ended, as the table's stream would."""
         pending = [row for key, row in self.store.rows.items() if key.sk == "MSG" and row["pending"]]
-        relay(self.world, [EndArrival(str(row["topic"]), str(row["message_id"])) for row in pending])
+        relay(self.world, [EndedDelivery(str(row["topic"]), str(row["message_id"])) for row in pending])
 
     def sweep(self, budget_s: float = 200.0) -> SweepResult:
         return asyncio.run(sweep(self.world, budget_s))

@@ -19,7 +19,7 @@ from tagcast.ports import GroupQueue, Key, QueueEntry, Row, Write
 from tagcast.pulling.acknowledge import HandleResult, Status, acknowledge, extend, release
 from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.registry import subscriptions
-from tagcast.repairing.relay import EndArrival, relay
+from tagcast.repairing.relay import EndedDelivery, relay
 from tagcast.rows import stored
 from tagcast.rows.keys import retained_key
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -331,7 +331,7 @@ class GroupHistory:
         """
         rows = {key: dict(row) for key, row in self.world.store.rows.items() if key.sk.startswith(("END#", "ROUND#"))}
         news = [row for key, row in rows.items() if self.streamed.get(key) != row]
-        relay(self.world.world, [EndArrival(row["topic"], row["message_id"]) for row in news])
+        relay(self.world.world, [EndedDelivery(row["topic"], row["message_id"]) for row in news])
         self.streamed = rows
         if not self.resent:
             self._check_let_go()

@@ -11,7 +11,7 @@ from tagcast.archive.record import RowChange
 from tagcast.model import Draft, Entry, EntryState, LaneState, Message
 from tagcast.ports import Row
 from tagcast.queues import Audience
-from tagcast.repairing.relay import Arrival, EndArrival
+from tagcast.repairing.relay import Arrival, EndedDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -35,7 +35,7 @@ LANE_ROW: Row = {"pk": "LANES#t", "sk": "t.1", **LANES.row_of(LANE)}
 CLAIMED_ROW: Row = {**LANE_ROW, "claim": 1, "is_claimed": 1}
 NEXT_ROW: Row = {**CLAIMED_ROW, "generation": "g2"}
 NEXT = LANES.value_of(NEXT_ROW)
-ENDED = EndArrival("t", "m")
+ENDED = EndedDelivery("t", "m")
 END_ROW: Row = {"pk": "MSG#t#m", "sk": "END#1", **ENDS.row_of(End(ORIGIN, 1, Entry(EntryState.EXPIRED)))}
 CLOSED = RoundRow(ORIGIN, 0, EVERYBODY, Round(11_000, {1: 30}), 0)
 ROUND_ROW: Row = {"pk": "MSG#t#m", "sk": "ROUND#0#everybody", **ROUNDS.row_of(CLOSED)}

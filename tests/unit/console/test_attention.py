@@ -11,7 +11,7 @@ import pytest
 from tagcast_client import AsyncClient, AsyncPages, Page, UnreachableError
 from tagcast_client.models import PendingHead, UrgentLane
 
-from local.console.attention import BacklogCounts, Choice, LaneNeed, by_need, causes, host_of, place
+from local.console.attention import BacklogCounts, Choice, LaneNeed, by_need, group_by_cause, host_of, place
 from local.console.cached_list import CachedList, ListReading
 from tests.unit.console.visitor import Visitor
 
@@ -51,7 +51,7 @@ def test_lanes_are_counted_exactly_by_need_state_and_host() -> None:
         LaneNeed.RETRIED: {"blocked": 2, "lost_contact": 1},
         LaneNeed.PAUSED: {"paused": 1},
     }
-    assert [(cause.name, cause.lanes, cause.need) for cause in causes(LANES, host_of)] == [
+    assert [(cause.name, cause.lanes, cause.need) for cause in group_by_cause(LANES, host_of)] == [
         ("http://a", 6, LaneNeed.PERSON),
         ("http://b", 1, LaneNeed.RETRIED),
     ]

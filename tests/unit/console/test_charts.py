@@ -68,7 +68,7 @@ def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_and_kept(
         assert [(each.published, each.delivered) for each in told if each.published] == [(3, 3), (2, 2)]
         assert told[-1].backlog == 5
         assert sum(each.failed for each in minutes("failing")) == 1
-        assert [(each.delivered, each.slow_ms) for each in minutes("well")] == [(3, 250.0), (2, 250.0)]
+        assert [(each.delivered, each.p95_latency_ms) for each in minutes("well")] == [(3, 250.0), (2, 250.0)]
         assert [each.delivered for each in minutes("well", 1)] == [2]
         assert minutes("", topic="absent") == ()
         assert samples.published_at("orders") == told[-1].at
@@ -216,7 +216,7 @@ def test_a_deployments_minutes_are_the_metrics_of_its_subscriptions() -> None:
 
     [minute] = asyncio.run(minutes.minutes("orders", "billing", 60))
 
-    assert (minute.at, minute.delivered, minute.failed, minute.slow_ms, minute.backlog) == (NOW, 7, 7, 7.0, 7)
+    assert (minute.at, minute.delivered, minute.failed, minute.p95_latency_ms, minute.backlog) == (NOW, 7, 7, 7.0, 7)
     first = cloudwatch.queries[0]["Expression"]
     assert 'MetricName="Delivered" service="shop" topic="orders" subscription="billing"' in first
     asyncio.run(minutes.minutes("orders", "", 60))

@@ -225,7 +225,7 @@ class Telemetry(Protocol):
     def watches(self, topic: str) -> bool:
         """Return whether *topic* has metrics for each of its subscriptions."""
 
-    def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+    def record_subscription(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
         """Record the backlog metrics *values* of a subscription, if :meth:`watches` is true for *topic*."""
 
 

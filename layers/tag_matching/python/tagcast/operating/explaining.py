@@ -17,7 +17,7 @@ from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
 from tagcast.rows import stored
-from tagcast.rows.message import MessageRow, section_with
+from tagcast.rows.message import MessageRow, section_number_of
 from tagcast.rows.subscription import FILTER_VERSIONS, REMOVALS, FilterVersion
 
 
@@ -52,7 +52,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     name, _, number = subscription.partition("#")
     ordinal = _matched_ordinal(world, row, name, int(number)) if number else _ordinal(world, topic, name, row)
     if row.is_wide:
-        row = stored.with_ends(world.store, row, section_with(row, ordinal))
+        row = stored.with_ends(world.store, row, section_number_of(row, ordinal))
     late = row.map.added_later.get(ordinal)
     if late is None:
         version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)

@@ -22,7 +22,7 @@ from tagcast.rows.codec import dense
 from tagcast.rows.due import FailedPulls, PendingDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
-from tagcast.rows.message import MessageRow, section_with
+from tagcast.rows.message import MessageRow, section_number_of
 from tagcast.rows.subscription import FilterVersion
 from tagcast.tables import Page
 
@@ -250,7 +250,7 @@ class ViewsOfTopic:
         for row in (found[each] for each in message_ids if each in found):
             if row.is_wide:
                 parts = stored.sections(self._world.store, row)
-                shown = 0 if owner is None else section_with(row, owner.ordinal)
+                shown = 0 if owner is None else section_number_of(row, owner.ordinal)
                 counts = _counts(_states_of_parts(self._backlogs, parts))
                 yield replace(self.as_read(parts[shown]), counts=counts)
             else:

@@ -155,7 +155,7 @@ async def record_watched(world: World, lanes: Sequence[Lane]) -> None:
                 "ExpiringWithinHour": pending.expiring,
                 "OldestPendingSeconds": pending.oldest_s,
             }
-            world.telemetry.gauge_backlog(lane.topic, ordinal, name, values)
+            world.telemetry.record_subscription(lane.topic, ordinal, name, values)
 
     await each(world, "a watched lane", lanes, lambda lane: world.executor.run(record, lane))
 

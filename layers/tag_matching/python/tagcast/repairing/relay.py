@@ -28,14 +28,14 @@ PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class EndArrival:
+class EndedDelivery:
     """An ended delivery, or the closed round of a section: the message may be complete."""
 
     topic: str
     message_id: str
 
 
-Arrival = MessageRow | Lane | EndArrival
+Arrival = MessageRow | Lane | EndedDelivery
 """A stream record that may need a repair: a written message or lane, or an end."""
 
 
@@ -57,7 +57,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> None:
     for lane in (one for one in arrivals if isinstance(one, Lane) and not one.state.is_asleep):
         if not world.workflow.start(lane.topic, lane.subscription_id, lane.generation):
             break
-    for ended in dict.fromkeys(one for one in arrivals if isinstance(one, EndArrival)):
+    for ended in dict.fromkeys(one for one in arrivals if isinstance(one, EndedDelivery)):
         try:
             complete(world.store, ended.topic, ended.message_id)
         except UNREADABLE as fault:

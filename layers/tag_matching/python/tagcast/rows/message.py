@@ -174,7 +174,7 @@ def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
     return zlib.compress(json.dumps(items).encode())
 
 
-def packs_of(packs: bytes, topic: str) -> tuple[QueueEntry, ...]:
+def read_packs(packs: bytes, topic: str) -> tuple[QueueEntry, ...]:
     """Return the queue entries packed by :func:`packs_bytes`."""
     return tuple(entry for each in json.loads(zlib.decompress(packs)) for entry in _pack_entries(each, topic))
 
@@ -323,7 +323,7 @@ def _message_in(row: Attributes) -> MessageRow:
         has_body="body" in row or packed is not None,
         in_order=in_order,
         is_alone="packs" not in row,
-        packs=packs_of(row["packs"], row["topic"]) if "packs" in row else (),
+        packs=read_packs(row["packs"], row["topic"]) if "packs" in row else (),
         is_split=is_split,
         is_kept="kept" in row,
         bounds=(*sorted(_unpack_ordinals(row, "bounds")),),
@@ -363,7 +363,7 @@ def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
     return tuple(sorted(matched)[::entries_max]) if len(matched) > entries_max else ()
 
 
-def section_with(row: MessageRow, ordinal: int) -> int:
+def section_number_of(row: MessageRow, ordinal: int) -> int:
     """Return the number of the section that has the entry of *ordinal*; 0 if the message is narrow.
 
     Late entries are in the last section, because their groups are younger than all matched subscriptions.

@@ -16,7 +16,7 @@ from tagcast.rows import keys
 from tagcast.rows.due import DUES, PULLED, FailedPulls, PendingDelivery
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
-from tagcast.rows.message import MESSAGES, MessageRow, members_of, memberships, parts_of, section_with
+from tagcast.rows.message import MESSAGES, MessageRow, members_of, memberships, parts_of, section_number_of
 from tagcast.rows.message_transitions import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.shadow import SHADOWS, Shadow
 from tagcast.rows.state_map import AddedLater, StateMap
@@ -136,7 +136,7 @@ def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal:
     more: dict[str, list[Key]] = {}
     for each, row in rows.items():
         if row.is_wide:
-            rows[each] = row = _section(row, section_with(row, ordinal))
+            rows[each] = row = _section(row, section_number_of(row, ordinal))
             more[each] = _round_keys(row)
         if row.late and ordinal not in row.map.matched:
             more.setdefault(each, []).append(keys.late_key(topic, each, ordinal))
@@ -229,7 +229,7 @@ def sections(store: Store, row: MessageRow, *, rounds_only: bool = False) -> lis
         if kind == "ROUND":
             rows[int(place.partition("#")[0])].append(each)
         elif kind != "MSG":
-            rows[section_with(row, int(place))].append(each)
+            rows[section_number_of(row, int(place))].append(each)
     return [fold_rows(one, its) for one, its in zip(_sections(row), rows, strict=True)]
 
 

@@ -15,7 +15,14 @@ from typing_extensions import TypedDict
 from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.authorization import check_publishing
 from tagcast_aws.api.http.body import Body
-from tagcast_aws.api.http.declared import answer_base, apply_patch, body_base, patch_base, settings_in, show_settings
+from tagcast_aws.api.http.declared import (
+    answer_base,
+    apply_patch,
+    body_base,
+    patch_base,
+    settings_from_body,
+    show_settings,
+)
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -36,7 +43,7 @@ class TopicBody(_Settings):
 
     def settings(self) -> TopicSettings:
         """Return the settings as a value of the core."""
-        return TopicSettings(**settings_in(TopicSettings, self))
+        return TopicSettings(**settings_from_body(TopicSettings, self))
 
 
 class TopicPatch(_Changes):

@@ -107,7 +107,7 @@ class PowertoolsTelemetry:
         """Return whether the deployment selects *topic* for metrics per subscription."""
         return topic in self._watched
 
-    def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+    def record_subscription(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
         """Add metric values of a subscription, if its topic has metrics per subscription."""
         if topic in self._watched:
             self._by_subscription.add(topic, ordinal, subscription, values)
@@ -120,7 +120,7 @@ class PowertoolsTelemetry:
             values["DeliveryMs"] = self._clock.now() - message.accepted_at
         if attempts and state.is_terminal:
             values["Attempts"] = attempts
-        self.gauge_backlog(message.topic, subscription.ordinal, subscription.name, values)
+        self.record_subscription(message.topic, subscription.ordinal, subscription.name, values)
 
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]

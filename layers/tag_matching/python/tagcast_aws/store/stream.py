@@ -7,7 +7,7 @@ from typing import Any
 
 from tagcast.archive.record import RowChange
 from tagcast.ports import Row
-from tagcast.repairing.relay import Arrival, EndArrival
+from tagcast.repairing.relay import Arrival, EndedDelivery
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.keys import RowKind, kind_of
 from tagcast.rows.lane import LANES, starts_workflow
@@ -32,7 +32,7 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
         case RowKind.LANE if starts_workflow(_row(change.get("OldImage", {})), row):
             return LANES.value_of(row)
         case RowKind.END | RowKind.ROUND:
-            return EndArrival(text(row, "topic"), text(row, "message_id"))
+            return EndedDelivery(text(row, "topic"), text(row, "message_id"))
     return None
 
 

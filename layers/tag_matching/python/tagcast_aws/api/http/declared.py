@@ -66,7 +66,7 @@ def answer_base(kind: type, wires: Wires = NO_WIRES) -> Any:
     return make("Shown", found)
 
 
-def settings_in(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[str, Any]:
+def settings_from_body(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[str, Any]:
     """Return the settings of *kind* that *body* contains, by the core's names and in the core's form."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):

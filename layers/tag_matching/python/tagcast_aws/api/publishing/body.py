@@ -19,7 +19,7 @@ from tagcast.trace_context import read_trace
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body, members_at_most, one_by_one
-from tagcast_aws.api.http.declared import Wire, Wires, body_base, settings_in
+from tagcast_aws.api.http.declared import Wire, Wires, body_base, settings_from_body
 
 _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
@@ -137,7 +137,7 @@ class TestedMessage(_Attributes):
         return Draft(
             body=content or b"",
             is_text=self.body_base64 is None,
-            **settings_in(Draft, self, WIRES),
+            **settings_from_body(Draft, self, WIRES),
         )
 
 

@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.answer_types import Instant, one_of
 from tagcast_aws.api.http.body import Body, members_at_most
-from tagcast_aws.api.http.declared import Wire, Wires, answer_base, body_base, settings_in, show_settings
+from tagcast_aws.api.http.declared import Wire, Wires, answer_base, body_base, settings_from_body, show_settings
 from tagcast_aws.api.subscriptions.batch import (
     OF_BATCHES,
     BatchedPushes,
@@ -163,7 +163,7 @@ class SubscriptionBody(_Settings):
 
     def settings(self) -> SubscriptionSettings:
         """Return the settings as a value of the core, without the certificate, which is validated separately."""
-        chosen = settings_in(SubscriptionSettings, self, WIRES)
+        chosen = settings_from_body(SubscriptionSettings, self, WIRES)
         is_group = chosen["endpoint"].protocol is Protocol.PULL
         if chosen["ordered"] and "retry" not in self.model_fields_set:
             chosen["retry"] = IN_ORDER
