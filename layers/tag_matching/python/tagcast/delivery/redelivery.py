@@ -123,10 +123,7 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
         await cancel(lease, dues)
         return Drained.GOING_ON, streak
     if subscription is None:
-        await lease.verify()  # The subscription was deleted after the last check, or its rows were lost.
-        lease.world.telemetry.record_failure("a lane", NotFoundError("subscription", lease.task.subscription_id))
-        await lease.reschedule(lease.world.clock.now() + round(LOST_ROWS_S * 1000 / lease.world.time_scale))
-        return Drained.WAITING, streak
+        return await _wait_for_rows(lease), streak
     if lease.is_independent:
         return await _independent_step(lease, subscription, dues, appended, streak)
     due_at = head_due_at(lease.world, lease.lane, subscription, dues[0], streak)
@@ -134,6 +131,15 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
         await lease.write(lease.plan(due_at, dues[0].message_id))
         return Drained.WAITING, streak
     return await attempt_dues(lease, subscription, dues, streak)
+
+
+async def _wait_for_rows(lease: LaneLease) -> Drained:
+    """Make a lane wait whose subscription has no rows. Raises StaleWorkerError if the subscription was deleted."""
+    world = lease.world
+    await lease.verify()
+    world.telemetry.record_failure("a lane", NotFoundError("subscription", lease.task.subscription_id))
+    await lease.reschedule(world.clock.now() + round(LOST_ROWS_S * 1000 / world.time_scale))
+    return Drained.WAITING
 
 
 async def _independent_step(
