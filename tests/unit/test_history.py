@@ -16,6 +16,7 @@ from tagcast.operating.history import History, HistoryFilter, read_history
 from tagcast.operating.messages import MessageState
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.registry.subscriptions import delete_subscription, get_subscription
+from tagcast.rows import stored
 
 from tests.fakes.calls import Before
 from tests.fakes.pages import pages
@@ -273,6 +274,15 @@ def test_a_wide_message_is_found_in_each_section_with_its_counts(fakes: FakeWorl
     for subscription in (None, *(sub(fakes, name) for name in "abc")):
         [view] = asked(fakes, subscription=subscription, state=EntryState.DELIVERED).messages
         assert (view.message.message_id, view.counts) == (accepted.message_id, {EntryState.DELIVERED: 3})
+
+
+def test_a_page_ends_in_time_between_two_messages_of_one_file(fakes: FakeWorld, before: Before) -> None:
+    sent = [publish(fakes) for _ in range(10)]
+    archive(fakes)
+    before.each(stored, "with_ends", lambda *_: fakes.clock.sleep(history.SEARCH_S / 4))
+
+    assert len(ids(asked(fakes))) < 6
+    assert walked(fakes, 100) == sent[::-1]
 
 
 def test_a_page_ends_with_the_message_that_fills_it(fakes: FakeWorld) -> None:

@@ -12,6 +12,7 @@ from tagcast.ports import Memory
 from tagcast.rows import stored
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
+from tests.fakes.calls import Before
 from tests.fakes.handlers import answered
 from tests.fakes.pages import pages
 from tests.fakes.world import FakeWorld
@@ -47,6 +48,20 @@ def test_pages_with_bodies_end_before_an_answer_is_too_large_and_lead_through_al
     shown = [message for page, _ in found for message in page["messages"]]
     assert {message["body"] for message in shown} == {CONTROL}
     assert [message["message_id"] for message in shown] == retained
+
+
+def test_a_page_ends_when_its_time_is_over_and_leads_through_all_the_same(
+    fake: FakeWorld, retained: list[str], before: Before
+) -> None:
+    before.each(fake.store, "query", lambda *_, **__: fake.clock.sleep(messages.READ_WITHIN_S / 3))
+    found = pages(
+        lambda cursor: get(fake, "/topics/test1/messages", {"cursor": cursor} if cursor else {})[0],
+        lambda got: got["next_cursor"],
+    )
+
+    shown = [[message["message_id"] for message in page["messages"]] for page in found]
+    assert [message_id for page in shown for message_id in page] == retained
+    assert max(map(len, shown)) < 10
 
 
 def test_a_message_is_found_by_its_id_among_the_topics_that_one_may_read(fake_topics: FakeWorld) -> None:

@@ -227,10 +227,11 @@ class _Search:
             if start and self._is_over():
                 return ids[start - 1]
             part = ids[start : start + READ_AT_ONCE]
-            for view in filter(self.wanted.is_of, self.views.of(part, self.wanted.subscription)):
-                self.found.append(view)
-                self.left -= self.size(view)
-                if self._is_full() and view.message.message_id != ids[-1]:
+            for view in self.views.of(part, self.wanted.subscription):  # A wide message takes seconds.
+                if self.wanted.is_of(view):
+                    self.found.append(view)
+                    self.left -= self.size(view)
+                if self._is_over() and view.message.message_id != ids[-1]:
                     return view.message.message_id
         return None
 
