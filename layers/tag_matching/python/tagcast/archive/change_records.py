@@ -184,10 +184,10 @@ def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **co
 
 
 def of_due(change: RowChange) -> Iterator[Record]:
-    """Yield a record when a delivery joins a backlog, after a failed attempt, and when the table's TTL removes its row.
+    """Yield a record of a delivery that joined a backlog, of a failed attempt, or of a due row that the TTL removed.
 
-    The end of a delivery is archived from the rows of its message, not from its due row. A due row that moved because
-    the secrets cannot be read shows no new attempt, and yields nothing.
+    The end of a delivery is archived from the rows of its message, not from its due row. If a delivery was put off
+    because the subscription's secrets cannot be read, its due row has a new place but no new attempt, and no record.
     """
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)

@@ -50,7 +50,7 @@ class RowChange:
 
     @property
     def remover(self) -> str:
-        """The cause of the removal: the time to live, or a deletion."""
+        """The cause of the row's removal: ``ttl`` if its time to live was over, else ``deletion``."""
         return "ttl" if self.removed_by_ttl else "deletion"
 
 

@@ -20,7 +20,7 @@ FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 @dataclass(slots=True)
 class Share:
-    """A topic's allowance: *left* events at the time *at* (seconds). It grows by *per_s* a second, up to *burst*."""
+    """The allowance of events of a topic: *left* at *at* (seconds), then *per_s* more a second, up to *burst*."""
 
     left: float = EVENTS_MAX
     at: float = 0.0

@@ -43,7 +43,8 @@ async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
 async def empty_queue(lease: LaneLease, queue: GroupQueue) -> Drained:
     """Cancel some deliveries in the queue of a deleted group. Return DONE after the empty queue is deleted.
 
-    WAITING: all messages are invisible, and the lane continues later. GOING_ON: the caller must call again.
+    Return WAITING if all messages are invisible; the lane then continues later. Otherwise return GOING_ON; the caller
+    must call again.
     """
     world, run, queues = lease.world, lease.world.executor.run, lease.world.group_queues
     received = await run(

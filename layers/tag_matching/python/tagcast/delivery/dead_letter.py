@@ -81,7 +81,7 @@ def _origin(subscription: Subscription, message: Message, entry: Entry) -> Mappi
 async def publish_dead_letter_after_run(
     world: World, subscription: Subscription, messages: Collection[Message], ended: Mapping[str, Entry]
 ) -> None:
-    """Publish the dead letters of *messages*, in their order. *ended* maps message ids to the ends of deliveries."""
+    """Publish the dead letters of *messages*, in their order. *ended* has the ended deliveries by message id."""
     for message in messages:
         entry = ended.get(message.message_id)
         if entry is not None and has_dead_letter(subscription.settings, entry.state):

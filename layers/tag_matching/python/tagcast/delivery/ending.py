@@ -46,7 +46,7 @@ def end_due(
 
 
 def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool:
-    """End a delivery without a due row. Return False if the caller must read again and retry."""
+    """End a delivery without a due row. Return False if *row* was outdated; the caller must read it again and retry."""
     try:
         write_all(store, end_writes(row, {ordinal: entry}))
     except ConditionLostError:
@@ -57,8 +57,8 @@ def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool
 def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Mapping[int, PendingDelivery]) -> None:
     """End deliveries of one message and delete their due rows, in several transactions if necessary.
 
-    *ends* and *dues* are by ordinal. Raises ConditionLostError if another writer was faster. Some deliveries may have
-    ended then.
+    *ends* and *dues* are by ordinal; a delivery without a due row is missing in *dues*. Raises ConditionLostError if
+    another writer was faster. Some of the deliveries may have ended before this error.
     """
     for some in slices_of(sorted(ends), (WRITES_MAX - 1) // 2):
         gone = [due_delete_as_read(dues[each]) for each in some if each in dues]

@@ -234,7 +234,7 @@ class Slice:
         return "" if self.directory is None else self.directory.topic.topic_id
 
     def begin(self, lanes: Mapping[int, Lane | None]) -> None:
-        """Begin a round for each subscription. *lanes* maps ordinals to lanes; None: the lane is active."""
+        """Begin a round for each subscription in *lanes*, which maps ordinals to lanes. An active lane is None."""
         for each, lane in lanes.items():
             subscription = None if self.directory is None else self.directory.by_ordinal.get(each)
             is_independent = subscription is not None and subscription.settings.is_independent
@@ -443,7 +443,7 @@ def _may_have_been_missed(row: MessageRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MessagePlan:
-    """The transactions with a message's results. *may_complete*: check afterwards whether the message is complete."""
+    """The transactions that write a message's results. If *may_complete*, a check for completion must follow them."""
 
     writes: Sequence[Sequence[Write]]
     may_complete: bool
@@ -496,7 +496,7 @@ class SubscriptionRound:
         ]
 
     def open(self) -> list[MessageRow]:
-        """Return the pending messages that are not in the backlog. The lane's worker ends the others."""
+        """Return the pending messages that are not in the backlog. The lane's worker ends those in the backlog."""
         lane = self.lane
         return [row for row in self.pending() if lane is None or not lane.holds(row.message.message_id)]
 
@@ -511,7 +511,7 @@ class SubscriptionRound:
 
     @property
     def lane_to_recover(self) -> Lane | None:
-        """The lane if it had lost contact, a push of this round succeeded, and no worker has claimed it; else None."""
+        """The lane if a push of this round succeeded, but the lane is unclaimed and has lost contact; else None."""
         lane = self.lane
         is_lost = lane is not None and lane.state is LaneState.LOST_CONTACT and not lane.is_claimed
         return lane if is_lost and self.got_through else None
@@ -550,10 +550,10 @@ class SubscriptionRound:
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
     def add_result(self, result: RunResult, until: float, now: int) -> SubscriptionRound:
-        """Return the round with *result* added, the result of its pushes.
+        """Return the round with the *result* of its pushes added.
 
         The pushes had to start before *until* (monotonic seconds). If the endpoint is unverified, the lane's worker
-        must check it at once, because it may have confirmed meanwhile.
+        must check the endpoint at once, because the endpoint may have confirmed meanwhile.
         """
         first_round = replace(
             self,
@@ -572,8 +572,8 @@ class SubscriptionRound:
     ) -> tuple[Sequence[Write], Lane | None]:
         """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane.
 
-        The lane is None if its workflow need not change. *generation* is the generation of a newly blocked lane. This
-        lane is claimed if pushes are in flight and none succeeded; then no workflow must start before their results.
+        The lane is None if its workflow need not change. *generation* is the generation of a newly blocked lane. If
+        pushes are in flight and none succeeded, the lane is claimed, so that no workflow starts before their results.
         The writes fail if the lane changed since it was read.
         """
         dues = self.dues(subscription, messages, now)

@@ -40,12 +40,12 @@ from tagcast.rows.message_transitions import enqueued_put
 class Streak:
     """The successes and failures of the pushes since the worker claimed the lane.
 
-    - *answering*: False if the last run ended deliveries but none succeeded, or if it found only stale deliveries. Then
-      a head that failed before waits for its own next attempt. Such a head also waits if the lane's next attempt was
-      planned for another message.
+    - *answering*: False if the last run ended deliveries but no push succeeded, or if it found only stale due rows.
+      Then a head that failed before waits for its own next attempt. Such a head also waits if the lane's next attempt
+      was planned for another message.
     - *answered*: True after a push succeeded. Until then, only the head is attempted.
     - *got_through*: the number of successes in the last run.
-    - *in_contact*: True after the receiver accepted a message, or refused one and may accept others.
+    - *in_contact*: True after the receiver accepted a message, or after a failure that concerns only one message.
     """
 
     answering: bool = True

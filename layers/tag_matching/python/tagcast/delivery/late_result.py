@@ -27,8 +27,8 @@ from tagcast.rows.lane import Lane
 class LateWriter:
     """Writes the late results of a run of pushes under INDEPENDENT_RETRY.
 
-    *claimed* is the lane as the batch created it, under a claim that protects these pushes; None if the lane had no
-    claim or existed before. *got_through*: a push of the run succeeded.
+    *claimed* is the lane that the batch created under a claim, so that no other worker repeats these pushes. It is None
+    if the lane has no claim or existed before. *got_through*: a push of the run succeeded.
     """
 
     world: World
@@ -146,8 +146,8 @@ def _keep_plan(due: PendingDelivery, lane: Lane) -> tuple[Write, None]:
 class LateRun:
     """Pushes that were still in flight when the batch continued. Their *messages* joined the backlog as *dues*.
 
-    *lease* claims the lane; it is None if the lane has no claim of this run. *before* has the earlier results, which
-    the batch itself writes.
+    *lease* is the run's lease of the lane; None if this run did not claim the lane. *before* has the earlier results,
+    which the batch itself writes.
     """
 
     lease: LaneLease | None

@@ -61,7 +61,7 @@ class Drained(Enum):
 
 
 async def read_lane(world: World, task: Task) -> Lane | None:
-    """Return the lane of a task as stored; None if it is active."""
+    """Return the lane of a task as stored; None if the lane is active, because then it has no row."""
     return await world.executor.run(stored.lane, world.store, task.topic, task.subscription_id)
 
 
@@ -72,7 +72,7 @@ class LaneLease:
     *lane* is the lane as last read or written. The worker pushes in *slots* until *deadline* (monotonic). *is_held* is
     False after the next attempt is planned; then the claim must not be extended. *attempt_s* is the maximal duration of
     an attempt. *is_independent*: no delivery of the lane waits for another delivery. *retry_now_after* is a place in
-    the backlog. A *retry now* has nothing left to attempt up to this place.
+    the backlog: up to this place a *retry now* has attempted all deliveries.
     """
 
     world: World
@@ -128,13 +128,13 @@ class LaneLease:
             return
 
     def end_at(self) -> int:
-        """Return the end of the budget as an instant, at which the next worker may continue."""
+        """Return the instant at which the budget ends. From then on the next worker may continue."""
         return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
 
     async def wait(self, lost: int) -> bool:
         """Pause after *lost* failed tries (:func:`pause_s`). Return False, without a pause, if the budget is too short.
 
-        The first tries are paused even then (:data:`TRIES_MIN`).
+        After each of the first :data:`TRIES_MIN` tries there is a pause even if the budget is too short.
         """
         seconds = pause_s(self.world, lost)
         if lost >= TRIES_MIN and self.left_s() <= seconds:
@@ -220,10 +220,10 @@ class LaneLease:
             return
 
     async def end_deliveries(self, ends: Sequence[tuple[PendingDelivery, Entry, MessageRow]]) -> bool:
-        """End deliveries in one transaction; return False if they must be ended one by one.
+        """End deliveries in one transaction; return False if the caller must end them one by one.
 
-        Before the first round is closed, an end also changes the message's row. Several rows may exceed 4 MB, the limit
-        of a transaction.
+        The cause is a conflict, or an open first round. In an open round an end also changes the message's row, and
+        several such rows may exceed 4 MB, the limit of a transaction.
         """
         ordinal = ordinal_of(self.task.subscription_id)
         if any(ordinal in row.map.waiting for _, _, row in ends):

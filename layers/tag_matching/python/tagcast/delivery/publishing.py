@@ -39,10 +39,10 @@ QUEUE_RETRY_AFTER_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The key under which one message is claimed, and the *fingerprint*, which is the digest of the request.
+    """The key of a message's claim, and the *fingerprint*, a digest of the request.
 
-    A producer's *key* is the Idempotency-Key with the message's place in the request. The service's own keys have no
-    place.
+    For a producer, *key* is the Idempotency-Key and the message's place in the request. Keys of the service itself have
+    no place.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Idempotency:
     def at(self, place: int) -> Idempotency:
         """Return the claim of the message at *place* in a request. Each message of a batch has a claim of its own.
 
-        A claim of the service never ends with a place, so it never has the key of a producer's claim.
+        The key of the service's own claim never ends with a place, so it never equals the key of a producer.
 
         >>> Idempotency("k", "f").at(2)
         Idempotency(key='k#2', fingerprint='f')
@@ -87,7 +87,7 @@ def answer_again(known: Claim, claim: Idempotency) -> Accepted:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedOriginal:
-    """An archived message to publish again, with its original id."""
+    """An archived message to publish again: its contents as *draft*, and the original's *message_id*."""
 
     draft: Draft
     message_id: str
@@ -126,8 +126,8 @@ def publish(
     The order of a topic (or of an ordering key) is the order in which the queue first accepted its messages. So an
     ordered message is acknowledged only after the queue accepted it. After an error, stored messages may be delivered
     after messages that were acknowledged later. A repeated request with the same idempotency key sends every message
-    without a first round again. The queue drops repetitions within five minutes. After that time, a message may be in
-    the queue twice; fan-out skips a message whose first round is over.
+    with an open first round again. The queue drops repetitions within five minutes. After that time, a message may be
+    in the queue twice; fan-out skips a message whose first round is over.
     """
     return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], claims)
 

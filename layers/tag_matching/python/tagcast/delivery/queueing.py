@@ -18,7 +18,7 @@ APART_MAX = 9
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
     """Return the queue entries in a message's row.
 
-    If a request has several messages, only the row of its last message has queue entries: those of the whole request.
+    If a request has several messages, the row of the last message has the entries of all, and the other rows have none.
     """
     return _own_entries(ordering, row) if row.is_alone else row.packs
 

@@ -40,8 +40,8 @@ _MESSAGE_ID = b'"message_id":"'
 class HistoryFilter:
     """The criteria of messages: accepted at *since* or later, and equal in all other fields that are not None.
 
-    *state* is a state of the whole message, or of its delivery to *subscription*; if *subscription* is None, of any
-    delivery.
+    *state* is a state of the whole message, or of its delivery to *subscription*. If *subscription* is None, any
+    delivery of the message may have this state.
     """
 
     since: int
@@ -137,7 +137,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A page of messages, and the progress of the archive. *cursor* is the place of the next page; None: last page.
+    """A page of messages, and the progress of the archive. *cursor* is the place of the next page, None on the last.
 
     *archive_until* is the acceptance time of the newest message in the archive; None if the archive has no file of the
     last three days.

@@ -30,7 +30,7 @@ class LaneChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamedLane:
-    """A lane named in a request. A skip cancels only *message_id*; None: the head."""
+    """A lane named in a request. A skip cancels the delivery of *message_id*, or the head if *message_id* is None."""
 
     topic: str
     subscription: str
@@ -131,8 +131,8 @@ def change_listed(
 
     A lane changes only if *takes* returns True for it, and *is_open* for its topic.
 
-    A change moves a lane within the list. So that no lane changes twice, a part skips lanes that it has changed
-    already. Later parts skip lanes whose generation is newer than the start of the first part.
+    A change moves a lane within the list. So that no lane changes twice, a page skips lanes that it has changed
+    already. Later pages skip lanes whose generation is newer than the start of the first page.
 
     Raises InvalidRequestError for an invalid *cursor*.
     """

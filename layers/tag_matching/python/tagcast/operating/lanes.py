@@ -141,7 +141,8 @@ def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
 def pause(world: World, topic: str, name: str) -> LaneView:
     """Stop all attempts of the subscription, if they are not stopped already. Deliveries wait, and still expire.
 
-    The next sweep finds the earliest expiry. This call does not, because a long backlog could change before the write.
+    The next sweep looks for the earliest expiry in the backlog. This call does not, because a long backlog could change
+    before its write.
     """
 
     def attempt() -> LaneView:

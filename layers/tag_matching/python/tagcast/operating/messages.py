@@ -73,9 +73,9 @@ def message_view(
 ) -> MessageView:
     """Return the message or its receipt. Raises NotFoundError if both are gone.
 
-    *section* is the section of a wide message whose entries the view has; a number that is too high means the last
-    section. The view of the first section also has the counts. With *only*, the view has only entries in these states.
-    Then it goes on to further sections until it has about 1,000 entries.
+    The view of a wide message has the entries of one *section*; a number that is too high means the last section. The
+    view of the first section also has the counts. With *only*, the view has only entries in these states, of *section*
+    and the sections after it, until it has about 1,000 entries.
     """
     owner = read_topic(world, topic)
     row = read_message(world, topic, message_id)
@@ -228,7 +228,7 @@ def _names(
 
 
 class ViewsOfTopic:
-    """Builds views of many messages of one topic; reads names and backlogs once."""
+    """Builds views of many messages of one topic. It reads each name and each backlog only once."""
 
     def __init__(self, world: World, topic: str) -> None:
         self._world, self._topic = world, topic

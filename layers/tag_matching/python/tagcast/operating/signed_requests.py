@@ -22,8 +22,8 @@ def is_timely(timestamp_s: int, now: int) -> bool:
 def take_once(world: World, secret_id: str, timestamp_s: int, signature: str) -> bool:
     """Record a request; return whether it is the first of *secret_id* with this signature.
 
-    Clients may repeat a nonce, because the signature covers the whole request. The row expires twice :data:`SKEW_S`
-    after the request's timestamp, because clocks differ.
+    Nonces are not compared, because the signature covers the whole request. The row expires twice :data:`SKEW_S` after
+    the request's timestamp, because clocks differ.
     """
     named = (secret_id, signature)
     mine = Signed(world.dice.unique_id(world.clock.now()), timestamp_s + 2 * SKEW_S)

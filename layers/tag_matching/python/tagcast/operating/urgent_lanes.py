@@ -109,7 +109,7 @@ def _cursor_of(last: list[Lane | None]) -> str:
 
 
 def without_names(cursor: str, is_open: Callable[[str], bool]) -> str:
-    """Return *cursor* without names of topics that the caller may not see. The next page looks these names up."""
+    """Return *cursor* without names of topics that the caller may not see. The next page finds them by their ids."""
     places = json.loads(cursor)
     return json.dumps([place and (place[0], place[1] if is_open(place[1]) else None, place[2]) for place in places])
 

@@ -83,7 +83,7 @@ def change_verified(
     *,
     verification: str | None = None,
 ) -> Subscription:
-    """Read a subscription and store, by :func:`put_verified`, the settings that *change* returns for it.
+    """Read a subscription, and store the settings that *change* returns for it, as :func:`put_verified` does.
 
     *if_match* is the required current version; None allows any. Raises NotFoundError and the errors of
     :func:`put_verified`.

@@ -28,7 +28,10 @@ def group_of(world: World, topic: str, name: str) -> Subscription:
 
 
 def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None:
-    """Return the approximate numbers of messages in a group's queue; None if unavailable, or without a group."""
+    """Return the approximate numbers of messages in a group's queue.
+
+    Return None if *subscription* is not a group, or if the queue does not answer.
+    """
     if not subscription.settings.is_group:
         return None
     with suppress(UnavailableError):  # The rest of the group is still shown.
@@ -37,7 +40,7 @@ def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None
 
 
 def queue_s(world: World, seconds: float) -> int:
-    """Return *seconds* for a queue: divided by the time scale of *world*, and rounded up."""
+    """Return *seconds* divided by the time scale of *world*, and rounded up, because a queue takes whole seconds."""
     return ceil(seconds / world.time_scale)
 
 

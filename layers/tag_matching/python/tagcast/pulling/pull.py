@@ -29,11 +29,11 @@ Messages from before the change live at most a day. A publish that read the topi
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """A pull by *member_id* (None: a consumer without heartbeats), with at most *messages_max* messages.
+    """A pull by *member_id*, for at most *messages_max* messages. A consumer without heartbeats has no *member_id*.
 
-    Pulling stops when the encoded size (*size_of*) reaches *size_enough* bytes. The response never exceeds *size_max*
-    bytes: before a message is read, it counts as *around_max* plus seven bytes for each byte of the largest body. An
-    escaped control character takes seven bytes.
+    *size_of* returns the encoded size of a message. Pulling stops when the sum reaches *size_enough* bytes, so that the
+    response stays below *size_max*. A message that was not read yet counts as *around_max* bytes, and seven for each
+    byte of the largest body, because an escaped control character takes seven bytes.
     """
 
     messages_max: int

@@ -47,7 +47,7 @@ class _News:
 
 
 class HostNews(dict[str, _News]):
-    """When each host, by name, last responded to this process, and when an attempt last got no response."""
+    """The instants of the last response and of the last attempt without a response, by the name of the host."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,10 @@ class CircuitCheck:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether this process's last attempt at the host, and all others of the last minute, got no response."""
+        """Whether the last attempt of this process at the host, and each of its attempts in the last minute, failed.
+
+        Only an attempt without a response counts as failed.
+        """
         news = self.world.memory.of(HostNews).get(self.host)
         if news is None or news.unreached_at is None:
             return False
@@ -99,8 +102,8 @@ class CircuitCheck:
         """Read the circuit of a doubtful host before an attempt that takes up to *attempt_s* seconds.
 
         If the circuit is open, the lane either claims the probe (*probe*) or must wait (*until*). A lane that was
-        recently attempted, at *attempted_at*, leaves the probe to other lanes, to spare its own retries. This does not
-        hold for a new lane.
+        recently attempted, at *attempted_at*, leaves the probe to other lanes, to spare its own retries. A new lane
+        (*is_new*) may always probe.
         """
         host, now = await self.read_host(), self.world.clock.now()
         if host is None or host.probe_at is None or not host.is_open(now):
@@ -196,10 +199,10 @@ def _wait_s(world: World, host: Host) -> float:
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return *dues* for display. While all wait for one reason, each delivery without an outcome gets the *head*'s.
+    """Return *dues* for display, with the outcome of *head* where a delivery has none and waits for the same reason.
 
-    If the head waits for an open circuit or an unverified endpoint, all deliveries do. Only the head's row records this
-    outcome, because a backlog may be long.
+    If the head waits for an open circuit or an unverified endpoint, all deliveries wait for it. Only the head's row
+    records this outcome, because a backlog may be long.
     """
     if head is None or head.last_outcome not in (CIRCUIT, UNVERIFIED):
         return list(dues)
@@ -207,7 +210,7 @@ def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) ->
 
 
 def add_failure(world: World, known: Host | None, name: str, lane: str) -> Host:
-    """Return the row of host *name* with a failure of *lane* added: *lane* got no response. The caller writes the row.
+    """Return the row of host *name* after an attempt of *lane* without a response. The caller writes the row.
 
     The circuit opens when :data:`LANES_MIN` lanes got no response within :data:`WINDOW_S` seconds. *known* is the
     stored row, or None.

@@ -37,7 +37,7 @@ _SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Content:
-    """The encoded part that is the same in all pushes of one message in one format."""
+    """The bytes and headers that all pushes of one message in one content format share."""
 
     octets: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Format(ABC):
         return (shared,)
 
     def cmq_headers(self, message: Message, sent_at: int) -> dict[str, str]:
-        """Return the headers of CMQ's pushes, which replace other headers of the same name. Other formats have none."""
+        """Return the headers of CMQ's pushes, which replace others of the same name. Other formats have none."""
         return {}
 
     def shared_item(self, message: Message) -> bytes:

@@ -139,7 +139,7 @@ def add_end(world: World, subscription: Subscription, message: Message, entry: E
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
     """Return the failure of a delivery that the service could not attempt. The failure does not count as an attempt.
 
-    Such failures end a delivery only by its expiry. *made* is the number of earlier attempts.
+    So a delivery with only such failures ends by its expiry. *made* is the number of earlier attempts.
     """
     now = world.clock.now()
     again_at = min(now + round(PUT_OFF_S * 1000 / world.time_scale), message.expires_at)
@@ -223,7 +223,7 @@ def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_a
 
 
 def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
-    """Return the state of a lane after *failures*; BLOCKED if there are none, because other deliveries still wait."""
+    """Return the state of a lane with a backlog after *failures*. Without failures the lane is BLOCKED."""
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
     decays = subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
@@ -253,7 +253,7 @@ HEAD_STARTS = SLOTS // 2
 
 @dataclass(frozen=True, slots=True)
 class LastPush:
-    """The priority of a receiver's next push, and the duration of its last push in seconds."""
+    """The last push to a receiver: its duration in seconds, and the *priority* that the next push gets."""
 
     priority: Priority
     took_s: float
@@ -329,7 +329,7 @@ class InFlight:
 
     @contextmanager
     def flight(self, watch: RunWatch, messages: Set[str]) -> Iterator[None]:
-        """Count a push, or a function call, with these *messages* as in flight while the context lasts."""
+        """Count a push of *messages*, or a function call for *messages*, as in flight while the context lasts."""
         ordinal = watch.ordinal
         watch.messages |= messages
         self._runs[ordinal] = self._runs.get(ordinal, 0) + 1

@@ -54,7 +54,7 @@ class BytesInFlight:
         self._items: dict[tuple[str, str, ContentFormat, Protocol], int] = {}
 
     def load_of(self, subscription: Subscription, message: Message) -> Load:
-        """Return the load of a push. Over HTTP, all pushes of a message in one format share the content."""
+        """Return the load of a push. HTTP pushes of one message in one format share the memory of its content."""
         settings = subscription.settings
         if settings.batching is None:
             form, size = settings.content_format.value, self._size(message, settings.content_format)
@@ -192,8 +192,8 @@ class PushSlots:
         """Take a slot for *pushes*. Return None if no slot becomes free before *until* (monotonic seconds).
 
         A slot that is free at once is taken even after *until*. Requests of equal priority are served in order.
-        *instead_of*, a slot of the same host, is given back first. The request takes that place at once if memory
-        allows, and otherwise waits like any other.
+        *instead_of* is a slot of the same host, which is given back first. If memory allows, the request takes its
+        place at once; otherwise the request waits like any other.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:

@@ -32,7 +32,7 @@ CLOCKS_APART_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ReadStart:
-    """The beginning of a read, on both clocks of the process."""
+    """The beginning of a read, on both clocks of the process: *monotonic_s* in seconds, *at* in milliseconds."""
 
     monotonic_s: float = -math.inf
     at: int = 0
@@ -55,7 +55,7 @@ NEVER_READ = ReadStart()
 
 
 def wait_for_publishers(world: World) -> None:
-    """Wait as long as a publish may use a cached topic. A publish that begins later reads the stored change."""
+    """Wait until no publish can use the topic as cached before this call. Later publishes read the stored change."""
     if world.topic_known_s:
         world.clock.sleep(world.topic_known_s + CLOCKS_APART_S)
 
@@ -63,8 +63,8 @@ def wait_for_publishers(world: World) -> None:
 class LazyIndex:
     """The index of a topic's filters, compiled or loaded at the first match. Most processes never match a message.
 
-    *is_kept*: the index may be loaded from a copy that another process stored. If a change comes before the index is
-    loaded, the first match loads that copy and then applies the change.
+    If *is_kept*, the index may be loaded from a copy that another process stored. If a subscription changes before the
+    index is loaded, the first match loads that copy and then applies the change.
     """
 
     def __init__(self, make: Callable[[], Index], made: Index | None = None, *, is_kept: bool = False) -> None:
@@ -155,9 +155,9 @@ def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Dir
 def directory_of(world: World, name: str) -> Directory:
     """Return the topic's directory with every subscription acknowledged before this call. Raises NotFoundError.
 
-    Each call reads the topic's version with a strongly consistent read. Subscriptions are read only after a change:
-    with a recent copy, only the changed subscriptions. The result is valid if the version is the same before and after
-    the read. Raises UnavailableError while subscriptions change faster than they can be read.
+    Each call reads the topic's version with a strongly consistent read. If the version changed, the call reads the
+    changed subscriptions, or all if this process has no recent directory. The read is repeated if the version changed
+    meanwhile. Raises UnavailableError while subscriptions change faster than they can be read.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name))
 

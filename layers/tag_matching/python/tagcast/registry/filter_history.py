@@ -22,10 +22,10 @@ TOGETHER_BYTES = 16_384
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
-    """Set the time to live of an old filter version: the version that 20 newer versions follow.
+    """Let an old filter version expire: the one before the last 20 versions. It outlives all receipts that use it.
 
-    The version outlives all receipts that use it. No history is read, so the cost does not grow with the number of
-    changes. The write for the previous version is repeated, because it may have been throttled.
+    No history is read, so the cost does not grow with the number of changes. The same write for the version before that
+    one is repeated, because it may have been throttled.
     """
     newest, ttl = subscription.version - VERSIONS_KEPT, world.clock.now() // 1000 + TOMBSTONE_S
     for version in range(max(1, newest - 1), newest + 1):

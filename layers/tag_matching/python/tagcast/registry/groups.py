@@ -42,7 +42,7 @@ def make_queue(world: World, group: Subscription) -> None:
 
 
 def count_filling(world: World, owner: Topic, settings: SubscriptionSettings) -> Topic:
-    """Return the topic *owner*; it counts one more filling if *settings* have *start_from*.
+    """Return the topic *owner*, with one more filling counted if *settings* have *start_from*.
 
     Each filling moves ``filling_quota_until`` by 2.4 hours. Raises ConflictError if this instant would be more than a
     day from now.

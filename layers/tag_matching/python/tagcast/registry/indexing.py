@@ -42,9 +42,9 @@ class Buildings(dict[str, Building]):
 def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription], digest: str | None = None) -> Index:
     """Return the index of one version of a topic, loaded from the archive if it is large and stored there.
 
-    A stored copy of the subscriptions may contain newer subscriptions than its version says. So the index of a copy is
-    stored under the copy's *digest*. Raises UnavailableError if the build takes too long; the next request continues
-    with the parts built so far.
+    *digest* identifies the stored copy from which *by_ordinal* was read; None if they were read from the table. Such a
+    copy may contain subscriptions newer than its version, so its index is stored by digest and not by version. Raises
+    UnavailableError if the build takes too long; the next request continues with the parts built so far.
     """
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
         filters = kept_subscriptions.filters(by_ordinal)

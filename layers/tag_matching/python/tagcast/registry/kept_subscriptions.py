@@ -33,7 +33,7 @@ PIECE = 250
 class StoredSubscriptions:
     """All subscriptions of a topic at one version, and the ordinals of ordered ones.
 
-    Some subscriptions may be newer than this version. The topic's row lists these as changes after this version.
+    Some subscriptions may be newer than this version; the topic's row lists them among the changes after this version.
     *digest* identifies the content.
     """
 
@@ -156,12 +156,12 @@ class _LazySubscriptions(Mapping[K, Subscription]):
 
 
 def pack_line(content: str) -> bytes:
-    """Return *content* as one deflated line of an object."""
+    """Return *content* deflated, in a form without line breaks, as one line of an object in the index bucket."""
     return base64.b64encode(zlib.compress(content.encode(), level=1))
 
 
 def unpack_line(line: bytes) -> bytes:
-    """Return the content of a :func:`pack_line` line."""
+    """Return the content of a line that :func:`pack_line` made."""
     return zlib.decompress(base64.b64decode(line))
 
 

@@ -83,10 +83,9 @@ def record_heartbeat(
 ) -> tuple[Member, ...]:
     """Record a *heartbeat*, announce the change of membership, and return the live members.
 
-    *known* are the members as read. *also* is a further write. It is executed in the same transaction if the member is
-    new or the group is not registered, and otherwise not. The group outlives its last member by *silence_s* seconds.
-    *is_refused*: the member differs from the group in filter or order. Raises ConditionLostError if the condition of
-    *also* failed.
+    *known* are the members as read. The write *also* is in the same transaction if the member is new or the group is
+    not registered; otherwise it is omitted. The group outlives its last member by *silence_s* seconds. *is_refused*:
+    the member differs from the group in filter or order. Raises ConditionLostError if the condition of *also* failed.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
@@ -182,7 +181,7 @@ def shared_membership(alive: tuple[Member, ...], group: Subscription) -> Members
 def check_filter(world: World, subscription: Subscription, member_id: str) -> None:
     """Raise DisagreementError if the member's filter or order differs from its group's; such a member must not pull.
 
-    A consumer that sends no heartbeats accepts any filter.
+    A consumer that sends no heartbeats has no filter of its own, so it may always pull.
     """
     member = MEMBERS.read(world.store, subscription.topic, subscription.name, member_id)
     filter = subscription.settings.filter

@@ -22,9 +22,9 @@ FORMAT = "tagcast-reading-1"
 
 @dataclass(slots=True)
 class PartialRead:
-    """The subscriptions of *topic* read so far: all names up to *place*, at the version of *topic* or later.
+    """The subscriptions read so far: all with names up to *place*, at the version of *topic* or later.
 
-    The topic's row lists the newer subscriptions as changes after this version.
+    The topic's row lists newer subscriptions among the changes after this version.
     """
 
     topic: Topic

@@ -27,8 +27,8 @@ SHADOWS_MAX = 10
 class ShadowReport:
     """A shadow with the counts of its comparison with the current active filter.
 
-    *samples* are the ids of messages on which the two filters differ, each with its comparison.
-    Each active filter has its own counts. These continue if the same filter becomes active again.
+    *samples* are the ids of messages on which the two filters differ, each with its comparison. The counts belong to a
+    pair of filters: another active filter begins at zero, and a former one that becomes active again goes on counting.
     """
 
     shadow: Shadow

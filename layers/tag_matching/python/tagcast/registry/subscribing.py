@@ -132,7 +132,7 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest, known: Subsc
 
 
 def valid_filter(world: World, filter: Mapping[str, object] | None) -> dict[str, object] | None:
-    """Return *filter* in its canonical form; None, for no filter, is returned unchanged.
+    """Return *filter* in its canonical form. None stands for no filter, and is returned unchanged.
 
     Raises InvalidFilterError for an invalid filter, and for a function that the guard refuses.
     """

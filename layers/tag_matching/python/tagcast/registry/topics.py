@@ -63,7 +63,7 @@ def put_topic(
 def change_topic(
     world: World, name: str, change: Callable[[TopicSettings], TopicSettings], if_match: int | None = None
 ) -> Topic:
-    """Update the topic's settings to the result of *change*, unless they are equal; *if_match* is the expected version.
+    """Replace the settings by the result of *change*, unless they are equal. *if_match* is the required version.
 
     Raises NotFoundError, and the errors of :func:`put_topic`.
     """

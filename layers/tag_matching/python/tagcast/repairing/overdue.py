@@ -30,10 +30,10 @@ COUNTED_MAX = 500
 
 @dataclass(slots=True)
 class FoundLanes:
-    """The lanes that a sweep found. Lanes in *asleep* have deliveries to expire.
+    """The lanes that a sweep found. *restarted* is the number of restarted lanes.
 
-    *blocked* has the lanes that have been blocked longest, at most 200. *watched* has at most 200 lanes of topics with
-    metrics for each subscription.
+    *asleep* has the paused and suspended lanes with deliveries to expire. *blocked* has the lanes that have been
+    blocked longest, at most 200. *watched* has at most 200 lanes of topics with metrics for each subscription.
     """
 
     restarted: int = 0

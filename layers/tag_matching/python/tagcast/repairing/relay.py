@@ -29,7 +29,10 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class EndedDelivery:
-    """An ended delivery, or the closed round of a section: the message may be complete."""
+    """A message with a newly ended delivery, or with a newly closed round of a section.
+
+    The relay checks whether this message is complete.
+    """
 
     topic: str
     message_id: str
@@ -65,7 +68,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> None:
 
 
 def orderings(world: World) -> Callable[[str], Ordering]:
-    """Return a function that returns a topic's ordering, from a cache; ``Ordering.NONE`` for a missing topic."""
+    """Return a function from a topic's name to its ordering. It reads a topic once; a missing topic has NONE."""
 
     @cache
     def ordering_of(topic: str) -> Ordering:
@@ -85,9 +88,9 @@ class Sending:
         self._refused: set[str] = set()
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send the entries of message groups without a refused entry; return the entries that the queue does not have.
+        """Send the entries of message groups without a refused entry.
 
-        These were not sent or not accepted. They are in the given order.
+        Return the entries that were not sent or not accepted, in the given order.
         """
         offered = tuple(entry for entry in entries if entry.group not in self._refused)
         refused = self._world.queue.send(offered) if offered else ()
