@@ -32,7 +32,7 @@ class Mode(StrEnum):
 
 
 class MemberChange(StrEnum):
-    """The change of a member. A *lost* member stopped its heartbeats. A *refused* one differs in filter or order."""
+    """The change of a member. A *lost* member stopped its heartbeats. A *refused* one has another filter or order."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -52,7 +52,7 @@ class Client:
 class Heartbeat:
     """A consumer's periodic message to its group, with the filter that the consumer expects the group to have.
 
-    - *filter*: in its JSON form. *is_ordered*: the consumer relies on an ordered group.
+    - *filter*: the filter in its JSON form. *is_ordered*: the consumer relies on an ordered group.
     - *silence_s*: the seconds by which the group outlives its last member. *start_from*: the time from which the group
       gets messages. Both apply when the heartbeat creates the group.
     """

@@ -134,7 +134,7 @@ class IndexArchive(Protocol):
     """Stores compiled topic indexes, to save time at a cold start. An index that cannot be loaded is built."""
 
     def load(self, name: str) -> bytes | None:
-        """Return the content saved under *name*; None if there is none, or if the archive is unavailable."""
+        """Return the content saved under *name*; None if nothing is saved, or if the archive is unavailable."""
 
     def save(self, name: str, content: bytes) -> None:
         """Save *content*; failures are ignored."""

@@ -31,9 +31,9 @@ PACK_MAX = 96
 class QueueEntry:
     """A queue entry for one message, *message_id*, or for a pack, whose further message ids are *others*.
 
-    *group* is the message group in the queue: ordered messages share one, any other entry has its own. A pack has one
-    audience; its messages are of one message group, or all unordered. An entry for one *section* of a wide message
-    names no others.
+    *group* is the entry's message group in the queue. Ordered messages share a message group; every other entry has a
+    group of its own. All messages of a pack have the same audience, and are of one message group or all unordered. An
+    entry for one *section* of a wide message has no *others*.
     """
 
     topic: str
@@ -137,7 +137,10 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """The queue of a group; no later group gets it. *ordered*: at most one batch of each message group is in flight."""
+    """The queue of a group; a later group has another queue.
+
+    In an *ordered* queue at most one batch of each message group is in flight.
+    """
 
     subscription_id: str
     ordered: bool
@@ -152,8 +155,8 @@ class GroupQueue:
 class ReceivedEntry:
     """An entry that a group's queue returned for the *times*-th time.
 
-    *receipt*, the SQS receipt handle, is valid until the visibility timeout ends. *entry_id* is the same at each
-    receive. A message that was sent twice has two entries.
+    *receipt*, the SQS receipt handle, is valid until the visibility timeout ends. *entry_id* is the same each time the
+    entry is received. A message that was sent twice has two entries.
     """
 
     message_id: str

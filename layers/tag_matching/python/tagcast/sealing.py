@@ -121,8 +121,8 @@ def keep_secrets(
 def check_host(kept: Collection[str], before: Endpoint, after: Endpoint) -> None:
     """Raise InvalidRequestError if the headers *kept* would go to another host than before.
 
-    Answers never show the values of headers. So callers who do not know the values must not be able to have them sent
-    to the callers' own host.
+    Answers never show the values of headers. So a caller who does not know the values must not redirect them to another
+    host.
     """
     if kept and host_of(before) != host_of(after):
         detail = "is required, because the endpoint has another host; give the headers again, or null to remove them"

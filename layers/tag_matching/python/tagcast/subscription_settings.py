@@ -79,9 +79,9 @@ RETRIES_FOR_LIFE = 86_400
 class RetryPolicy:
     """When, and how often, a failed delivery is retried (docs/semantics.md, Retries).
 
-    Under BACKOFF_RETRY, an *interval_s* of None means a random wait of 10-20 s. Under the other two strategies, waits
-    double up to *interval_s_max*. With ``RETRIES_FOR_LIFE``, waits under BACKOFF_RETRY double, too. The first of the
-    doubling waits is *interval_s*, or 1 s if *interval_s* is None.
+    Under BACKOFF_RETRY each wait is *interval_s*, or 10-20 s at random if *interval_s* is None. Under the other two
+    strategies the waits double from 1 s up to *interval_s_max*. They also double under BACKOFF_RETRY with
+    ``RETRIES_FOR_LIFE``, from *interval_s* on, or from 1 s if *interval_s* is None.
     """
 
     strategy: Strategy

@@ -55,9 +55,10 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Set and remove attributes of one row, and add to numbers (missing: 0), on the same condition as :class:`Put`.
+    """Set and remove attributes of one row, and add to numbers, on the same condition as :class:`Put`.
 
-    Additions are not idempotent: a retry may add twice, so use them for statistics only.
+    A missing number counts as 0. Additions are not idempotent, because a retry may add twice. So use them for
+    statistics only.
     """
 
     key: Key
@@ -88,7 +89,7 @@ Write = Put | Update | Delete | Check
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Items of a list or a search, and the cursor of the next page (None: last page)."""
+    """Items of a list or a search, and the *cursor* of the next page, which is None on the last page."""
 
     items: tuple[T, ...]
     cursor: str | None = None
@@ -130,7 +131,8 @@ class Store(Protocol):
         """Read the next part of all messages, from *cursor* on; return the messages that the sweep may have to repair.
 
         Such a message was accepted before *open_before* and has an open first round. Or it expired before
-        *over_before*, and is pending or still has a body. Both are in milliseconds. The read is eventually consistent.
+        *over_before*, and is pending or still has a body. Both instants are in milliseconds. The read is eventually
+        consistent.
         """
 
     def find_kept(
