@@ -87,7 +87,7 @@ def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[
     backlog = materialise(audit_order.backlog(entries, records.deliveries, ordered, terms))
     parts = [
         audit_entries.conservation(entries, terms),
-        audit_entries.find_strangers(entries, records.messages, records.deliveries),
+        audit_entries.find_unexpected(entries, records.messages, records.deliveries),
         audit_attempts.limits(entries, policies, moved, terms),
         audit_attempts.find_unrecorded(attempts, entries, policies),
         soon,

@@ -65,7 +65,7 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
         counts: Counter[tuple[int, str]] = Counter()
         columns = (batch.column(name).to_pylist() for name in ("hour", *READ, "number"))
         for hour, tags, key, texts, content, gone, number in zip(*columns, strict=True):
-            if both.blind(content, gone):
+            if both.find_unjudged(content, gone):
                 counts[hour, "unjudged"] += number
                 continue
             seen = both.message_of(tags, key, texts, content)
@@ -89,7 +89,7 @@ def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -
         columns = (batch.column(name).to_pylist() for name in ("message_id", "accepted_at", "gone"))
         for known, message_id, at, gone in zip(filter_keys(batch), *columns, strict=True):
             seen = message_of(known)
-            if both.blind(seen.body, gone or ()):
+            if both.find_unjudged(seen.body, gone or ()):
                 continue
             by_new, by_old = evaluate(new, seen) is True, evaluate(old, seen) is True
             if by_new is not by_old:

@@ -27,7 +27,7 @@ from glue_jobs.compacting.runs import Source
 from glue_jobs.erasing import contents
 from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import GenerationSummary, Manifest
-from glue_jobs.io.objects import Objects, RacedError, Stored, json_of, until_won
+from glue_jobs.io.objects import LostRaceError, Objects, Stored, json_of, until_won
 from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import BATCH, RECORDS_AT_ONCE, open_session, suit
@@ -121,7 +121,7 @@ def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> l
 
 
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
-    """Compact the new raw files that arrived in the window. Raises RacedError if another run wins at each attempt.
+    """Compact the new raw files that arrived in the window. Raises LostRaceError if another run wins at each attempt.
 
     With *rebuild*, write all curated days from the window's first day on, from raw files alone. Reading starts one day
     of arrival earlier (:func:`first_arrival`). Raises LostFilesError before the first write.
@@ -190,7 +190,7 @@ class _Run:
             print_progress(f"{self.kind}: {result.conflicts} records differ from others of the same id")
         try:
             self._swap(before, written, result)
-        except RacedError:
+        except LostRaceError:
             # Another run may have erased contents that these files still have.
             named = {key for each in manifests.read(self.objects, self.kind, days) for key in each.files}
             self.objects.remove({row.key for row in written if row.key is not None} - named)
@@ -379,7 +379,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for kind in SCHEMAS:
         try:
             made = compact(archive, kind, window, rebuild=given.rebuild)
-        except (RacedError, LostFilesError) as fault:
+        except (LostRaceError, LostFilesError) as fault:
             finish({"job": "compact", "ok": False, "kinds": kinds, "failed": kind.value, "detail": str(fault)})
             return 1
         except Exception as fault:

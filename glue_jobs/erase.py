@@ -50,7 +50,7 @@ from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import AT_ONCE, GenerationSummary, Manifest
 from glue_jobs.io.materialised import materialise
 from glue_jobs.io.messages_read import BODIES, filter_keys
-from glue_jobs.io.objects import Objects, RacedError, json_of, naming, until_won
+from glue_jobs.io.objects import LostRaceError, Objects, json_of, naming, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
@@ -184,7 +184,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         # Stale files belong to writers that began before this swap. Their swaps fail, so nothing needs these files.
         try:
             manifests.swap(objects, archive.root, before, sorted(written), made)
-        except RacedError:
+        except LostRaceError:
             objects.remove(written)
             raise
     elif stale:  # The manifest is empty and stays so. A swap would change nothing, and stop no concurrent writer.

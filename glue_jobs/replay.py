@@ -27,7 +27,7 @@ from tagcast.instant import DAY_MS
 from glue_jobs.io import arguments
 from glue_jobs.io.manifests import AT_ONCE
 from glue_jobs.io.messages_read import BODIES, Seen, body_of
-from glue_jobs.io.objects import Objects, RacedError, json_of
+from glue_jobs.io.objects import LostRaceError, Objects, json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, print_progress
 from glue_jobs.measuring.filter_sets import Filter, current_filter
@@ -186,7 +186,7 @@ class Chunk:
 def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, total: int) -> dict[str, int]:
     """Send the messages that this run has not sent, an interrupted chunk first. Return the counts of the whole run.
 
-    A request has at most *most* messages. *total* is shown with the progress. Raises RacedError if another process
+    A request has at most *most* messages. *total* is shown with the progress. Raises LostRaceError if another process
     continues the same run.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -324,7 +324,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         done = send(archive.objects, poster(given), run_id, read_offers, given.chunk, count)
-    except (TagcastError, RacedError) as fault:
+    except (TagcastError, LostRaceError) as fault:
         finish({**summary, "ok": False, "detail": str(fault), "html": None, "json": as_json})
         return 1
     finish({**summary, "ok": not done["refused"], **done, "html": None, "json": as_json})

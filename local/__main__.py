@@ -64,7 +64,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
     return options, console_port
 
 
-def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
+def startup_text(stack: Stack, took_s: float, console_url: str | None) -> str:
     """Return the text for the terminal: the addresses of all started parts, and the variables that `tagcast` needs."""
     folder, usual = stack.options.folder, StackOptions()
     console = "" if console_url is None else f"  Console    {console_url}\n"
@@ -108,7 +108,7 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
             await console.start(console_port)
             ends.push_async_callback(console.stop)
             console_url = console.url
-        print(greeting(stack, time.monotonic() - began, console_url), flush=True)
+        print(startup_text(stack, time.monotonic() - began, console_url), flush=True)
         while not stopped.is_set() and not stack.broken:
             try:
                 await asyncio.wait_for(stopped.wait(), WATCH_S)

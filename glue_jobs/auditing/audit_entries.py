@@ -169,7 +169,7 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
     return twice.unionByName(removed).unionByName(never)
 
 
-def find_strangers(entries: DataFrame, messages: DataFrame, deliveries: DataFrame) -> DataFrame:
+def find_unexpected(entries: DataFrame, messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return violations: deliveries to a subscription that their message did not match, or without an archived message.
 
     Late entries need only an archived message, because no message lists its late entries.

@@ -259,10 +259,10 @@ def _judge(
     """
     (places, unread), removed = found, known_filters.removed_before(at - HOUR_MS)
     force = known_filters.in_force(version) - removed
-    blind = {known_filters.filters[place].ordinal for place in unread & force}
+    unjudged = {known_filters.filters[place].ordinal for place in unread & force}
     unreadable = {known_filters.filters[place].ordinal for place in unread & force & known_filters.unreadable}
     counts["unreadable_filters"] += len(unreadable)
-    counts["unjudged_without_body"] += len(blind - unreadable)
+    counts["unjudged_without_body"] += len(unjudged - unreadable)
     expected = {known_filters.filters[place].ordinal: place for place in places if place in force}
     by_ordinal = {known_filters.filters[place].ordinal for place in force}
     wrong = []
@@ -271,13 +271,13 @@ def _judge(
             counts["matches_of_unknown_filters"] += 1
         elif ordinal not in by_ordinal:
             wrong.append(("no_filter", ordinal))
-        elif ordinal in blind:
+        elif ordinal in unjudged:
             continue
         elif ordinal not in expected:
             wrong.append(("not_in_filter", ordinal))
         elif known_filters.filters[expected[ordinal]].is_function:
             counts["matches_judged_later"] += 1
-    counts["evaluated"] += len(by_ordinal) - len(blind)
+    counts["evaluated"] += len(by_ordinal) - len(unjudged)
     if is_replay:
         counts["replays"] += 1
         return wrong

@@ -30,7 +30,7 @@ from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92_filter import Sql92Filter
 from tagcast.filters.tag_filters import TagsFilter
 
-from glue_jobs.io.objects import Objects, RacedError
+from glue_jobs.io.objects import LostRaceError, Objects
 
 KEY = "keys/salt"
 """The object that holds the archive's key for salts. Anyone who has this key can test guesses against a hash."""
@@ -110,7 +110,7 @@ def key_of(objects: Objects) -> str:
     """Return the archive's key; the first job that needs it creates it."""
     stored = objects.read(KEY)
     if stored is None:
-        with suppress(RacedError):
+        with suppress(LostRaceError):
             objects.write(KEY, secrets.token_hex(32).encode(), None)
         stored = objects.read(KEY)
         assert stored is not None

@@ -201,7 +201,7 @@ def _pack(texts: Iterable[str], before: bytes) -> bytes:
 
 
 def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
-    """Rewrite one object by *change*; return whether it changed. Raises RacedError.
+    """Rewrite one object by *change*; return whether it changed. Raises LostRaceError.
 
     *change* gets the object's key and a block of its lines, and returns the new lines. The object's former versions are
     deleted in any case, because an interrupted run may have left them. Raises DamagedObjectError if it is unreadable.

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 
 from tagcast.archive.record import RecordKind
 
-from glue_jobs.io.objects import Objects, RacedError, Stored, json_of
+from glue_jobs.io.objects import LostRaceError, Objects, Stored, json_of
 
 AT_ONCE = 16
 MADE = "_made.json"
@@ -95,8 +95,8 @@ def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | No
 def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
     """Replace the manifest *before* by one that names *files*, a generation that *made* describes.
 
-    Raises RacedError if the manifest changed since it was read. The new manifest's URIs begin with ``s3://``, even if
-    *root* begins with ``s3a://`` for Hadoop: Athena reads only ``s3://``.
+    Raises LostRaceError if the manifest changed since it was read. The URIs in the new manifest begin with ``s3://``,
+    because Athena reads no others, even if *root* begins with ``s3a://`` for Hadoop.
     """
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())
@@ -105,7 +105,7 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
     content = "".join(f"{place}/{each}\n" for each in sorted(files)).encode()
     try:
         objects.write(key, content, before.seen)
-    except RacedError:
+    except LostRaceError:
         # If S3's answer is lost, the SDK repeats the write, and S3 refuses it. No other run names these files.
         now = objects.read(key)
         if not files or now is None or now.content != content:
@@ -114,20 +114,20 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 
 @contextmanager
 def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
-    """Raise RacedError instead of any other error of the block, if a manifest in *before* changed meanwhile.
+    """Raise LostRaceError instead of any other error of the block, if a manifest in *before* changed meanwhile.
 
     The other writer may have deleted files that the block reads or writes.
     """
     try:
         yield
-    except RacedError:
+    except LostRaceError:
         raise
     except Exception as fault:
         for each in before:
             key = manifest_key(each.kind, each.day)
             now = objects.read(key)
             if (now and now.tag) != (each.seen and each.seen.tag):
-                raise RacedError(key) from fault
+                raise LostRaceError(key) from fault
         raise
 
 

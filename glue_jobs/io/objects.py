@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 Done = TypeVar("Done")
 _DRAFT = re.compile(r"\..+\.([0-9]{1,9})")
 LOCK = ".lock"
-RACED = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
+CONFLICT_CODES = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
 """S3's codes for a failed condition: 412, 409 for concurrent writes, 404 for If-Match without an object."""
 DELETED_AT_ONCE = 1000
 
@@ -31,7 +31,7 @@ class UnreachableArchiveError(RuntimeError):
     """The bucket or folder of an archive is unusable. The text is the remedy."""
 
 
-class RacedError(RuntimeError):
+class LostRaceError(RuntimeError):
     """Another writer changed the object since it was read."""
 
     def __init__(self, key: str) -> None:
@@ -55,9 +55,9 @@ def naming(key: str) -> Iterator[None]:
 
 
 def until_won(
-    work: Callable[[], Done], attempts: int, lost: Callable[[RacedError], object] = lambda fault: None
+    work: Callable[[], Done], attempts: int, lost: Callable[[LostRaceError], object] = lambda fault: None
 ) -> Done:
-    """Return the result of *work*. After a RacedError, call *work* again, but at most *attempts* times in all.
+    """Return the result of *work*. After a LostRaceError, call *work* again, but at most *attempts* times in all.
 
     The last error is raised; *lost* is called with each earlier error.
 
@@ -67,7 +67,7 @@ def until_won(
     for _ in range(attempts - 1):
         try:
             return work()
-        except RacedError as fault:
+        except LostRaceError as fault:
             lost(fault)
     return work()
 
@@ -100,7 +100,7 @@ class Objects(Protocol):
         """Return an object, or None if it does not exist."""
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Write an object if it is unchanged since *seen* (None: it must not exist). Raises RacedError."""
+        """Write an object if it is unchanged since *seen* (None: it must not exist). Raises LostRaceError."""
 
     def replace(self, key: str, content: bytes) -> None:
         """Write an object unconditionally."""
@@ -130,11 +130,11 @@ class FolderObjects:
         return Stored(content, sha256(content).hexdigest(), key)
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Write the file under the lock if it is unchanged since *seen*. Raises RacedError."""
+        """Write the file under the lock if it is unchanged since *seen*. Raises LostRaceError."""
         with self._lock():
             present = self.read(key)
             if (present and present.tag) != (seen and seen.tag):
-                raise RacedError(key)
+                raise LostRaceError(key)
             self.replace(key, content)
 
     def replace(self, key: str, content: bytes) -> None:
@@ -213,13 +213,13 @@ class BucketObjects:
         return Stored(found["Body"].read(), found["ETag"], key)
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Put the object if it is unchanged since *seen*. Raises RacedError."""
+        """Put the object if it is unchanged since *seen*. Raises LostRaceError."""
         condition = {"IfNoneMatch": "*"} if seen is None else {"IfMatch": seen.tag}
         try:
             self.client.put_object(Bucket=self.bucket, Key=key, Body=content, **condition)
         except self.client.exceptions.ClientError as fault:
-            if fault.response["Error"]["Code"] in RACED:
-                raise RacedError(key) from fault
+            if fault.response["Error"]["Code"] in CONFLICT_CODES:
+                raise LostRaceError(key) from fault
             raise
 
     def replace(self, key: str, content: bytes) -> None:

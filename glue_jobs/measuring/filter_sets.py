@@ -67,12 +67,12 @@ def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iter
         columns = (batch.column(name).to_pylist() for name in ("hour", *READ, "number"))
         for hour, tags, key, texts, content, gone, number in zip(*columns, strict=True):
             found = index.match(filters.message_of(tags, key, texts, content))
-            blind = filters.blind(content, gone)
-            for candidate in frozenset(found.ordinals) - blind if blind else found.ordinals:
+            left_out = filters.find_unjudged(content, gone)
+            for candidate in frozenset(found.ordinals) - left_out if left_out else found.ordinals:
                 matched[hour, candidate] += number
-            for candidate in frozenset(found.errors) - blind:
+            for candidate in frozenset(found.errors) - left_out:
                 failed[hour, candidate] += number
-            for candidate in blind:
+            for candidate in left_out:
                 unjudged[hour, candidate] += number
         keys = sorted({*matched, *failed, *unjudged})
         rows = [(hour, one, matched[hour, one], failed[hour, one], unjudged[hour, one]) for hour, one in keys]

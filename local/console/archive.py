@@ -19,7 +19,7 @@ from local.console.filter_form import FilterForm, UnreadableFilterError, filter_
 
 PAGES_SHOWN = 100
 TITLE, TITLE_BYTES = re.compile("<title>(.*?)</title>", re.DOTALL), 4_096
-INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+SANDBOX_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The content security policy of a report: styles only, because a report contains content from publishers."""
 FIELDS = ("job", "from", "to", "topic", "subscription", "kind", "text", "dialect", "scope")
 
@@ -137,7 +137,7 @@ async def report(request: web.Request) -> web.StreamResponse:
     desk, name = desk_of(request), request.match_info["name"]
     if name not in {each.name for each in reports_in(desk.reports)}:
         raise web.HTTPNotFound
-    return web.FileResponse(desk.reports / name, headers={"Content-Security-Policy": INERT})
+    return web.FileResponse(desk.reports / name, headers={"Content-Security-Policy": SANDBOX_POLICY})
 
 
 ROUTES = (

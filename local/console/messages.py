@@ -26,7 +26,7 @@ NOT_FOR_IT = "not for it"
 
 
 @dataclass(frozen=True)
-class Fate:
+class DeliveryRow:
     """A message's delivery to one subscription. If the subscription's filter did not match, *entry* is None.
 
     *after_s* is the time from acceptance to the last attempt; None without an attempt. *lane* is the state of a lane
@@ -49,7 +49,7 @@ class Fate:
         return self.lane if self.lane and self.state == "blocked" else self.state
 
 
-def fates(message: Message, names: list[str], lanes: Mapping[str, str] | None = None) -> list[Fate]:
+def delivery_rows(message: Message, names: list[str], lanes: Mapping[str, str] | None = None) -> list[DeliveryRow]:
     """Return the deliveries of *message*, failures first, then the subscriptions in *names* that have no delivery.
 
     *lanes* maps subscriptions to the states of lanes that are not active. If only a part of a wide message's state map
@@ -57,11 +57,12 @@ def fates(message: Message, names: list[str], lanes: Mapping[str, str] | None = 
     """
     states = lanes or {}
     found = [
-        Fate(name, entry, _after_s(message, entry), states.get(name, "")) for name, entry in message.subscribers.items()
+        DeliveryRow(name, entry, _after_s(message, entry), states.get(name, ""))
+        for name, entry in message.subscribers.items()
     ]
-    found.sort(key=lambda fate: (_rank(fate.state), fate.name))
+    found.sort(key=lambda row: (_rank(row.state), row.name))
     others = [] if message.next_cursor else [name for name in names if name not in message.subscribers]
-    return found + [Fate(name, None, None) for name in others]
+    return found + [DeliveryRow(name, None, None) for name in others]
 
 
 def _rank(state: str) -> int:
@@ -81,8 +82,8 @@ async def message(request: web.Request) -> web.Response:
         _message(desk, topic, message_id, state, cursor), _names(desk, topic), desk.lanes.look_if_possible()
     )
     why = await none_if_missing(desk.api.explain(topic, message_id, name)) if name else None
-    all_fates = fates(found, names, {lane.subscription: lane.state for lane in lanes if lane.topic == topic})
-    others = sum(fate.entry is None for fate in all_fates)
+    all_rows = delivery_rows(found, names, {lane.subscription: lane.state for lane in lanes if lane.topic == topic})
+    others = sum(row.entry is None for row in all_rows)
     counts = {**found.counts, **({NOT_FOR_IT: others} if others else {})}
     page = query.get("page", "")
     parameters = {key: value for key, value in (("why", name), ("state", state), ("behind", cursor)) if value}
@@ -93,17 +94,17 @@ async def message(request: web.Request) -> web.Response:
         message=found,
         counts=sorted(counts.items(), key=lambda each: _rank(each[0])),
         state=state,
-        part=part_of([fate for fate in all_fates if state in ("", fate.state)], page, SUBSCRIPTIONS_SHOWN),
+        part=part_of([row for row in all_rows if state in ("", row.state)], page, SUBSCRIPTIONS_SHOWN),
         shown=shown,
         page_query=lambda number: urlencode({**parameters, "page": number}),
         behind=urlencode({**parameters, "behind": found.next_cursor}) if found.next_cursor else "",
-        longest_s=max((fate.after_s or 0.0 for fate in all_fates), default=0.0),
+        longest_s=max((row.after_s or 0.0 for row in all_rows), default=0.0),
         body=body_text(found),
         body_shown=BODY_SHOWN,
         name=name,
         why=why,
         answer=answer_of(why) if why else "",
-        lane_state=next((fate.word for fate in all_fates if fate.name == name), ""),
+        lane_state=next((row.word for row in all_rows if row.name == name), ""),
         history=history_in(why) if why else [],
         tree=lines(why["filter"]["explanation"]) if why and why.get("filter") else [],
     )

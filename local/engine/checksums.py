@@ -9,13 +9,13 @@ from zlib import crc32
 
 TORN = re.compile(rb"[0-9a-f]{0,8}|[0-9a-f]{8} [0-9]*|[0-9a-f]{8} ([0-9]+) ([^\0]*)", re.DOTALL)
 CHANGED = "its {} bytes do not match its checksum"
-ANEW = "Put back a copy of the whole folder, or start with FRESH=1 (--fresh), which deletes the state"
+REMEDY = "Put back a copy of the whole folder, or start with FRESH=1 (--fresh), which deletes the state"
 
 
 class DamageError(Exception):
     """A file is damaged. The message names the file, the damage and the remedy."""
 
-    def __init__(self, path: Path, what: str, remedy: str = ANEW) -> None:
+    def __init__(self, path: Path, what: str, remedy: str = REMEDY) -> None:
         super().__init__(f"{path} is damaged: {what}. {remedy}")
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from zlib import crc32
 
 from local.engine.checksums import (
-    ANEW,
     CHANGED,
+    REMEDY,
     DamageError,
     frame_line,
     frame_parts,
@@ -163,4 +163,4 @@ def _name(number: int) -> str:
 
 def _remedy(path: Path, at: int, later: list[Path]) -> str:
     removal = f" && rm {' '.join(map(str, later))}" if later else ""
-    return f"{ANEW}. Or keep the changes before that byte: truncate -s {at} {path}{removal}"
+    return f"{REMEDY}. Or keep the changes before that byte: truncate -s {at} {path}{removal}"

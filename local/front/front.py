@@ -37,7 +37,7 @@ Authorize = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Respo
 """Takes method, path and the header Authorization; returns the caller's part of the event, or an error."""
 
 
-async def anybody(method: str, path: str, authorization: str | None) -> Mapping[str, Any]:
+async def allow_all(method: str, path: str, authorization: str | None) -> Mapping[str, Any]:
     """Authorize any caller, without a description of the caller. Requests on this machine need no signature."""
     return {}
 
@@ -63,7 +63,7 @@ class Front:
     functions: Mapping[str, str]
     invoke: AsyncInvoke
     may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True
-    authorize: Authorize = anybody
+    authorize: Authorize = allow_all
     metrics: Callable[[], bytes] = bytes
     host: str = ""
     folder: str = ""

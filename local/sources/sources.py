@@ -36,7 +36,7 @@ WAITING_MAX = 32
 """The number of events that may wait for one function. With more, the log warns and the sweep is delayed."""
 PUT_OFF_S = 300.0
 """The maximum delay of the sweep under load in seconds, because the sweep also expires messages."""
-SAY_AGAIN_S = 60.0
+REPORTED_EVERY_S = 60.0
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Overload:
     waiting: Callable[[], int]
     say: Callable[[str], None]
     _since: float | None = None
-    _said_at: float | None = None
+    _reported_at: float | None = None
 
     def puts_off(self, now_s: float) -> bool:
         """Return whether to omit the sweep that is due now. Sweeps are omitted for at most :data:`PUT_OFF_S` seconds.
@@ -70,11 +70,11 @@ class Overload:
         if waiting <= WAITING_MAX:
             if self._since is not None:
                 self.say("no longer overloaded")
-            self._since = self._said_at = None
+            self._since = self._reported_at = None
             return False
-        if self._said_at is None or now_s - self._said_at >= SAY_AGAIN_S:
+        if self._reported_at is None or now_s - self._reported_at >= REPORTED_EVERY_S:
             self.say(f"overloaded: {waiting} events wait for a worker; the sweep is delayed")
-            self._said_at = now_s
+            self._reported_at = now_s
         if self._since is None or now_s - self._since > PUT_OFF_S:
             put_off = self._since is None
             self._since = now_s

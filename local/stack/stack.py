@@ -12,7 +12,7 @@ from local.engine.deployment import STACK, Deployment, deploy
 from local.engine.engine import ACCOUNT, REGION, Engine, free_port
 from local.engine.engine_calls import Credentials
 from local.front.authorizer import JwtAuthorizer, read_authorizer
-from local.front.front import Front, PortInUseError, anybody
+from local.front.front import Front, PortInUseError, allow_all
 from local.front.routes import Routes
 from local.functions.lambda_host import LambdaHost
 from local.functions.sdk_plugin import plugin_environment
@@ -109,7 +109,7 @@ class Stack:
         await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
         grounds = read_authorizer(resolver)
-        authorize = anybody if grounds is None else JwtAuthorizer(grounds).authorize
+        authorize = allow_all if grounds is None else JwtAuthorizer(grounds).authorize
         self._front = Front(
             Routes(template.routes()),
             functions,

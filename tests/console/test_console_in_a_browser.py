@@ -347,7 +347,7 @@ def test_a_page_that_was_busy_is_read_less_often_once_it_is_calm(window: Window)
 
 def test_an_explanation_leaves_the_list_of_subscriptions_as_it_is_and_the_way_back_leads_to_it(window: Window) -> None:
     page = window.open(f"/topics/orders/messages/{window.scene.ordered[1]}?state=not+for+it")
-    rows, title = page.locator("[aria-labelledby=fates-title] tbody tr"), page.locator("#why-title")
+    rows, title = page.locator("[aria-labelledby=subscription_rows-title] tbody tr"), page.locator("#why-title")
     unmatched = rows.count()
     page.get_by_role("link", name="Explain warehouse").click()
     expect(title).to_contain_text("warehouse did not get this message")

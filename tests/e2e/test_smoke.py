@@ -72,7 +72,7 @@ def test_a_run_sees_every_promise_and_leaves_nothing(slower: RunningStack) -> No
     told = run(slower)
 
     assert [step["name"] for step in told["steps"]] == WHOLE
-    ended = {step["name"]: (step["state"], step["saw"]) for step in told["steps"]}
+    ended = {step["name"]: (step["state"], step["finding"]) for step in told["steps"]}
     assert {name: each for name, each in ended.items() if each[0] != "ok" and name != "job"} == {}
     assert ended["job"][0] == "not checked"
     assert (told["failed"], told["seen"]) == ([], [])
@@ -98,4 +98,4 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next_one(slower: RunningStac
 @pytest.mark.nightly
 def test_a_job_is_run_by_the_stack_if_somebody_asks_for_it(slower: RunningStack) -> None:
     told = run(slower, "--job")
-    assert [step["saw"].split(" is ")[-1] for step in told["steps"] if step["name"] == "job"] == ["SUCCEEDED."]
+    assert [step["finding"].split(" is ")[-1] for step in told["steps"] if step["name"] == "job"] == ["SUCCEEDED."]

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast.errors import ConditionLostError, ContendedError, TableThrottledError, UnavailableError
 from tagcast.ports import Delete, Key, Put, Table, Update
-from tagcast_aws.store.conflicts import CONFLICTS_MAX, VAIN_MAX
+from tagcast_aws.store.conflicts import CONFLICTS_MAX, NO_PROGRESS_MAX
 from tagcast_aws.store.dynamodb import DynamoStore
 
 from tests.integration.scripted import refusal
@@ -129,10 +129,10 @@ def test_keys_that_are_never_processed_end_in_an_error_after_pauses() -> None:
     keys = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in (ROW, OTHER)]
     left: dict[str, Any] = {"Messages": {"Keys": keys, "ConsistentRead": True}}
     slept = list[float]()
-    dynamo, _ = store(*[{"Responses": {}, "UnprocessedKeys": left}] * VAIN_MAX, sleep=slept.append)
+    dynamo, _ = store(*[{"Responses": {}, "UnprocessedKeys": left}] * NO_PROGRESS_MAX, sleep=slept.append)
 
     with pytest.raises(UnavailableError):
         dynamo.get_many((ROW, OTHER))
 
-    assert len(slept) == VAIN_MAX - 1
+    assert len(slept) == NO_PROGRESS_MAX - 1
     assert max(slept) <= 2, "seven reads in vain keep a caller for seconds, not for minutes"

@@ -18,7 +18,7 @@ from tagcast.archive.record import RecordKind
 from glue_jobs import compact
 from glue_jobs.io import manifests
 from glue_jobs.io.arguments import Window
-from glue_jobs.io.objects import BucketObjects, FolderObjects, Objects, RacedError, Stored
+from glue_jobs.io.objects import BucketObjects, FolderObjects, LostRaceError, Objects, Stored
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, message
@@ -133,7 +133,7 @@ def test_of_two_at_once_one_is_refused_and_goes_on_with_what_the_other_made(
         run(archive, archive.objects)
 
     # The first two writes are the mark and the manifest of the first day.
-    with pytest.raises(RacedError):
+    with pytest.raises(LostRaceError):
         run(archive, Dying(archive.objects, 2, happens=other))
     assert read(archive) == expected(range(12))
     assert compact.compact(archive, KIND, WINDOW).read_files == 0

@@ -132,20 +132,20 @@ def test_a_late_entry_is_judged_by_what_was_written_down_or_not_at_all() -> None
 
 
 def test_a_backtest_judges_a_message_only_by_what_is_left_of_it() -> None:
-    """Filters by number; those blind to a message are neither its matches nor its misses."""
+    """Filters by number; those that a message leaves unjudged are neither its matches nor its misses."""
     candidates = FilterSet.of(
         None if each is None else json.loads(each) for each in FILTERS if "function" not in f"{each}"
     )
     kinds = [each.kind for each in candidates.filters]
 
-    def blind(*gone: Part, content: bytes | None = b"{}") -> list[str]:
-        return sorted({kinds[number] for number in candidates.blind(content, gone)})
+    def unjudged(*gone: Part, content: bytes | None = b"{}") -> list[str]:
+        return sorted({kinds[number] for number in candidates.find_unjudged(content, gone)})
 
-    assert blind() == []
-    assert blind(content=None) == blind(Part.BODY) == ["event_pattern"]
-    assert blind(Part.PROPERTIES) == ["event_pattern", "sql92"]
-    assert blind(Part.KEYS) == ["event_pattern", "routing_key", "sql92", "tag_expression", "tags"]
-    assert len(candidates.blind(b"{}", [Part.PROPERTIES])) == 6
+    assert unjudged() == []
+    assert unjudged(content=None) == unjudged(Part.BODY) == ["event_pattern"]
+    assert unjudged(Part.PROPERTIES) == ["event_pattern", "sql92"]
+    assert unjudged(Part.KEYS) == ["event_pattern", "routing_key", "sql92", "tag_expression", "tags"]
+    assert len(candidates.find_unjudged(b"{}", [Part.PROPERTIES])) == 6
 
 
 def test_a_comparison_counts_apart_what_one_of_both_filters_cannot_judge() -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tagcast_client import Accepted, Refused
 
 from glue_jobs import replay
-from glue_jobs.io.objects import FolderObjects, RacedError
+from glue_jobs.io.objects import FolderObjects, LostRaceError
 from glue_jobs.replay import FIELDS, Offers, Pace, chunks, offer_of, select_messages, send, to_archived_message
 from tests.spark.story import NOON
 
@@ -146,7 +146,7 @@ def test_of_two_processes_with_one_run_the_second_to_take_a_chunk_ends(archive: 
             send(archive, second.post, "r", offered(0, 1, 2, 3, 4, 5, 6), 2, 7)
         return first.post(messages, key)
 
-    with pytest.raises(RacedError):
+    with pytest.raises(LostRaceError):
         send(archive, during, "r", offered(1, 2, 3, 4, 5, 6), 2, 6)
     sent = dict((*first.requests, *second.requests))
     assert sorted(each for ids in sent.values() for each in ids) == [str(n) for n in range(7)]

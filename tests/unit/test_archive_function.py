@@ -37,7 +37,7 @@ from tagcast.rows.state_map import Round, StateMap
 from tagcast.rows.subscription import SETTINGS as STORED_SETTINGS
 from tagcast.subscription_settings import IN_ORDER
 from tagcast_aws import wiring
-from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, pack_records
+from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, RECORD_BYTES_MAX, FirehoseArchive, pack_records
 from tagcast_aws.store.stream import change_of
 
 from functions.archive import app
@@ -279,7 +279,7 @@ def test_lines_travel_together_within_the_limits_of_firehose() -> None:
     parcels = pack_records((place, RecordKind.MESSAGES, line) for place in range(1000))[RecordKind.MESSAGES]
 
     assert sum(len(parcel.places) for parcel in parcels) == 1000
-    assert all(len(parcel.content) <= PARCEL_BYTES_MAX for parcel in parcels)
+    assert all(len(parcel.content) <= RECORD_BYTES_MAX for parcel in parcels)
     assert len(parcels) == 5
 
 

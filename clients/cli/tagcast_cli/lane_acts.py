@@ -28,7 +28,7 @@ from tagcast_cli.visible import visible_line
 PAGE, NAMED_MAX, REASONS_MAX = 100, 10, 20
 LANES_OF_A_REQUEST, AT_ONCE = 10, 4
 """Each request has 10 lanes, and 4 requests run concurrently, so an interrupt waits for few lanes."""
-SAID_EVERY_S = 5.0
+PROGRESS_EVERY_S = 5.0
 INTERRUPTED = 130
 MEANS: Mapping[str, str] = {
     "retry": "The head of each lane is attempted now, regardless of the schedule. If it succeeds, the rest follows.",
@@ -189,7 +189,7 @@ class _Progress:
 
     def __init__(self, *, is_silent: bool) -> None:
         self._is_silent, self._is_terminal = is_silent, sys.stderr.isatty()
-        self._said_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def show(self, outcome: Outcome) -> None:
         """Show the progress."""
@@ -198,8 +198,8 @@ class _Progress:
         if self._is_terminal:
             sys.stderr.write(f"\r\x1b[K{outcome.line}")
             sys.stderr.flush()
-        elif time.monotonic() - self._said_at >= SAID_EVERY_S:
-            self._said_at = time.monotonic()
+        elif time.monotonic() - self._reported_at >= PROGRESS_EVERY_S:
+            self._reported_at = time.monotonic()
             typer.echo(outcome.line, err=True)
 
     def end(self) -> None:

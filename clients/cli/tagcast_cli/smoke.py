@@ -109,7 +109,7 @@ def _new_secret() -> str:
 
 def _step_text(step: Step) -> Text:
     state = (f"{step.state.value:<12}", STYLES[step.state])
-    return Text.assemble(state, f"  {step.name:<14} {step.took_s:5.1f} s  {visible(step.saw)}")
+    return Text.assemble(state, f"  {step.name:<14} {step.took_s:5.1f} s  {visible(step.finding)}")
 
 
 def _print_end(session: Session, story: Story, steps: list[Step], took_s: float) -> None:

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 LOG_VARIABLE, SECRET_VARIABLE, CLIENT_VARIABLE = "LOG_QUEUE", "SECRET", "CLIENT"
-BROKEN, DOOMED = "broken", "doomed"
+BROKEN, EXPIRING = "broken", "expiring"
 """Subscriptions that fail: the first on the first push of a message with ``FAILS_ONCE``, the second on every push."""
 FAILS_ONCE = "fails-once"
 """The tag of a message whose first push fails."""
@@ -62,10 +62,10 @@ def status_of(subscription: str, attempt: int, tags: list[str]) -> int:
 
     >>> [status_of("broken", attempt, ["fails-once"]) for attempt in (1, 2)], status_of("broken", 1, [])
     ([503, 200], 200)
-    >>> status_of("doomed", 7, []), status_of("endpoint", 1, ["fails-once"])
+    >>> status_of("expiring", 7, []), status_of("endpoint", 1, ["fails-once"])
     (503, 200)
     """
-    fails = subscription == DOOMED or (subscription == BROKEN and FAILS_ONCE in tags and attempt == 1)
+    fails = subscription == EXPIRING or (subscription == BROKEN and FAILS_ONCE in tags and attempt == 1)
     return 503 if fails else 200
 
 

@@ -20,13 +20,13 @@ from tagcast_client.operation import path_of
 from local.rules.costs import SmokeTest
 from tagcast_cli.doctor import State
 from tagcast_cli.smoke_aws import Endpoint, MissingRightError, NotPlayedError, OnAws, PlaceError, Push
-from tagcast_cli.smoke_receiver import BROKEN, DOOMED, FAILS_ONCE
+from tagcast_cli.smoke_receiver import BROKEN, EXPIRING, FAILS_ONCE
 
 QUEUE, FUNCTION, ENDPOINT = "queue", "function", "endpoint"
-SUBSCRIPTIONS = (QUEUE, FUNCTION, ENDPOINT, BROKEN, DOOMED)
+SUBSCRIPTIONS = (QUEUE, FUNCTION, ENDPOINT, BROKEN, EXPIRING)
 TAG = "smoke"
 MESSAGES = 3
-"""Messages for all subscriptions but the doomed one, which gets a message of its own."""
+"""Messages for all subscriptions but the expiring one, which gets a message of its own."""
 RETENTION_S = 60
 """The minimum retention of a topic."""
 INTERVAL_S = 20
@@ -53,7 +53,7 @@ class Step:
 
     name: str
     state: State
-    saw: str
+    finding: str
     took_s: float
     shows: tuple[str, ...] = ()
 
@@ -77,7 +77,7 @@ class Story:
     _has_no_topic: bool = False
     _made: list[str] = field(default_factory=list)
     _accepted: list[str] = field(default_factory=list)
-    _doomed: Mapping[str, Any] = field(default_factory=dict)
+    _expiring: Mapping[str, Any] = field(default_factory=dict)
     _published_s: float = 0.0
     _pushes: list[Push] = field(default_factory=list)
     _queued: list[str] = field(default_factory=list)
@@ -95,18 +95,18 @@ class Story:
     def _carry_out(self, name: str, play: Callable[[], str], shows: tuple[str, ...]) -> None:
         began_s, state, shown = self.now_s(), State.FAULT, tuple[str, ...]()
         try:
-            saw = play()
+            finding = play()
             state, shown = State.OK, shows if self.is_aws else ()
         except (MissingRightError, NotPlayedError) as fault:
-            state, saw = State.UNCHECKED, str(fault)
+            state, finding = State.UNCHECKED, str(fault)
         except ProblemError as refused:
             if refused.status in (401, 403):
-                state, saw = State.UNCHECKED, f"{MissingRightError('execute-api:Invoke')} {refused}"
+                state, finding = State.UNCHECKED, f"{MissingRightError('execute-api:Invoke')} {refused}"
             else:
-                saw = f"The API refused: {refused}"
+                finding = f"The API refused: {refused}"
         except (BrokenPromiseError, PlaceError, TagcastError, OSError) as fault:
-            saw = str(fault)
-        self.on_step(Step(name, state, saw, self.now_s() - began_s, shown))
+            finding = str(fault)
+        self.on_step(Step(name, state, finding, self.now_s() - began_s, shown))
 
     def remove_leftovers(self) -> str:
         """Delete the resources of earlier runs, including killed runs and a run in progress."""
@@ -147,23 +147,23 @@ class Story:
         retry = {"strategy": "BACKOFF_RETRY", "interval_seconds": INTERVAL_S}
         self._subscribe(ENDPOINT, endpoint, secret=self.secret)
         self._subscribe(BROKEN, endpoint, secret=self.secret, retry=retry)
-        self._subscribe(DOOMED, endpoint, secret=self.secret, retry={"strategy": "EXPONENTIAL_DECAY_RETRY"})
+        self._subscribe(EXPIRING, endpoint, secret=self.secret, retry={"strategy": "EXPONENTIAL_DECAY_RETRY"})
         return "An HTTP endpoint is created, verified and subscribed three times."
 
     def publish(self) -> str:
-        """Publish ordered messages (the first fails once), and a message for the doomed subscription."""
+        """Publish ordered messages (the first fails once), and a message for the expiring subscription."""
         wanted = [name for name in SUBSCRIPTIONS if name in self._made]
         if not wanted:
             raise NotPlayedError("No subscription exists: see above.")
-        if DOOMED in wanted:
-            wanted.remove(DOOMED)
-            self._doomed = self._publish([DOOMED], 1)
+        if EXPIRING in wanted:
+            wanted.remove(EXPIRING)
+            self._expiring = self._publish([EXPIRING], 1)
         for number in range(MESSAGES):
             tags = [TAG, FAILS_ONCE] if number == 0 else [TAG]
             self._accepted.append(self._publish(tags, len(wanted))["message_id"])
         self._published_s = self.now_s()
-        doomed = ", and one message that every receiver refuses" if self._doomed else ""
-        return f"{MESSAGES} messages are accepted and matched {len(wanted)} subscriptions each{doomed}."
+        expiring = ", and one message that every receiver refuses" if self._expiring else ""
+        return f"{MESSAGES} messages are accepted and matched {len(wanted)} subscriptions each{expiring}."
 
     def see(self, name: str) -> str:
         """Check that the messages arrived at a subscription, in order."""
@@ -209,15 +209,15 @@ class Story:
 
     def see_expiry(self) -> str:
         """Check that a message without a successful push expires, and is not attempted afterwards."""
-        self._need_published(DOOMED)
-        message_id, expires_at = str(self._doomed["message_id"]), str(self._doomed["expires_at"])
-        if not self._wait(lambda: self._entry(message_id, DOOMED)["state"] == EXPIRED, RETENTION_S + LATE_S):
+        self._need_published(EXPIRING)
+        message_id, expires_at = str(self._expiring["message_id"]), str(self._expiring["expires_at"])
+        if not self._wait(lambda: self._entry(message_id, EXPIRING)["state"] == EXPIRED, RETENTION_S + LATE_S):
             raise BrokenPromiseError(
-                f"The message is {self._entry(message_id, DOOMED)['state']} {LATE_S:.0f} s after its expiry."
+                f"The message is {self._entry(message_id, EXPIRING)['state']} {LATE_S:.0f} s after its expiry."
             )
         life_s = RETENTION_S / self.time_scale + AFTER_LIFE_S
         self._wait(lambda: self.now_s() >= self._published_s + life_s, life_s)
-        pushes = self._pushes_to(DOOMED)
+        pushes = self._pushes_to(EXPIRING)
         late = [push for push in pushes if push.at_s >= datetime.fromisoformat(expires_at).timestamp()]
         if late:
             raise BrokenPromiseError(f"{len(late)} pushes came after the message expired at {expires_at}.")
@@ -228,7 +228,7 @@ class Story:
     def see_receipts(self) -> str:
         """Check that every delivery ended once, and that bodies were deleted after the last delivery."""
         self._need_published()
-        ended = [name for name in SUBSCRIPTIONS if name in self._made and name != DOOMED]
+        ended = [name for name in SUBSCRIPTIONS if name in self._made and name != EXPIRING]
         for message_id in self._accepted:
             self._wait(partial(self._is_deleted, message_id), RECEIPT_S)
             message = self._message(message_id)
@@ -296,7 +296,7 @@ class Story:
 
     def _subscribe(self, name: str, endpoint: Endpoint, **settings: Any) -> None:
         """Subscribe an endpoint and verify it. Retry after a refusal, because a new name may not resolve yet."""
-        tag = DOOMED if name == DOOMED else TAG
+        tag = EXPIRING if name == EXPIRING else TAG
         body: dict[str, Any] = {
             "endpoint": endpoint,
             "filter": {"kind": "tags", "tags": [tag]},

@@ -20,7 +20,7 @@ _AWS = re.compile(rf"\.{_DOMAIN}$|{_FUNCTION_URL.pattern}")
 _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
 """The signed headers. Proxies may change other headers."""
 TOKEN_RULE = "a token must not be empty, and must not contain spaces or line breaks"
-THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 """Requests to this machine bypass the proxies of the environment, and may have a token without TLS."""
 
 
@@ -99,7 +99,7 @@ class BearerToken(_HeaderAuth):
         self.may_wait = not isinstance(token, str)
 
     def _headers(self, request: httpx.Request) -> dict[str, str]:
-        if request.url.scheme == "http" and request.url.host not in THIS_MACHINE:
+        if request.url.scheme == "http" and request.url.host not in LOCAL_HOSTS:
             raise SigningError(f"a token is sent by https only, not to http://{request.url.host}")
         token = self._token if isinstance(self._token, str) else self._token()
         if not is_token(token):

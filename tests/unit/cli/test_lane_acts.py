@@ -187,6 +187,6 @@ def test_json_is_the_answers_of_the_api(api: Api) -> None:
 def test_elsewhere_than_in_a_terminal_progress_is_a_line_now_and_then(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_acts, "SAID_EVERY_S", 0.0)
+    monkeypatch.setattr(lane_acts, "PROGRESS_EVERY_S", 0.0)
     done = run("pause", "--yes")
     assert "25 of 25: 25 done, 0 unchanged, 0 failed" in done.output

@@ -9,7 +9,7 @@ import pytest
 from tagcast.instant import rfc3339
 from tagcast_cli.doctor import State
 from tagcast_cli.smoke_aws import Endpoint, JobRun, MissingRightError, OnAws, PlaceError, Push
-from tagcast_cli.smoke_receiver import BROKEN, DOOMED, FAILS_ONCE
+from tagcast_cli.smoke_receiver import BROKEN, EXPIRING, FAILS_ONCE
 from tagcast_cli.smoke_story import (
     INTERVAL_S,
     RETENTION_S,
@@ -113,7 +113,7 @@ class World:
         def push(attempt: int, status: int, at_s: float) -> Push:
             return Push(name, message_id, attempt, status, at_s)
 
-        if name == DOOMED:
+        if name == EXPIRING:
             delays = (0, 1, 3, 7, 15, 31, *([RETENTION_S + 1] if "life" in self.broken else ()))
             delays = (0,) if "retries of decay" in self.broken else delays
             return [push(number, 503, at_s + delay_s) for number, delay_s in enumerate(delays, 1)]
@@ -136,8 +136,8 @@ class World:
         for name, tag in self._tags.items():
             if tag not in tags:
                 continue
-            ended = self.at_s > published_s + {DOOMED: 31.5, BROKEN: INTERVAL_S + 1}.get(name, 1.0)
-            end = "expired" if name == DOOMED and "expiry" not in self.broken else "delivered"
+            ended = self.at_s > published_s + {EXPIRING: 31.5, BROKEN: INTERVAL_S + 1}.get(name, 1.0)
+            end = "expired" if name == EXPIRING and "expiry" not in self.broken else "delivered"
             states[name] = {"state": end if ended and "end" not in self.broken else "blocked"}
         over = all(each["state"] != "blocked" for each in states.values()) and "deleted" not in self.broken
         return {"state": "deleted" if over else "retained", "subscribers": states}
@@ -254,7 +254,7 @@ def test_a_deployment_that_keeps_its_promises_is_told_so_within_two_minutes_and_
     assert world.at_s < 120
     assert 0 < usd_of_smoke_test(story.counted) < 0.01
     assert story.counted.dpu_hours == 0
-    assert steps["retry"].saw.startswith(f"Attempt 1 got 503. The retry came {INTERVAL_S:.1f} s later")
+    assert steps["retry"].finding.startswith(f"Attempt 1 got 503. The retry came {INTERVAL_S:.1f} s later")
     assert {"glue-session", "ddb-partiql-removes"} <= {row for step in steps.values() for row in step.shows}
 
 
@@ -287,7 +287,7 @@ def test_a_promise_that_breaks_is_told_by_its_step(broken: str, step: str, told:
     steps, _ = played(world)
 
     assert steps[step].state is State.FAULT
-    assert told in steps[step].saw
+    assert told in steps[step].finding
     assert steps[step].shows == ()
     assert steps["clean-up"].state is State.OK
     assert world.things == set()
@@ -296,7 +296,7 @@ def test_a_promise_that_breaks_is_told_by_its_step(broken: str, step: str, told:
 def test_a_message_that_comes_twice_breaks_no_promise_and_is_told() -> None:
     steps, _ = played(World(broken={"once"}))
     assert steps["endpoint"].state is State.OK
-    assert steps["endpoint"].saw.endswith("3 of them twice.")
+    assert steps["endpoint"].finding.endswith("3 of them twice.")
 
 
 def test_an_endpoint_that_is_not_known_at_once_is_asked_again() -> None:
@@ -321,14 +321,14 @@ def test_a_missing_right_ends_its_step_and_those_that_need_it_alone(action: str,
 
     assert states(steps, State.UNCHECKED) == unchecked
     assert states(steps, State.FAULT) == []
-    assert steps[unchecked[0]].saw == f"Your identity may not call {action}."
+    assert steps[unchecked[0]].finding == f"Your identity may not call {action}."
     assert world.things == set()
 
 
 def test_who_may_not_call_the_api_is_told_the_action() -> None:
     world = World(denied={"execute-api:Invoke"})
     steps, _ = played(world)
-    assert "execute-api:Invoke" in steps["topic"].saw
+    assert "execute-api:Invoke" in steps["topic"].finding
     assert steps["topic"].state is State.UNCHECKED
     assert states(steps, State.OK) == ["leftovers", "clean-up"]
     assert world.things == set()
@@ -347,12 +347,12 @@ def test_the_next_run_removes_what_a_killed_one_left_and_finds_what_could_not_be
     world = World(denied={"iam:DeleteRole"})
     steps, _ = played(world)
     assert steps["clean-up"].state is State.FAULT
-    assert f"{RUN} role (no right)" in steps["clean-up"].saw
+    assert f"{RUN} role (no right)" in steps["clean-up"].finding
     assert world.things == {f"{RUN} role", f"{RUN}_log"}
 
     world.denied.clear()
     steps, _ = played(world)
-    assert steps["leftovers"].saw == f"Deleted leftovers of {RUN}."
+    assert steps["leftovers"].finding == f"Deleted leftovers of {RUN}."
     assert world.things == set()
 
 
@@ -365,7 +365,7 @@ def test_an_api_that_does_not_delete_leaves_what_names_the_run_and_nothing_that_
 
 def test_the_archive_is_waited_for_only_if_asked() -> None:
     steps, _ = played(World(archives_after_s=300.0))
-    assert (steps["archive"].state, "--wait-archive" in steps["archive"].saw) == (State.UNCHECKED, True)
+    assert (steps["archive"].state, "--wait-archive" in steps["archive"].finding) == (State.UNCHECKED, True)
     steps, _ = played(World(archives_after_s=300.0), wait_archive=True)
     assert steps["archive"].state is State.OK
     steps, _ = played(World(archives_after_s=9_000.0), wait_archive=True)
@@ -374,7 +374,7 @@ def test_the_archive_is_waited_for_only_if_asked() -> None:
 
 def test_a_job_is_started_only_if_asked_and_its_price_is_counted() -> None:
     steps, story = played(World(job=DONE), start_job=True)
-    assert steps["job"].saw == "compact, started at 2026-11-24 03:10 UTC, is SUCCEEDED."
+    assert steps["job"].finding == "compact, started at 2026-11-24 03:10 UTC, is SUCCEEDED."
     assert 0.0146 < usd_of_smoke_test(story.counted) < 0.025
 
 
@@ -388,7 +388,7 @@ def test_a_job_is_started_only_if_asked_and_its_price_is_counted() -> None:
 )
 def test_a_job_that_did_not_succeed_shows_nothing(job: JobRun | None, state: State, told: str) -> None:
     step = played(World(job=job))[0]["job"]
-    assert (step.state, told in step.saw, step.shows) == (state, True, ())
+    assert (step.state, told in step.finding, step.shows) == (state, True, ())
 
 
 def test_a_place_that_breaks_in_the_midst_of_a_look_is_a_fault_of_that_step_alone() -> None:

@@ -13,7 +13,7 @@ from tagcast.rows import lane_transitions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane, starts_workflow
 
-from local.sources.sources import SAY_AGAIN_S, WAITING_MAX, Overload, Sources, release_lane
+from local.sources.sources import REPORTED_EVERY_S, WAITING_MAX, Overload, Sources, release_lane
 from local.template.translated import SourceSpec
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -48,14 +48,14 @@ def test_each_overload_is_told_at_once_and_again_after_a_minute_however_soon_it_
     overload = Overload(lambda: waiting[0], said.append)
 
     assert overload.puts_off(0.0)
-    assert overload.puts_off(SAY_AGAIN_S - 1)
+    assert overload.puts_off(REPORTED_EVERY_S - 1)
     assert said == [TOLD]
-    assert overload.puts_off(SAY_AGAIN_S)
+    assert overload.puts_off(REPORTED_EVERY_S)
     waiting[0] = WAITING_MAX
-    assert not overload.puts_off(SAY_AGAIN_S + 1)
-    assert not overload.puts_off(SAY_AGAIN_S + 2)
+    assert not overload.puts_off(REPORTED_EVERY_S + 1)
+    assert not overload.puts_off(REPORTED_EVERY_S + 2)
     waiting[0] = WAITING_MAX + 1
-    assert overload.puts_off(SAY_AGAIN_S + 3)
+    assert overload.puts_off(REPORTED_EVERY_S + 3)
     assert said == [TOLD, TOLD, "no longer overloaded", TOLD]
 
 

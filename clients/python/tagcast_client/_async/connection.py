@@ -30,7 +30,7 @@ from tagcast_client.errors import (
 from tagcast_client.models import Subscription, Topic
 from tagcast_client.operation import URL_VARIABLE, Answer, Operation, Page, checked_url, if_match, reads
 from tagcast_client.retrying import Retries, Tries
-from tagcast_client.signing import THIS_MACHINE, SigV4, is_aws
+from tagcast_client.signing import LOCAL_HOSTS, SigV4, is_aws
 from tagcast_client.version import API_VERSION, __version__
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class AsyncConnection:
             transport=transport,
             headers={"accept": "application/json", "user-agent": user_agent, "tagcast-version": API_VERSION},
             follow_redirects=False,
-            trust_env=urlsplit(self.url).hostname not in THIS_MACHINE,
+            trust_env=urlsplit(self.url).hostname not in LOCAL_HOSTS,
             verify=_tls_context() if self.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
         try:

@@ -11,7 +11,7 @@ from tagcast.filters.explanation import Explanation
 
 SENT_TIMES_MAX = 10
 """A list in a request may have ten times the allowed number of elements, because repeated elements are dropped."""
-UNKNOWN_TOLD_MAX = 100
+UNKNOWN_LISTED_MAX = 100
 """An error lists at most 100 unknown fields."""
 _NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -84,8 +84,8 @@ def is_plain_text(text: str) -> bool:
 
 
 def unknown_keys(value: FilterValue, known: frozenset[str]) -> list[Fault]:
-    """Return one fault for each key of *value* that is not in *known*, at most :data:`UNKNOWN_TOLD_MAX`."""
-    unknown = islice((key for key in value if key not in known), UNKNOWN_TOLD_MAX)
+    """Return one fault for each key of *value* that is not in *known*, at most :data:`UNKNOWN_LISTED_MAX`."""
+    unknown = islice((key for key in value if key not in known), UNKNOWN_LISTED_MAX)
     return [Fault("is not a known field", f"/{pointer_part(key)}", FaultCode.UNKNOWN) for key in unknown]
 
 

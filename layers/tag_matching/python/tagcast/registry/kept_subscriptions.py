@@ -102,15 +102,15 @@ def apply_changes(
 
 
 class _Pieces:
-    """Stored subscriptions in pieces; *firsts* has the first ordinal of each piece."""
+    """Stored subscriptions in pieces; *first_ordinals* has the first ordinal of each piece."""
 
-    def __init__(self, firsts: Sequence[int], pieces: Sequence[bytes]) -> None:
-        self._firsts, self._pieces = firsts, pieces
+    def __init__(self, first_ordinals: Sequence[int], pieces: Sequence[bytes]) -> None:
+        self._first_ordinals, self._pieces = first_ordinals, pieces
         self._known: dict[int, Subscription] = {}
 
     def one(self, ordinal: int) -> Subscription:
         if ordinal not in self._known:
-            piece = self._pieces[bisect_right(self._firsts, ordinal) - 1]
+            piece = self._pieces[bisect_right(self._first_ordinals, ordinal) - 1]
             self._known |= subscriptions_kept(unpack_line(piece))
         return self._known[ordinal]
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
     from mypy_boto3_firehose.type_defs import RecordTypeDef
 
-PARCEL_BYTES_MAX = 900 * 1024
+RECORD_BYTES_MAX = 900 * 1024
 """The maximum bytes of a record's lines. Firehose takes 1,000 KiB, and bills each record in steps of 5 KB.
 
 The bytes are counted before compression, because some lines do not shrink.
 """
-REQUEST_PARCELS_MAX = 4
+REQUEST_RECORDS_MAX = 4
 """Firehose takes at most 4 MiB in a request."""
 DEFLATION = 1
 """zlib's fastest level: the default takes three times as long and saves a seventh more."""
@@ -78,52 +78,52 @@ class FirehoseArchive:
         """
         taken: list[RecordBatch] = []
         left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
-        for kind, parcels in left.items():
-            while parcels:
-                some = parcels[:REQUEST_PARCELS_MAX]
+        for kind, batches in left.items():
+            while batches:
+                some = batches[:REQUEST_RECORDS_MAX]
                 refused = self._put(kind, some)
                 taken += [each for each in some if each not in refused]
-                parcels[: len(some)] = refused
+                batches[: len(some)] = refused
                 if refused:
-                    lost = min(each.places[0] for parcels in left.values() for each in parcels)
+                    lost = min(each.places[0] for batches in left.values() for each in batches)
                     self._remember(taken, lost)
                     return lost
         return None
 
     def _remember(self, taken: Sequence[RecordBatch], lost: int) -> None:
         """Remember the accepted lines from the place *lost* on, because their batch is retried."""
-        for parcel in taken:
-            texts = zip(parcel.places, parcel.content.removesuffix(b"\n").split(b"\n"), strict=True)
+        for batch in taken:
+            texts = zip(batch.places, batch.content.removesuffix(b"\n").split(b"\n"), strict=True)
             self.ahead.update(_digest(text) for place, text in texts if place >= lost)
         if len(self.ahead) > AHEAD_MAX:
             self.ahead.clear()
 
-    def _put(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
-        """Put *parcels* with one request, and retry refused parcels after a pause; return those still refused."""
-        left: Sequence[tuple[RecordBatch, RecordTypeDef]] = [(each, {"Data": each.compress()}) for each in parcels]
+    def _put(self, kind: RecordKind, batches: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
+        """Put *batches* with one request, and retry refused batches after a pause; return those still refused."""
+        left: Sequence[tuple[RecordBatch, RecordTypeDef]] = [(each, {"Data": each.compress()}) for each in batches]
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 self.sleep(random.uniform(0.5, 1.0) * PAUSE_S * 2**attempt)
             left = self._put_once(kind, left)
             if not left:
                 return ()
-        self.logger.warning("Firehose did not accept the records", extra={"kind": kind.value, "parcels": len(left)})
-        return [parcel for parcel, _ in left]
+        self.logger.warning("Firehose did not accept the records", extra={"kind": kind.value, "batches": len(left)})
+        return [batch for batch, _ in left]
 
     def _put_once(
-        self, kind: RecordKind, parcels: Sequence[tuple[RecordBatch, RecordTypeDef]]
+        self, kind: RecordKind, batches: Sequence[tuple[RecordBatch, RecordTypeDef]]
     ) -> Sequence[tuple[RecordBatch, RecordTypeDef]]:
-        """Put the parcels once, each with its record; return refused parcels."""
-        records = [record for _, record in parcels]
+        """Put the batches once, each with its record; return refused batches."""
+        records = [record for _, record in batches]
         try:
             answer = self.client.put_record_batch(DeliveryStreamName=self.streams[kind], Records=records)
         except (ClientError, BotoCoreError) as error:
             self.logger.warning("Firehose did not answer", extra={"error": type(error).__name__})
-            return parcels
+            return batches
         if not answer["FailedPutCount"]:
             return ()
-        pairs = zip(parcels, answer["RequestResponses"], strict=True)
-        return [parcel for parcel, response in pairs if response.get("ErrorCode")]
+        pairs = zip(batches, answer["RequestResponses"], strict=True)
+        return [batch for batch, response in pairs if response.get("ErrorCode")]
 
 
 def _digest(line: bytes | bytearray) -> bytes:
@@ -136,15 +136,15 @@ def pack_records(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKin
     A line is a tuple: the place of its change in the batch from the stream, its kind, and its text.
 
     >>> packed = pack_records([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
-    >>> [(bytes(parcel.content), parcel.places) for parcel in packed[RecordKind.LANES]]
+    >>> [(bytes(batch.content), batch.places) for batch in packed[RecordKind.LANES]]
     [(b'{}\\n{}\\n', [0, 1])]
     """
     packed: dict[RecordKind, list[RecordBatch]] = {}
     for place, kind, text in lines:
         line = f"{text}\n".encode()
-        parcels = packed.setdefault(kind, [])
-        if not parcels or len(parcels[-1].content) + len(line) > PARCEL_BYTES_MAX:
-            parcels.append(RecordBatch(kind))
-        parcels[-1].content += line
-        parcels[-1].places.append(place)
+        batches = packed.setdefault(kind, [])
+        if not batches or len(batches[-1].content) + len(line) > RECORD_BYTES_MAX:
+            batches.append(RecordBatch(kind))
+        batches[-1].content += line
+        batches[-1].places.append(place)
     return packed

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
     from mypy_boto3_s3 import S3Client
 
-AWAY = "the archive does not answer; try again"
+ARCHIVE_UNAVAILABLE = "the archive does not answer; try again"
 
 
 class S3IndexArchive:
@@ -76,7 +76,7 @@ class S3MessageArchive:
                     for each in page.get("Contents", ())
                 ]
         except (ClientError, BotoCoreError) as error:
-            raise UnavailableError(AWAY) from error
+            raise UnavailableError(ARCHIVE_UNAVAILABLE) from error
         return sorted(found, key=lambda each: (each.arrived_at, each.name), reverse=True)
 
     def lines(self, name: str) -> Iterator[bytes]:
@@ -89,4 +89,4 @@ class S3MessageArchive:
         except client.exceptions.NoSuchKey:
             return
         except (ClientError, BotoCoreError, OSError, EOFError, zlib.error) as error:
-            raise UnavailableError(AWAY) from error
+            raise UnavailableError(ARCHIVE_UNAVAILABLE) from error

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from tagcast.errors import ConditionLostError, ContendedError, TableThrottledError, UnavailableError
 
 CONFLICTS_MAX = 3
-VAIN_MAX = 7
+NO_PROGRESS_MAX = 7
 PAUSE_S = 0.02
 LOST = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 CONFLICTS = frozenset({"TransactionConflictException", "TransactionConflict"})
@@ -55,11 +55,11 @@ def execute(call: Callable[[], object], sleep: Sleep) -> None:
         return
 
 
-def back_off(in_vain: int, detail: str, sleep: Sleep) -> None:
-    """Wait after *in_vain* reads without progress, longer each time. After too many, raise UnavailableError."""
-    if in_vain == VAIN_MAX:
+def back_off(no_progress: int, detail: str, sleep: Sleep) -> None:
+    """Wait after *no_progress* reads without progress, longer each time. After too many, raise UnavailableError."""
+    if no_progress == NO_PROGRESS_MAX:
         raise UnavailableError(detail)
-    _pause(in_vain, sleep)
+    _pause(no_progress, sleep)
 
 
 def _pause(number: int, sleep: Sleep) -> None:

@@ -147,7 +147,7 @@ class DynamoStore:
             request = wanted.setdefault(self._names[key.table], {"Keys": [], "ConsistentRead": True})
             request["Keys"].append(key_of(key))
         found: dict[Key, Row] = {}
-        in_vain = 0
+        no_progress = 0
         while wanted:
             answer = self._client.batch_get_item(RequestItems=wanted)
             for table, items in answer["Responses"].items():
@@ -156,9 +156,9 @@ class DynamoStore:
                     found[by_name[table, cast("str", row["pk"]), cast("str", row["sk"])]] = row
             left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})
             # A response holds sixteen megabytes: the rest is requested at once.
-            in_vain = 0 if _number(left) < _number(wanted) else in_vain + 1
-            if in_vain:
-                back_off(in_vain, "the table gives no more rows at the moment; try again", self._sleep)
+            no_progress = 0 if _number(left) < _number(wanted) else no_progress + 1
+            if no_progress:
+                back_off(no_progress, "the table gives no more rows at the moment; try again", self._sleep)
             wanted = left
         return found
 

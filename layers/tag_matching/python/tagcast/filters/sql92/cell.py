@@ -42,16 +42,16 @@ class Columns(NamedTuple):
 
     - *always*: the owners of entries that always match.
     - *below*: property → text → owners, of entries that only compare one property with texts.
-    - *firsts*: the owner at each place.
-    - *crowds*: for each entry with many owners, its place and the owners after the first.
+    - *first_owners*: the owner at each place.
+    - *further_owners*: for each entry with many owners, its place and the owners after the first.
     - *partial*: each place whose entry needs its full expression, with the expression's number.
     - *tests*: for each test, kind and name of its dimension, the comparison, its values, and the places of each value.
     """
 
     always: list[int]
     below: dict[str, dict[str | None, list[int]]]
-    firsts: list[int]
-    crowds: list[tuple[int, list[int]]]
+    first_owners: list[int]
+    further_owners: list[tuple[int, list[int]]]
     partial: list[tuple[int, int]]
     tests: list[tuple[str, str, str, Any, Any]]
 
@@ -129,10 +129,10 @@ def _place(
     """Add an entry to *columns* and *by_column*, with one bit for each owner, or a single bit if it has many owners."""
     many = len(entry.owners) > _FEW_OWNERS
     for owner in entry.owners[:1] if many else entry.owners:
-        place = len(columns.firsts)
-        columns.firsts.append(owner)
+        place = len(columns.first_owners)
+        columns.first_owners.append(owner)
         if many:
-            columns.crowds.append((place, entry.owners[1:]))
+            columns.further_owners.append((place, entry.owners[1:]))
         if entry.whole is not None:
             columns.partial.append((place, entry.whole))
         for column, values in terms.items():
@@ -370,8 +370,8 @@ class SqlCell:
         "_all",
         "_always",
         "_below",
-        "_crowds",
-        "_firsts",
+        "_first_owners",
+        "_further_owners",
         "_partial",
         "_shared",
         "_tests",
@@ -380,12 +380,12 @@ class SqlCell:
     )
 
     def __init__(self, columns: Columns, wholes: Sequence[CompiledExpression]) -> None:
-        self._always, below, self._firsts, crowds, partial, tests = columns
-        count = len(self._firsts)
+        self._always, below, self._first_owners, further_owners, partial, tests = columns
+        count = len(self._first_owners)
         self._all = (1 << count) - 1
         self._below = list(below.items())
-        self._crowds = dict(crowds)
-        self._shared = bits_of(list(self._crowds), count)
+        self._further_owners = dict(further_owners)
+        self._shared = bits_of(list(self._further_owners), count)
         self._partial = {place: wholes[number] for place, number in partial}
         self._unsure = bits_of(list(self._partial), count)
         # Test texts first and inline, because most tests read a text.
@@ -427,15 +427,15 @@ class SqlCell:
             for place in places_of(bits & self._unsure):
                 if not self._partial[place].is_true(texts):
                     bits ^= 1 << place
-        firsts = self._firsts
+        first_owners = self._first_owners
         if bits.bit_count() > _FEW_BITS:
-            found.extend(compress(firsts, flags_of(bits)))
+            found.extend(compress(first_owners, flags_of(bits)))
         else:
             for place in places_of(bits):
-                found.append(firsts[place])
+                found.append(first_owners[place])
         if bits & self._shared:
             for place in places_of(bits & self._shared):
-                found += self._crowds[place]
+                found += self._further_owners[place]
 
 
 def places_of(bits: int) -> Iterator[int]:
