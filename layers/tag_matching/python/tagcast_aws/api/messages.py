@@ -41,7 +41,10 @@ ONLY: Mapping[str, Collection[EntryState]] = {"failing": FAILING} | {each.value:
 
 
 class EntryAnswer(TypedDict):
-    """The delivery of a message to one subscription."""
+    """The delivery of a message to one subscription. ``filter_version`` is the version of the filter that matched.
+
+    Only a late entry has ``added_at``, the time at which it was added for a new group.
+    """
 
     state: AnyEntryState
     attempts: int
@@ -128,7 +131,7 @@ def show_message(value: MessageView) -> MessageAnswer:
 
 
 def show_without_body(value: MessageView) -> MessageAnswer:
-    """Return the answer with a message in a list, which has the size of the body instead of the body."""
+    """Return a message as lists show it, with the size of its body instead of the body."""
     answer = _receipt(value)
     if value.body is not None:
         answer["body_bytes"] = len(value.body)
@@ -248,7 +251,7 @@ class HistoryAnswer(TypedDict):
 
 
 def answer_history(world: World, request: Request[None]) -> Answer:
-    """List the messages of the last day."""
+    """List the messages of the last day, or since a given time."""
     faults: list[Fault] = []
     now, name = world.clock.now(), request.word("subscription", NAME, faults)
     since, state = _since(request, now, faults), request.choice("state", DELIVERY_STATES, faults)

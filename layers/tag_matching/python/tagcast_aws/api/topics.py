@@ -42,7 +42,7 @@ class TopicBody(_Settings):
     """The settings of a topic; missing settings get their defaults."""
 
     def settings(self) -> TopicSettings:
-        """Return the settings as a value of the core."""
+        """Convert the body to the core's :class:`TopicSettings`."""
         return TopicSettings(**settings_from_body(TopicSettings, self))
 
 

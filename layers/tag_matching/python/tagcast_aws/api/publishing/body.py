@@ -132,7 +132,7 @@ class TestedMessage(_Attributes):
         return []
 
     def draft(self) -> Draft:
-        """Return the message as a value of the core."""
+        """Convert the message to the core's :class:`Draft`."""
         content = (self.body or "").encode() if self.body_base64 is None else _decode_base64(self.body_base64)
         return Draft(
             body=content or b"",
@@ -175,11 +175,11 @@ class MessageBody(TestedMessage):
 
     @classmethod
     def is_required(cls) -> bool:
-        """Return True: a message needs one of two body fields, although the model declares both as optional."""
+        """Return True, because a message needs one of two fields. The model declares both of them as optional."""
         return True
 
     def draft(self) -> Draft:
-        """Return the message as a value of the core, with its trace."""
+        """Convert the message to the core's :class:`Draft`, with its trace."""
         return replace(super().draft(), trace=read_trace(self.traceparent, self.tracestate))
 
 
@@ -192,7 +192,7 @@ class BatchBody(Body):
 
 
 class ReplayedMessage(MessageBody):
-    """An archived message, with its original id in ``replay_of``. It may be a dead letter."""
+    """An archived message to publish again. ``replay_of`` is its original id. Dead letters are allowed, too."""
 
     model_config = ConfigDict(json_schema_extra={"allOf": _ONE_BODY})
 
@@ -203,7 +203,7 @@ class ReplayedMessage(MessageBody):
         return []
 
     def original(self) -> ArchivedOriginal:
-        """Return the archived message as a value of the core."""
+        """Convert the archived message to the core's :class:`ArchivedOriginal`."""
         return ArchivedOriginal(self.draft(), self.replay_of)
 
 

@@ -116,7 +116,7 @@ StoredRetry = Annotated[dict[str, Any], SchemaOf(Retry)]
 
 
 def policy(retry: BackoffRetry | DecayRetry | IndependentRetry) -> RetryPolicy:
-    """Return the retry policy as a value of the core."""
+    """Convert the retry strategy in a request body to the core's :class:`RetryPolicy`."""
     match retry:
         case BackoffRetry():
             longest = retry.max_interval_seconds or DECAY_INTERVAL_S_MAX

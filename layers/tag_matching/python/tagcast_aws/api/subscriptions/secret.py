@@ -49,9 +49,9 @@ class RotationBody(Body):
 
 
 def make_secret(world: World, given: str | None) -> tuple[str | None, str | None]:
-    """Return the secret to store (None: no secret), and the secret to show in the answer (None: show no secret).
+    """Return the secret to store, and the secret to show in the answer. None in either place means no secret.
 
-    The secret is *given*, or a new secret if *given* asks for one. Only a new secret is shown.
+    The secret to store is *given*, or a new secret if *given* is ``generate``. Only a new secret is shown.
     """
     if given != GENERATE:
         return given, None
@@ -60,10 +60,10 @@ def make_secret(world: World, given: str | None) -> tuple[str | None, str | None
 
 
 def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[list[str]]:
-    """Return a list of keys for each of *subscriptions*: ``whpk_`` and base64, as in Standard Webhooks.
+    """Return a list of public keys for each of *subscriptions*. A key is ``whpk_`` and base64, as in Standard Webhooks.
 
-    A subscription without the signature ``v1a`` has no keys. If the seeds cannot be read, all lists are empty, and the
-    rest of the answer is unaffected.
+    The list is empty for a subscription without the signature ``v1a``. If the service cannot read its signing keys, all
+    lists are empty, and the failure is only recorded.
     """
     try:
         return [
