@@ -32,8 +32,8 @@ class ChartError(Exception):
 class Minute:
     """The metrics of a topic or a subscription in the minute that begins at *at*. A value of None is unknown.
 
-    *latencies* are the times from acceptance to delivery, in milliseconds. A topic's *backlog* is its number of
-    retained messages.
+    *latencies* are the times from acceptance to delivery, in milliseconds. Where they are missing, *p95_ms* may be
+    known. A topic's *backlog* is its number of retained messages.
     """
 
     at: datetime

@@ -144,7 +144,7 @@ async def act_preview(request: web.Request) -> web.Response:
 
 
 def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
-    """Return the lanes that have some of *messages* in their backlog, at most :data:`LANES_MAX`.
+    """Return the lanes whose backlog has at least one of *messages*, at most :data:`LANES_MAX` lanes.
 
     If *subscription* is not empty, return only lanes of subscriptions with this name.
     """

@@ -15,7 +15,7 @@ Application = Callable[
 
 
 def handler_of(application: Application) -> Handler:
-    """Return a handler that passes each request to the application, and returns its whole response."""
+    """Return a handler. It passes a request to the application, and returns the application's whole response."""
 
     async def handle(request: Request) -> Response:
         unread = [{"type": "http.request", "body": request.body, "more_body": False}]

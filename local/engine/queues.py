@@ -58,7 +58,7 @@ class LongPoll:
                 self._waiting[queue].discard(woken)
 
     def waking(self, action: Action) -> Callable[[dict[str, Any], str], Awaitable[Any]]:
-        """Wrap *action*. After it, the long polls that wait for its queue look for messages."""
+        """Wrap *action*, an action on a queue. After the action, long polls of that queue look for messages."""
 
         async def act(request: dict[str, Any], url: str) -> Any:
             answer = action(request, url)
