@@ -189,7 +189,7 @@ class LocalJobs:
 
     @property
     def means(self) -> str:
-        """A sentence for the archive page: where jobs run, and how long Spark keeps running after a job."""
+        """A sentence for the archive page. It says where jobs run, and how long Spark keeps running after a job."""
         return "Spark runs the job on this machine. It stays up for five minutes, so the next job starts faster."
 
     def prepare(self) -> None:
@@ -267,7 +267,7 @@ class GlueJobs:
 
     @property
     def means(self) -> str:
-        """A sentence for the archive page: where jobs run, and the price of a minute."""
+        """Sentences for the archive page. They say where jobs run, and what a minute costs."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
     def run(self, order: JobOrder, show: ProgressSink) -> JobResult:

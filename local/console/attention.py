@@ -69,7 +69,7 @@ def host_of(lane: UrgentLane) -> str:
 
 
 def outcome_of(lane: UrgentLane) -> str:
-    """Return the last outcome of the head, or :data:`NO_ATTEMPT`."""
+    """Return the outcome of the head's last attempt; :data:`NO_ATTEMPT` if there was none."""
     return (lane.head and lane.head.last_outcome) or NO_ATTEMPT
 
 

@@ -147,7 +147,7 @@ class Bulks:
         self._kept: dict[str, Bulk] = {}
 
     def begin(self, desk: Desk, bulk: Bulk) -> str:
-        """Start *bulk* and return its id. The oldest finished actions are dropped."""
+        """Start *bulk* and return its id. If there are too many actions, the oldest finished ones are dropped."""
         over = [name for name, each in self._kept.items() if not each.runs]
         for name in over[: max(0, len(self._kept) + 1 - KEPT_MAX)]:
             del self._kept[name]
@@ -182,7 +182,10 @@ def lanes_json(lanes: Iterable[Name]) -> str:
 
 
 def lanes_of(text: str) -> list[Name]:
-    """Return the names of lanes in the JSON of a form field, at most :data:`LANES_MAX`. Raises HTTPBadRequest."""
+    """Return the first :data:`LANES_MAX` names of lanes in *text*, the JSON of a form field.
+
+    Raises HTTPBadRequest if *text* is invalid.
+    """
     try:
         found = json.loads(text)
         return [(str(topic), str(name)) for topic, name in found][:LANES_MAX]

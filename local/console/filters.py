@@ -62,7 +62,7 @@ class Bench:
 
 
 async def workbench(request: web.Request) -> web.Response:
-    """Show the workbench. If the query names a subscription, its filter is loaded; so is a message that it names."""
+    """Show the workbench. The query may name a subscription, to load its filter, and a message, to test filters on."""
     desk, query = desk_of(request), dict(request.query)
     bench = Bench.of(query)
     if bench.topic and (message_id := query.get("message", "").strip()):

@@ -152,7 +152,7 @@ def _text(value: object) -> str:
 
 
 def uncheck_all(settings: Sequence[Setting]) -> dict[str, str]:
-    """Return the fields of all checkboxes with the value for unchecked. Browsers send only the checked ones."""
+    """Return the empty text, which means unchecked, for each checkbox. Browsers send no field for an unchecked box."""
     return {each.name: "" for each in settings if each.type == "boolean"}
 
 

@@ -126,7 +126,7 @@ class Executions:
         return self._running >= self.most
 
     def count_run(self, run: Callable[[str], None]) -> Callable[[str], None]:
-        """Wrap *run*, which runs one execution, to count the execution as long as it runs."""
+        """Wrap *run*, which runs one execution. The wrapper counts the execution as long as it runs."""
 
         def counted_run(execution: str) -> None:
             with self._lock:
@@ -176,7 +176,7 @@ def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], No
 
 
 def forget_records(deliver: Callable[..., None]) -> Callable[..., None]:
-    """Wrap *deliver*, which writes Firehose's records to S3, to drop the records. The engine never drops them."""
+    """Wrap *deliver*, which writes Firehose's records to S3. The wrapper drops written records from memory."""
 
     def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
         deliver(stream, destination, records)

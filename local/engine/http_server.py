@@ -137,7 +137,7 @@ async def serve(
 
 
 def guard_browsers(handler: Handler, port: int, host: str = "") -> Handler:
-    """Wrap *handler* to refuse requests from web pages. It accepts only the host names localhost and *host*."""
+    """Wrap *handler*. The wrapper refuses requests from web pages, and all host names but localhost and *host*."""
 
     async def handle(request: Request) -> Response:
         refused = why_refused(request.headers, port, host)

@@ -29,7 +29,7 @@ Action = Callable[[dict[str, Any], str], Any]
 
 
 class LongPoll:
-    """Answers long polls. A poll waits until an action wakes its queue. Create it on the engine's event loop."""
+    """Answers long polls, which wait until an action wakes their queue. Create it on the engine's event loop."""
 
     def __init__(
         self, receive: Callable[[dict[str, Any], str], Awaitable[Mapping[str, Any]]], look_s: float = LOOK_S

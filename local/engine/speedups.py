@@ -135,6 +135,6 @@ def loads(text: bytes | bytearray | str, **how: Any) -> Any:
 
 
 def install_json(*modules: ModuleType) -> None:
-    """Replace `json` by fast functions in *modules*, which are modules of the engine."""
+    """Let *modules* of the engine use the fast functions of this module instead of Python's `json`."""
     for module in modules:
         module.json = SimpleNamespace(**{**vars(json), "dumps": dumps, "loads": loads})  # type: ignore[attr-defined]

@@ -43,7 +43,10 @@ _FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
 
 @dataclass(frozen=True)
 class RouteSpec:
-    """A route of the HTTP API. `function` is a logical id. `security` is OpenAPI's; its references are not resolved."""
+    """A route of the HTTP API. `function` is a logical id.
+
+    `security` has the security requirements in OpenAPI's form. References in them are not resolved.
+    """
 
     method: str
     path: str

@@ -19,7 +19,8 @@ from tagcast_aws.api.http.routing import Answer, Route
 class HostAnswer(TypedDict):
     """A host that recently failed to respond. While its circuit is open, the host gets only one probe at a time.
 
-    ``next_probe_at`` is null while the circuit is closed.
+    ``opened_at`` and ``closed_at`` are null if the circuit never opened or closed. ``next_probe_at`` is null while the
+    circuit is closed.
     """
 
     host: str
@@ -31,7 +32,7 @@ class HostAnswer(TypedDict):
 
 
 class HostsAnswer(TypedDict):
-    """One page of hosts."""
+    """One page of hosts. ``next_cursor`` is null on the last page."""
 
     hosts: list[HostAnswer]
     next_cursor: str | None

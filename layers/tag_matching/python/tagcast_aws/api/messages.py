@@ -60,6 +60,8 @@ class MessageAnswer(ShownAttributes):
     A message with more than 1,000 subscriptions shows one page of deliveries, failing deliveries first. ``next_cursor``
     leads to the next page. The first page has ``counts`` of all deliveries by state. In a list, a message has
     ``body_bytes`` instead of its body. The list of retained messages has bodies on request, and no counts.
+    ``filter_errors`` are the first subscriptions whose filters failed on the message, ``filter_error_count`` their
+    number.
     """
 
     body: NotRequired[str | None]
@@ -82,7 +84,7 @@ class MessageAnswer(ShownAttributes):
 
 
 class MessagesAnswer(TypedDict):
-    """One page of retained messages, oldest first."""
+    """One page of retained messages, oldest first. ``next_cursor`` is null on the last page."""
 
     messages: list[MessageAnswer]
     next_cursor: str | None
@@ -103,7 +105,7 @@ class AttemptAnswer(TypedDict):
 
 
 class AttemptedAnswer(TypedDict):
-    """One delivery with its last attempts."""
+    """One delivery. ``attempts`` is the number of its attempts, and ``history`` has the last of them."""
 
     subscription: str
     state: AnyEntryState
@@ -112,7 +114,10 @@ class AttemptedAnswer(TypedDict):
 
 
 class AttemptsAnswer(TypedDict):
-    """One page of a message's attempted deliveries that are pending or failed, sorted by subscription."""
+    """One page of a message's attempted deliveries that are pending or failed, sorted by subscription.
+
+    ``next_cursor`` is null on the last page.
+    """
 
     deliveries: list[AttemptedAnswer]
     next_cursor: str | None

@@ -63,7 +63,7 @@ class PulledAnswer(PushBody):
 
 
 class PullAnswer(TypedDict):
-    """The messages of a pull, in the order of the queue."""
+    """The messages of a pull, in the order of the queue. The list is empty if none came within the waiting time."""
 
     messages: list[PulledAnswer]
 

@@ -113,7 +113,7 @@ else:
 
 
 class TestedMessage(_Attributes):
-    """A message for a test of a filter; it needs no body."""
+    """A message on which a filter is tested. It may have a body as text, a body as base64, or none."""
 
     __test__ = False
     model_config = ConfigDict(json_schema_extra={"allOf": [{"not": _bodies("string")}]})
@@ -158,7 +158,10 @@ class MessageBody(TestedMessage):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Return the faults of a :class:`TestedMessage`, a missing body, and properties that only the service sets."""
+        """Return the faults of a :class:`TestedMessage`, and further faults of a message to publish.
+
+        A missing body is a fault, and so is each property that only the service may set.
+        """
         faults = super().cross_faults(value)
         if value.get("body") is None and value.get("body_base64") is None:
             faults = [Fault("is required (or body_base64)", "/body", FaultCode.REQUIRED)]

@@ -36,7 +36,7 @@ class HttpEndpoint(Body):
 
 
 class SqsEndpoint(Body):
-    """An SQS queue, by its URL or its ARN."""
+    """An SQS queue, named by exactly one of ``queue_url`` and ``arn``."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -71,7 +71,7 @@ class DeliveryAnswer(TypedDict):
 
 
 class BacklogAnswer(TypedDict):
-    """One page of a backlog, in the order of the backlog."""
+    """One page of a backlog, in the order of the backlog. ``next_cursor`` is null on the last page."""
 
     deliveries: list[DeliveryAnswer]
     next_cursor: str | None
@@ -105,7 +105,10 @@ class UrgentLaneAnswer(TypedDict):
 
 
 class UrgentLanesAnswer(TypedDict):
-    """One page of the lanes that are not active, of all topics, the most urgent first."""
+    """One page of the lanes that are not active, of all topics, the most urgent first.
+
+    ``next_cursor`` is null on the last page.
+    """
 
     lanes: list[UrgentLaneAnswer]
     next_cursor: str | None

@@ -196,14 +196,14 @@ class SubscriptionAnswer(_Shown):
 
 
 class SubscriptionsAnswer(TypedDict):
-    """One page of subscriptions."""
+    """One page of subscriptions. ``next_cursor`` is null on the last page."""
 
     subscriptions: list[SubscriptionAnswer]
     next_cursor: str | None
 
 
 class VersionAnswer(TypedDict):
-    """One version of a filter."""
+    """One version of a filter. A null filter matches everything."""
 
     version: int
     filter: FilterBody | None
@@ -211,7 +211,7 @@ class VersionAnswer(TypedDict):
 
 
 class VersionsAnswer(TypedDict):
-    """A page of the stored versions of a filter, newest first."""
+    """One page of the stored versions of a filter, newest first. ``next_cursor`` is null on the last page."""
 
     versions: list[VersionAnswer]
     next_cursor: str | None
