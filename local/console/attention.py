@@ -74,7 +74,7 @@ def outcome_of(lane: UrgentLane) -> str:
 
 
 def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
-    """Return the sort key of a lane: first the most urgent need, then the oldest head, then the name."""
+    """Return the sort key of a lane. The most urgent need comes first, then the oldest head, then the name."""
     pending_since = LATEST if lane.head is None else lane.head.accepted_at
     return list(LaneNeed).index(need_of(lane)), pending_since, (lane.topic, lane.subscription)
 

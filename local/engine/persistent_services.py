@@ -42,7 +42,7 @@ class PersistentServices:
         return {name: text.decode() for name, text in zip(names, texts[1:], strict=True)}
 
     def keep(self, names: Collection[str] | None = None) -> None:
-        """Write the file if the state of a service in *names* has changed; of any service if *names* is None."""
+        """Write the file if the state of a service in *names* has changed. None stands for all services."""
         states = {name: state_of for name, state_of in self.states().items() if names is None or name in names}
         texts = {name: self._text(name, state_of) for name, state_of in states.items()}
         changed = self._lines | {name: frame_line(text.encode())[0] for name, text in texts.items() if text}

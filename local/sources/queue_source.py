@@ -24,9 +24,9 @@ TOPICS_AT_ONCE = 64
 class QueueSource:
     """Receives messages from one queue and invokes one function for them. Each call of `step` handles what it receives.
 
-    `calls` has the permissions of the function, as on AWS. `owner` has all permissions. The source uses it to make
-    failed messages visible again sooner than on AWS. The queue itself keeps the order of a message group: while
-    messages of the group are in flight, it returns no others.
+    `calls` has the permissions of the function, as on AWS. `owner` has all permissions. By `owner`, the source makes
+    failed messages visible again sooner than on AWS. The queue itself keeps the order of a message group. While
+    messages of the group are in flight, the queue returns no others.
     """
 
     calls: EngineCalls

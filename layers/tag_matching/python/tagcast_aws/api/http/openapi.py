@@ -51,9 +51,9 @@ _WITHIN = {"create_topic": "create_subscription"}
 
 
 def links_of(name: str, operations: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the links from the operation *name* to operations on the resource that it creates; else an empty mapping.
+    """Return the links from the operation *name* to operations on the resource that it creates.
 
-    *operations* are pairs of name and path.
+    The result is empty if the operation creates nothing. *operations* are pairs of name and path.
 
     >>> links_of("create_topic", [("get_topic", "/topics/{topic}"), ("health", "/health")])
     {'get_topic': {'operationId': 'get_topic', 'parameters': {'topic': '$response.body#/name'}}}

@@ -131,7 +131,10 @@ class ActedLaneAnswer(TypedDict):
 
 
 class ActedLanesAnswer(TypedDict):
-    """One page of the results of an action on many lanes. The numbers count the lanes of this page, by result."""
+    """One page of the results of an action on many lanes. ``next_cursor`` is null on the last page.
+
+    ``matched`` is the number of lanes on this page. The other numbers count these lanes by result.
+    """
 
     matched: int
     planned: int
