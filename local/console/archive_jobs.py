@@ -339,10 +339,10 @@ Runner = LocalJobs | GlueJobs
 
 @dataclass
 class JobBoard:
-    """Starts the console's jobs, and has the state of the last one, *order*.
+    """Starts the console's jobs, and has the state of the last job, *order*; None before the first job.
 
-    *progress* is the last text that the job reported. *ended* is its result; None if it runs or failed. *fault* is its
-    error; empty without one.
+    *progress* is the last text that the job reported. *ended* is the job's result; None while the job runs, and after a
+    failure. *fault* is the job's error; empty without an error.
     """
 
     runner: Runner

@@ -46,7 +46,7 @@ class ShadowCounts(TypedDict):
 
 
 class ShadowSample(TypedDict):
-    """A message that only one of the two filters matches."""
+    """A message that only one of the two filters matches. ``way`` says which filter."""
 
     message_id: str
     way: Literal["only_active", "only_shadow"]
