@@ -44,8 +44,8 @@ class StreamRules:
     """The settings of an event source mapping. The value -1 means that there is no limit.
 
     *attempts_max* is the number of retries of a batch. *bisect* says whether a failed batch is split into halves.
-    *window_s* is the time in which records gather. A record is passed on if it matches one of *filters*, or if there
-    are no filters.
+    If *window_s* is above 0, more records gather before an invocation. A record is passed on if it matches one of
+    *filters*, or if there are no filters.
     """
 
     batch_size: int = 100
