@@ -40,7 +40,7 @@ def port(text: str) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
-    """Parse the command line. Return the options of the stack, and the console's port (None without a console)."""
+    """Parse the command line. Return the options of the stack and the console's port; it is None without a console."""
     unsaid = argparse.SUPPRESS  # StackOptions has the defaults.
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__, argument_default=unsaid)
     add = parser.add_argument
@@ -136,7 +136,10 @@ def fail(sentence: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the stack, and return the exit code. Files that this process creates are private to the user."""
+    """Run the stack with the command line *arguments*, and return the exit code. None stands for those of the process.
+
+    Files that this process creates are private to the user.
+    """
     os.umask(OTHERS)
     raise_limit()
     bypass_proxies()

@@ -26,9 +26,10 @@ PlacedRecords = list[tuple[int, Record]]
 def handle(
     event: Mapping[str, Any], archive: FirehoseArchive, tail: TailWriter, events: EventPublisher, kept: KeptChanges
 ) -> dict[str, Any]:
-    """Archive a batch of stream records and publish events. Return the first failed record: Lambda retries from there.
+    """Archive a batch of stream records, publish their events, and write the tails of watched topics.
 
-    An unreadable change is stored for a later try, so that its shard continues.
+    Return the first failed record, from which Lambda repeats the batch. An unreadable change is stored in *kept* for a
+    later try, so that its shard continues.
     """
     changes = event["Records"]
     records, unread = _read(changes, archive)
@@ -46,7 +47,7 @@ def handle(
 def archive_kept(
     kept: KeptChanges, archive: FirehoseArchive, events: EventPublisher, left_ms: Callable[[], int]
 ) -> dict[str, int]:
-    """Archive the batches in *kept* and publish their events, while time is left.
+    """Archive the changes that *kept* stores in batches and publish their events, while *left_ms* returns enough time.
 
     Return the numbers of changes in archived batches, and in batches that stay stored after a failure. A batch may be
     archived twice. Its records then have the same ids, and compaction drops the duplicates.

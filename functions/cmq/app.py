@@ -19,7 +19,7 @@ router = Router(())
 
 
 def handle(event: dict[str, Any], world: World, keys: Secret, home: Home) -> dict[str, Any]:
-    """Answer one API Gateway event (payload 2.0)."""
+    """Answer one API Gateway event (payload 2.0). *keys* holds the key pairs of CMQ programs."""
     if is_of_cmq(event):
         return CmqEndpoint(world, keys, home).serve(event, wiring.logger())
     return router.serve(event, world, wiring.logger())

@@ -33,8 +33,8 @@ LOGGED_CHARS = 200
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
     """Serve a batch of queue records. Return the failed entries, and those not served within *budget_s* seconds.
 
-    These entries become visible in the queue again, so that their message group continues soon. SQS returns no entry of
-    a group while an earlier entry is invisible
+    If *budget_s* is None, the time has no limit. The returned entries become visible in the queue again, so that their
+    message group continues soon. SQS returns no entry of a group while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
     An unreadable record is logged and deleted, because it would block its message group forever. Ordered and unordered

@@ -20,8 +20,9 @@ class Preview:
     """The effect of an action, in sentences. *stop* is the reason why the action is impossible; None if it is possible.
 
     A form sends *fields* to the address *action*; an empty *action* is the address of the preview. The form's button
-    shows *verb*, and its cancel link leads to *back*. With *returns*, a cancel button sends the fields there instead.
-    *command* is the equivalent command line; empty if there is none.
+    shows *verb*, and its cancel link leads to *back*. If *returns* is True, a cancel button sends the fields to *back*
+    instead. If *asks_reason* is True, the form asks for a reason. *command* is the equivalent command line; empty if
+    there is none.
     """
 
     title: str

@@ -68,7 +68,7 @@ def order_of(fields: Mapping[str, str]) -> JobOrder:
 
 
 def preview_of(fields: Mapping[str, str], desk: Desk) -> Preview:
-    """Return the preview of the job that the fields *fields* describe. Its *stop* says why the job cannot start."""
+    """Return the preview of the job that *fields* describe. If the job cannot start, its *stop* says why."""
     title, back = f"Start {fields.get('job', '')}", "/archive"
     try:
         order = order_of(fields)
@@ -111,7 +111,7 @@ def page_of(desk: Desk, reports: list[Report]) -> str | None:
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Let the stack prepare for a job. The archive page requests this after it was open for a moment."""
+    """Let the stack prepare for a job. A page of the archive sends this request after it was open for a moment."""
     desk_of(request).jobs.prepare()
     return web.Response(status=204)
 

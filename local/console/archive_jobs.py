@@ -110,9 +110,10 @@ ProgressSink = Callable[[str], object]
 
 @dataclass(frozen=True)
 class JobOrder:
-    """One job with its arguments. A backtest tries the filter *candidate*.
+    """One job with its arguments. If *topic* is None, the job is about all topics.
 
-    If *subscription* is not None, the backtest compares *candidate* with the filter of this subscription.
+    A backtest tries the filter *candidate*. If *subscription* is not None, the backtest compares *candidate* with the
+    filter of this subscription.
     """
 
     job: str
@@ -148,9 +149,9 @@ class JobOrder:
         return days if self.topic is None else f"{days}_{self.topic}"
 
     def arguments(self, place: Archive) -> list[str]:
-        """Return the command-line arguments of the job.
+        """Return the job's command-line arguments for the archive *place*.
 
-        Those of an audit of a local archive say that the archive is complete up to now.
+        If the archive is local, an audit's arguments say that the archive is complete up to now.
         """
         if self.job == "backtest":
             arguments = backtest_arguments(self.days, self.topic or "", self.candidate)
@@ -163,7 +164,10 @@ class JobOrder:
 
 @dataclass(frozen=True)
 class JobResult:
-    """The result of a job: the path of its HTML report (None if it wrote none), and a summary in one sentence."""
+    """The result of a job. *page* is the path of its HTML report; None if it wrote none. *sentence* is a summary.
+
+    *is_well* is False if the job failed, found violations, or had nothing to audit.
+    """
 
     page: Path | None
     sentence: str
@@ -185,7 +189,7 @@ class LocalJobs:
 
     @property
     def means(self) -> str:
-        """A sentence for the archive page: where jobs run, and how long Spark keeps running after a job."""
+        """A sentence for the archive page. It says where jobs run, and how long Spark keeps running after a job."""
         return "Spark runs the job on this machine. It stays up for five minutes, so the next job starts faster."
 
     def prepare(self) -> None:
@@ -251,7 +255,7 @@ class GlueJobs:
     """Runs the jobs of a deployed *stack* with Glue, and downloads their HTML reports from S3 to the folder *reports*.
 
     *url* is the HTTP API that the console shows. If it is not the API of *stack*, jobs fail. *client* returns an AWS
-    client for a service's name.
+    client for a service's name. The state of a job is polled every *look_s* seconds.
     """
 
     stack: str
@@ -263,7 +267,7 @@ class GlueJobs:
 
     @property
     def means(self) -> str:
-        """A sentence for the archive page: where jobs run, and the price of a minute."""
+        """Sentences for the archive page. They say where jobs run, and what a minute costs."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
     def run(self, order: JobOrder, show: ProgressSink) -> JobResult:
@@ -276,7 +280,7 @@ class GlueJobs:
             raise JobError(f"AWS refused: {fault}") from fault
 
     def prepare(self) -> None:
-        """Do nothing: a Glue run costs money."""
+        """Do nothing, because a Glue run costs money."""
 
     def _run(self, order: JobOrder, show: ProgressSink) -> JobResult:
         bucket, glue = self._bucket(), self.client("glue")
@@ -335,7 +339,11 @@ Runner = LocalJobs | GlueJobs
 
 @dataclass
 class JobBoard:
-    """The last job of the console: *progress* is its last line, *ended* its result, and *fault* its error."""
+    """Starts the console's jobs, and has the state of the last job, *order*; None before the first job.
+
+    *progress* is the last text that the job reported. *ended* is the job's result; None while the job runs, and after a
+    failure. *fault* is the job's error; empty without an error.
+    """
 
     runner: Runner
     order: JobOrder | None = None

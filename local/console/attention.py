@@ -69,12 +69,12 @@ def host_of(lane: UrgentLane) -> str:
 
 
 def outcome_of(lane: UrgentLane) -> str:
-    """Return the last outcome of the head, or :data:`NO_ATTEMPT`."""
+    """Return the outcome of the head's last attempt; :data:`NO_ATTEMPT` if there was none."""
     return (lane.head and lane.head.last_outcome) or NO_ATTEMPT
 
 
 def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
-    """Return the sort key of a lane: first the most urgent need, then the oldest head, then the name."""
+    """Return the sort key of a lane. The most urgent need comes first, then the oldest head, then the name."""
     pending_since = LATEST if lane.head is None else lane.head.accepted_at
     return list(LaneNeed).index(need_of(lane)), pending_since, (lane.topic, lane.subscription)
 
@@ -126,10 +126,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cause:
-    """The lanes with the same host, topic or outcome, which is *name*. *lanes* and *topics* are numbers.
+    """A group of lanes with the same host, topic or outcome; *name* is this value. *lanes* and *topics* are numbers.
 
-    *since* is when the oldest head was accepted. *states* and *outcomes* pair a value with its number of lanes, the
-    most frequent value first.
+    *since* is when the oldest head was accepted; None if no lane has a head. *states* and *outcomes* pair a value with
+    its number of lanes, the most frequent value first. *need* is the most urgent need of the lanes.
     """
 
     name: str
@@ -142,7 +142,7 @@ class Cause:
 
 
 def group_by_cause(lanes: Iterable[UrgentLane], cause_of: Callable[[UrgentLane], str]) -> list[Cause]:
-    """Group lanes by the result of *cause_of*. The largest group is first."""
+    """Group lanes by the value that *cause_of* returns, such as the host. The largest group is first."""
     groups: dict[str, list[UrgentLane]] = {}
     for lane in lanes:
         groups.setdefault(cause_of(lane), []).append(lane)

@@ -44,10 +44,10 @@ OF_FOUND = (
 
 @dataclass
 class Bulk:
-    """One action on many lanes, with its progress: *done* has the changed lanes, *left* the others with reasons.
+    """One action on many lanes. *done* has the lanes that it has changed, *left* those that it could not, with reasons.
 
     *heads* maps each lane to the head that a skip cancels. If *messages* is not empty, a skip cancels the deliveries of
-    these messages instead.
+    these messages instead. *skipped* counts the cancelled deliveries.
     """
 
     act: str
@@ -69,7 +69,7 @@ class Bulk:
 
     @property
     def undo(self) -> str | None:
-        """The name of the reverse action. None while this action runs, if it changed no lane, or has no reverse."""
+        """The name of the reverse action. It is None while this action runs, if no lane changed, or if none exists."""
         return UNDO.get(self.act) if self.done and not self.runs else None
 
     async def carry_out(self, desk: Desk) -> None:
@@ -147,7 +147,7 @@ class Bulks:
         self._kept: dict[str, Bulk] = {}
 
     def begin(self, desk: Desk, bulk: Bulk) -> str:
-        """Start *bulk* and return its id. The oldest finished actions are dropped."""
+        """Start *bulk* and return its id. If there are too many actions, the oldest finished ones are dropped."""
         over = [name for name, each in self._kept.items() if not each.runs]
         for name in over[: max(0, len(self._kept) + 1 - KEPT_MAX)]:
             del self._kept[name]
@@ -182,7 +182,10 @@ def lanes_json(lanes: Iterable[Name]) -> str:
 
 
 def lanes_of(text: str) -> list[Name]:
-    """Return the names of lanes in the JSON of a form field, at most :data:`LANES_MAX`. Raises HTTPBadRequest."""
+    """Return the first :data:`LANES_MAX` names of lanes in *text*, the JSON of a form field.
+
+    Raises HTTPBadRequest if *text* is invalid.
+    """
     try:
         found = json.loads(text)
         return [(str(topic), str(name)) for topic, name in found][:LANES_MAX]
@@ -249,9 +252,10 @@ def page_of(
 ) -> web.Response:
     """Show the preview of an action on *lanes*, as a form that starts the action.
 
-    *chosen* has the fields of the selection. *unfit* counts the selected lanes to which the action does not apply, and
-    *beyond* the lanes above the limit of one action. *heads* are the ids of the lanes' heads. *messages* are the ids
-    found by a search.
+    *back* is the address of the cancel link. *chosen* has the fields of the selection. *unfit* counts the selected
+    lanes to which the action does not apply. *beyond* counts the lanes above the limit of one action. *heads* are the
+    ids of the lanes' heads. *messages* are ids that a search found; empty without a search. *command* is the equivalent
+    command line; empty if there is none.
     """
     topics = len({topic for topic, _ in lanes})
     return desk.page(

@@ -51,9 +51,9 @@ def part_of(items: Sequence[T], page: str, size: int) -> ListPage[T]:
 
 @dataclass(frozen=True)
 class ListReading(Generic[T]):
-    """The items of a list, as read at *read_at*. If *is_whole* is False, more items are still being read.
+    """The items of a list, as read at *read_at*. If *is_whole* is False, the read has not reached the end of the list.
 
-    *is_outdated* says whether this console changed something after the read. *fault* is the error of a failed reload;
+    If *is_outdated* is True, this console changed something after the read. *fault* is the error of a failed reload;
     empty if there was none.
     """
 
@@ -96,9 +96,10 @@ class CachedList(Generic[T]):
         return replace(self._last, is_outdated=self._is_outdated())
 
     async def look_if_possible(self) -> tuple[T, ...]:
-        """Return the items of `look`; no items if the API refuses or fails. Pages use it for parts that they can omit.
+        """Return the items of `look`; no items if the API refuses the list or fails.
 
-        A caller with rights for some topics only is refused the lists of all topics and lanes.
+        Pages use this method for parts that they can omit. The API refuses the lists of all topics and of all lanes to
+        a caller who has rights for some topics only.
         """
         try:
             return (await self.look()).items

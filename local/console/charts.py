@@ -40,9 +40,9 @@ class Chart:
 
 
 def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) -> list[list[Minute]]:
-    """Return *minutes* in one list for each bar of a chart. Minutes older than *count* minutes are left out.
+    """Group the last *count* minutes into one list for each bar of a chart. Older minutes are left out.
 
-    A bar has *each* minutes. The last bar ends with *now*.
+    Each bar stands for *each* minutes. The last bar ends at *now*.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> made = parts_of([Minute(noon), Minute(noon - timedelta(minutes=3))], noon, 4, 2)
@@ -59,7 +59,7 @@ def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) ->
 
 
 def chart(title: str, values: Sequence[float | None], shown: Callable[[float], str]) -> Chart:
-    """Return a chart with a bar for each value; unknown values (None) and 0 have none. *shown* formats a value.
+    """Return a chart with a bar for each value. The values None (unknown) and 0 have no bar. *shown* formats a value.
 
     >>> made = chart("x", [None, 2.0, 4.0], "{:.0f}".format)
     >>> [(bar.x, bar.height) for bar in made.bars], made.most, made.last

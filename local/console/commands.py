@@ -26,9 +26,9 @@ _ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": 
 
 @dataclass(frozen=True)
 class Command:
-    """The command line that is equivalent to a form. *line* is empty if there are changes, but none has an option.
+    """The command line that is equivalent to a form. *line* is empty if the form has changes, but no options for them.
 
-    *hints* names each part of the form that has no option, by JSON pointer, with the reason.
+    *hints* are pairs for the parts of the form without an option: a JSON pointer, and the reason.
     """
 
     line: str = ""

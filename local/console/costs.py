@@ -26,7 +26,7 @@ class Cost:
 
 
 def cost_of(topic: str, rates: Rates | None) -> Cost:
-    """Return a topic's cost at *rates*. Each failed attempt is counted as one retry by the workflow.
+    """Return a topic's cost at *rates*; an unknown cost if *rates* is None. Each failed attempt counts as one retry.
 
     >>> round(cost_of("t", Rates(60.0, 10.0, 30.0, 0.0)).messages_usd)
     96

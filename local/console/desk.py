@@ -32,7 +32,8 @@ class Desk:
 
     *jobs* runs the archive's jobs. The stack makes waits *time_scale* times shorter. *key* is a part of the address
     that the console prints. If *key* is None, the console admits all local users. Lists are cached for *fresh_s*
-    seconds. *metrics* is the source of the charts; if it is None, the console samples the topics.
+    seconds. *metrics* is the source of the charts; if it is None, the console samples the topics. Each form contains
+    *token*, so that other sites cannot send it.
     """
 
     api: AsyncClient

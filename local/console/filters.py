@@ -33,7 +33,7 @@ TEST_MESSAGE = ("body", "tags", "routing_key", "properties")
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a filter for *message*, with an explanation. None stands for the message in the form."""
+    """The result of a filter for *message*, with an explanation. *message* is None for the message in the form."""
 
     message: Message | None
     verdict: str
@@ -42,9 +42,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Bench:
-    """The fields of the workbench: the topic, the subscription and its version, the filter's *form*.
+    """The fields of the workbench: the topic, the subscription and its version, and the filter's *form*.
 
-    *fields* has all fields, including those of the test message.
+    *subscription* and *version* are empty if no subscription is named. *fields* has all fields of the page, including
+    those of the test message.
     """
 
     topic: str
@@ -61,7 +62,7 @@ class Bench:
 
 
 async def workbench(request: web.Request) -> web.Response:
-    """Show the workbench. The query may name a subscription, whose filter is loaded, and a test message."""
+    """Show the workbench. The query may name a subscription, to load its filter, and a message, to test filters on."""
     desk, query = desk_of(request), dict(request.query)
     bench = Bench.of(query)
     if bench.topic and (message_id := query.get("message", "").strip()):

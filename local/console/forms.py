@@ -141,7 +141,7 @@ def sections(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
 
 
 def texts_of(settings: Sequence[Setting], resource: object) -> dict[str, str]:
-    """Return the texts that fill the form fields of *settings*. *resource* is the topic or the subscription."""
+    """Return the texts of the form fields of *settings*, by name. *resource* is the topic or the subscription."""
     return {each.name: _text(getattr(resource, each.name, None)) for each in _plain(settings)}
 
 
@@ -152,7 +152,7 @@ def _text(value: object) -> str:
 
 
 def uncheck_all(settings: Sequence[Setting]) -> dict[str, str]:
-    """Return an empty value for the field of each checkbox. Browsers send no field for an unchecked one."""
+    """Return the empty text, which means unchecked, for each checkbox. Browsers send no field for an unchecked box."""
     return {each.name: "" for each in settings if each.type == "boolean"}
 
 

@@ -14,7 +14,7 @@ HOSTS_SHOWN = 50
 
 
 def by_need(host: Host) -> tuple[bool, str]:
-    """Return the sort key of a host: open circuits first."""
+    """Return the sort key of a host. Hosts with open circuits come first."""
     return host.circuit != "open", host.host
 
 

@@ -32,7 +32,7 @@ TICKS_MAX = 5
 class NextAttempts:
     """The times of the next attempts, if each attempt fails.
 
-    *spent* says whether the retries end before the message expires, and *more* whether attempts follow those listed.
+    *spent* is True if the retries end before the message expires. *more* is True if attempts follow the listed ones.
     """
 
     attempts: tuple[datetime, ...]
@@ -54,6 +54,8 @@ def plan_attempts(
     policy: RetryPolicy, attempts: int, first: datetime, expires_at: datetime, time_scale: float = 1.0
 ) -> NextAttempts:
     """Return the attempts from *first* on, if each fails immediately. *attempts* is the number of earlier attempts.
+
+    The stack makes waits *time_scale* times shorter.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)

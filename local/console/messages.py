@@ -146,7 +146,7 @@ async def _names(desk: Desk, topic: str) -> list[str]:
 
 
 def body_text(message: Message) -> str | None:
-    """Return the body as text; in hexadecimal, shortened, if it is binary; None if it is deleted."""
+    """Return the body of a message as text; None if it is deleted. A binary body is shown in hexadecimal, shortened."""
     if message.body is None:
         return None
     try:

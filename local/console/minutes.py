@@ -32,8 +32,8 @@ class ChartError(Exception):
 class Minute:
     """The metrics of a topic or a subscription in the minute that begins at *at*. A value of None is unknown.
 
-    *latencies* are the times from acceptance to delivery, in milliseconds. A topic's *backlog* is its number of
-    retained messages.
+    *latencies* are the times from acceptance to delivery, in milliseconds. Where they are missing, *p95_ms* may be
+    known. A topic's *backlog* is its number of retained messages.
     """
 
     at: datetime
@@ -97,7 +97,10 @@ class MinuteFile:
             rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
     def minutes(self, topic: str, subscription: str, since: datetime) -> list[Minute]:
-        """Return the minutes that begin after *since*, oldest first; the topic's own if *subscription* is empty."""
+        """Return the minutes of a subscription that begin after *since*, oldest first.
+
+        An empty *subscription* means the topic itself.
+        """
         found = self._run(
             "SELECT at, published, delivered, failed, p95_ms, backlog FROM minutes "
             "WHERE api = ? AND topic = ? AND subscription = ? AND at > ? ORDER BY at",

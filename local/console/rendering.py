@@ -106,7 +106,9 @@ def expires_soon(instant: datetime | None) -> bool:
 
 
 def next_attempt(state: str, instant: datetime | None) -> Markup:
-    """Return when the head of a lane in *state* is attempted next. *instant* is the planned time, or None.
+    """Return when the head of a lane in *state* is attempted next. *instant* is the planned time.
+
+    If *instant* is None, an attempt is in progress, or none is planned; *state* decides between the two.
 
     >>> print(next_attempt("blocked", None), next_attempt("paused", None))
     in progress —

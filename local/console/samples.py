@@ -72,7 +72,7 @@ class Samples:
 
     @property
     def means(self) -> str:
-        """A sentence for the charts page: which topics are sampled, and how long samples are stored."""
+        """A sentence for the charts page. It says which topics are sampled, and how long samples are stored."""
         return (
             "Sampled every minute while a console runs here, and kept for a day. "
             f"Only the {TOPICS_MAX} topics that you opened last are sampled, from the first time you open them."
@@ -185,7 +185,7 @@ class CloudWatchMinutes:
 
     @property
     def means(self) -> str:
-        """A sentence for the charts page: which topics have metrics."""
+        """A sentence for the charts page. It says which topics have metrics."""
         return f"From CloudWatch. Only topics in MetricTopics of the stack {self.stack} have metrics."
 
     def published_at(self, topic: str) -> datetime | None:

@@ -133,7 +133,7 @@ async def _find_matches(desk: Desk, topic: str, wanted: MessageCriteria) -> tupl
 
 
 async def act_preview(request: web.Request) -> web.Response:
-    """Show the preview of a retry or a skip: the lanes with found messages in their backlogs."""
+    """Show the preview of a retry or a skip. The action applies to the lanes whose backlogs have found messages."""
     desk, query, act = desk_of(request), request.query, request.match_info["act"]
     topic = query.get("topic", "").strip()
     messages, _, _ = await _find_matches(desk, topic, parse_criteria(query))
@@ -144,7 +144,7 @@ async def act_preview(request: web.Request) -> web.Response:
 
 
 def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
-    """Return the lanes that have some of *messages* in their backlog, at most :data:`LANES_MAX`.
+    """Return the lanes whose backlog has at least one of *messages*, at most :data:`LANES_MAX` lanes.
 
     If *subscription* is not empty, return only lanes of subscriptions with this name.
     """

@@ -106,9 +106,10 @@ def desk_for(
 ) -> Desk:
     """Return the desk of a console that shows the API at *url*.
 
-    Requests to the API are authorized by *auth*, or else by the token in TAGCAST_TOKEN. In both cases the console
-    admits only requests with its key. Without *jobs*, the stack with the state folder *data* runs the jobs. Without
-    *metrics*, the console samples the topics.
+    Requests to the API are authorized by *auth*, or else by the token in the environment variable TAGCAST_TOKEN. In
+    both cases the console admits only requests with its key. The stack makes waits *time_scale* times shorter. If
+    *jobs* is None, the stack with the state folder *data* runs the jobs. If *metrics* is None, the console samples the
+    topics.
     """
     token = os.environ.get("TAGCAST_TOKEN")
     auth = auth or (BearerToken(token) if token else None)

@@ -47,7 +47,7 @@ def rates_of(counts: Counts) -> Rates | None:
 
 
 def wish_of(query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of ``AsyncClient.tail`` that select events, from the query of the page."""
+    """Convert the query of the page to the arguments of ``AsyncClient.tail`` that select events."""
     return {name: query.get(name, "").strip() or None for name in ("kind", "subscription", "state")}
 
 

@@ -13,7 +13,10 @@ WORDS: Mapping[object, str] = {True: "true", False: "false", None: "unknown", "s
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One line of an explanation: a part of the filter. *depth* is its indentation, and *value* its result in words."""
+    """One line of an explanation. *text* is a part of the filter, and *depth* the indentation of the line.
+
+    *value* is the result of this part in words. *note* explains the result; it may be empty.
+    """
 
     depth: int
     text: str

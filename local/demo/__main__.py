@@ -214,7 +214,10 @@ def _seconds_until(head: Head | None) -> float:
 
 
 def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> bool:
-    """Play both parts against the stack at *url*. Return whether every promise was kept."""
+    """Play both parts against the stack at *url*, whose waits are *time_scale* times shorter.
+
+    Return whether every promise was kept. *suffix* is added to the names of topics.
+    """
     interval_s = max(1, round(HEAD_RETRY_S * time_scale))
     play = Play(client_for(url), out, interval_s, suffix)
     with ExitStack() as listening:

@@ -30,7 +30,7 @@ class StackError(Exception):
 
 
 def client_for(url: str) -> Client:
-    """Return a client for the API at *url* that repeats no request."""
+    """Return a client for the API at *url*. The client does not repeat failed requests."""
     return Client(url, retries=Retries(seconds=0), user_agent="tagcast-demo")
 
 

@@ -15,7 +15,7 @@ Application = Callable[
 
 
 def handler_of(application: Application) -> Handler:
-    """Return a handler that passes each request to the application, and returns its whole response."""
+    """Return a handler. It passes a request to the application, and returns the application's whole response."""
 
     async def handle(request: Request) -> Response:
         unread = [{"type": "http.request", "body": request.body, "more_body": False}]
@@ -54,7 +54,10 @@ def _scope_of(request: Request) -> Message:
 
 
 async def start(application: Application) -> asyncio.Future[None]:
-    """Start the application by ASGI's lifespan protocol; return its task. The shutdown message is never sent."""
+    """Start the application by ASGI's lifespan protocol. Return the task that runs the application's lifespan.
+
+    The shutdown message is never sent.
+    """
     begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     messages: asyncio.Queue[Message] = asyncio.Queue()
     messages.put_nowait({"type": "lifespan.startup"})

@@ -103,7 +103,7 @@ def refusal(service: str, code: str, message: str, status: int = 400) -> Respons
 
 
 def access_denied(service: str, principal: str, action: str, resource: str) -> Response:
-    """Return AWS's response to a missing permission."""
+    """Return AWS's error response to a call without permission. *principal* is the ARN of the caller's role."""
     message = (
         f"User: {principal} is not authorized to perform: {action} on resource: {resource} "
         f"because no identity-based policy allows the {action} action"

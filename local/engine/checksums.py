@@ -75,7 +75,10 @@ def is_torn(line: bytes) -> bool:
 
 
 def read_position(path: Path) -> str:
-    """Return the number of the last record that a reader has read; empty if it has read none. Raises DamageError."""
+    """Return the sequence number of the last record that a reader has read; empty before its first. Raises DamageError.
+
+    The reader stored the number in the file *path*.
+    """
     written = path.read_bytes()
     found = unframe_line(written) if written else (b"", 0)
     if found is None:
@@ -84,5 +87,5 @@ def read_position(path: Path) -> str:
 
 
 def store_position(path: Path, number: str) -> None:
-    """Store a reader's position: the sequence number of the last record that it has read."""
+    """Store a reader's position in the file *path*. *number* is the sequence number of the last record that it read."""
     replace_file(path, frame_line(number.encode())[0])

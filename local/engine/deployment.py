@@ -44,8 +44,8 @@ def deploy(
 ) -> Deployment:
     """Create the stack, or update it if the template or the parameters have changed. Raises EngineError.
 
-    The file *record* has a digest of the last deployment. Tests set *functions_root*, a folder with handlers that
-    replace those in `functions/`.
+    The file *record* has a digest of the last deployment. *functions_root* is a folder with handlers that replace those
+    in `functions/`; only tests set it.
     """
     body = json.dumps(template.for_the_engine(), sort_keys=True)
     digest = hashlib.sha256(f"{body}{sorted(parameters.items())}".encode()).hexdigest()

@@ -46,7 +46,7 @@ CALLERS_KNOWN = 256
 
 
 def enter(headers: Mapping[str, str]) -> None:
-    """Set the account and the region of the present request in the engine. *headers* are those of this request."""
+    """Let the engine use the account and the region of the current request, which has the headers *headers*."""
     from ministack.core import responses
 
     access_key, region = _signed_by(headers.get("authorization", ""))

@@ -70,9 +70,10 @@ def _is_readable(pipe: int) -> bool:
 class Engine:
     """One engine. Its state is in `folder`, and remains there when its process ends.
 
-    Calls with the credentials `owner` may do everything. `host` is a host name that requests may use, in addition to
-    localhost. The engine appends each new permission decision to the file `uses` as a JSON line (default: `uses.jsonl`
-    in `folder`).
+    Calls with the credentials `owner` may do everything. `lambda_host` (host:port/key) is the address of the Lambda
+    host, which runs the functions. `host` is a host name that requests may use, in addition to localhost. The engine
+    appends each new permission decision to the file `uses` as a JSON line. If `uses` is None, the file is `uses.jsonl`
+    in `folder`.
     """
 
     folder: Path
@@ -113,7 +114,7 @@ class Engine:
         )
 
     def calls(self, credentials: Credentials) -> EngineCalls:
-        """Return an object that makes calls with *credentials*. It is faster than a boto3 client."""
+        """Return an object that makes calls with *credentials*. Its calls are faster than those of a boto3 client."""
         return EngineCalls(FrameCalls(self.frames), credentials, REGION)
 
     def start(self) -> None:

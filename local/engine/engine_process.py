@@ -44,7 +44,10 @@ Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def keep_nothing(functions: ModuleType, events: ModuleType) -> None:
-    """Make the engine's modules for Lambda and EventBridge keep no log streams and no delivered events."""
+    """Let the engine store no log streams of Lambda functions and no events that EventBridge has delivered.
+
+    *functions* and *events* are the engine's modules for Lambda and EventBridge.
+    """
     functions._emit_lambda_logs = lambda *_, **__: None  # type: ignore[attr-defined]
     events._events_log_list = list  # type: ignore[attr-defined]
 
@@ -92,7 +95,7 @@ def _why_denied(permissions: Permissions, caller: str, service: str, operation: 
 
 
 def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
-    """Wrap *call*, with which a workflow invokes a function. Raise *error* if the workflow's role denies it."""
+    """Wrap *call*, with which a workflow invokes a function. The wrapper raises *error* if the role denies the call."""
 
     def invoke(function: str, event: Any) -> Any:
         fault = _why_denied(permissions, STATES, "lambda", "Invoke", FunctionName=function)
@@ -105,9 +108,9 @@ def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callab
 
 @dataclass
 class Executions:
-    """Limits the running executions of workflows to *most*, because each has a thread here.
+    """Limits the running executions of workflows to *most*, because each execution has a thread of its own.
 
-    *known* has the engine's executions. All ended ones but the last *kept* are deleted.
+    *known* has the engine's executions. Of the ended executions, only the last *kept* stay in it.
     """
 
     known: Any
@@ -123,7 +126,7 @@ class Executions:
         return self._running >= self.most
 
     def count_run(self, run: Callable[[str], None]) -> Callable[[str], None]:
-        """Wrap *run*, which runs one execution, to count the execution as long as it runs."""
+        """Wrap *run*, which runs one execution. The wrapper counts the execution as long as it runs."""
 
         def counted_run(execution: str) -> None:
             with self._lock:
@@ -141,9 +144,9 @@ class Executions:
 
 
 def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
-    """Wrap *add*, which adds an event to a history. If the history is full, raise *error* to end the execution.
+    """Wrap *add*, which adds an event to an execution's history. If the history is full, the wrapper raises *error*.
 
-    Only the last :data:`EVENTS_KEPT` events are kept. The id of an event is its number.
+    The error ends the execution. Only the last :data:`EVENTS_KEPT` events are kept. The id of an event is its number.
     """
 
     def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
@@ -160,7 +163,7 @@ def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception
 
 
 def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
-    """Wrap *put*, with which Firehose writes an object. If its role denies this, log the refusal and write nothing."""
+    """Wrap *put*, with which Firehose writes an object. If Firehose's role denies the write, only log the refusal."""
 
     def deliver(bucket: str, key: str, body: bytes) -> None:
         fault = _why_denied(permissions, FIREHOSE, "s3", "PutObject", Bucket=bucket, Key=key)
@@ -173,7 +176,7 @@ def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], No
 
 
 def forget_records(deliver: Callable[..., None]) -> Callable[..., None]:
-    """Wrap *deliver*, which writes Firehose's records to S3, to drop the records. The engine never drops them."""
+    """Wrap *deliver*, which writes Firehose's records to S3. The wrapper drops written records from memory."""
 
     def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
         deliver(stream, destination, records)

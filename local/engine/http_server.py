@@ -137,7 +137,7 @@ async def serve(
 
 
 def guard_browsers(handler: Handler, port: int, host: str = "") -> Handler:
-    """Wrap *handler* to refuse requests from web pages. It accepts only the host names localhost and *host*."""
+    """Wrap *handler*. The wrapper refuses requests from web pages, and all host names but localhost and *host*."""
 
     async def handle(request: Request) -> Response:
         refused = why_refused(request.headers, port, host)
@@ -149,7 +149,7 @@ def guard_browsers(handler: Handler, port: int, host: str = "") -> Handler:
 
 
 def http_server(handler: Handler) -> web.Server:
-    """Return an HTTP server for *handler*. It accepts any size of body; the engine itself refuses large ones."""
+    """Return an HTTP server for *handler*. The server accepts bodies of any size, but the engine refuses large ones."""
     unchanged = {"keepalive_timeout": KEEP_ALIVE_S, "max_line_size": LINE_MAX, "auto_decompress": False}
     return plain_server(partial(_answer, handler), 0, **unchanged)
 

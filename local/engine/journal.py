@@ -54,10 +54,10 @@ class Journal:
         return any(self._folder.glob("*.log"))
 
     def read(self) -> tuple[Any, Iterator[Change]]:
-        """Return the last written state (None if there is none), and an iterator over all later changes in order.
+        """Return the last written state, and an iterator over all later changes in order.
 
-        The call and the iterator raise DamageError. An incomplete last line, which a kill left, is skipped, because its
-        request got no response.
+        The state is None if none was written. The call and the iterator raise DamageError. An incomplete last line,
+        which a kill left, is skipped, because its request got no response.
         """
         state, first = self._read_state()
         numbers = sorted(int(path.stem) for path in self._folder.glob("*.log"))

@@ -35,7 +35,7 @@ class PackedRows(dict[Any, Any]):
         super().__setitem__(key, bytes(memoryview(text)) if len(text) <= ROW_BYTES_MAX else row)
 
     def json_of(self, key: Any) -> Any:
-        """Return the row of *key* in a form that `encode` accepts. JSON is used as it is."""
+        """Return the row of *key* in a form that `encode` accepts. A row that is stored as JSON is not parsed."""
         return _as_json(super().__getitem__(key))
 
     def __getitem__(self, key: Any) -> Any:
@@ -93,7 +93,7 @@ def rows_with(partitions: dict[Any, dict[Any, Any]], attribute: str) -> Iterator
 
 
 def as_json(partitions: dict[Any, dict[Any, Any]]) -> dict[Any, Any]:
-    """Return the partitions of a table in a form that `encode` accepts. JSON is used as it is.
+    """Return the partitions of a table in a form that `encode` accepts. Rows that are stored as JSON are not parsed.
 
     >>> row = {"n": {"N": "1"}}
     >>> encode(as_json({"p": PackedRows({"a": row, "b": row})}))

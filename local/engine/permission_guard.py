@@ -43,7 +43,7 @@ DECISIONS_KEPT = 2_000
 class Permissions:
     """Decides what callers may do. The keys of *roles* are access keys, or names of services that assume a role.
 
-    The file *uses* stores the decisions.
+    *account* has the resources. New decisions are appended to the file *uses*.
     """
 
     account: Account
@@ -112,10 +112,10 @@ def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass
 class PermissionGuard:
-    """A handler in front of the engine. The access key *owner* has all permissions.
+    """A handler in front of *engine*. It refuses calls that *permissions* deny. The access key *owner* may do all.
 
-    *full* returns whether no further execution may start. *acts* maps names below :data:`OWN_PATH` to functions that
-    get the request's JSON; only the owner may call them.
+    *full* returns whether no further execution of a workflow may start. *acts* maps names below :data:`OWN_PATH` to
+    functions that get the request's JSON. Only the owner may call these functions.
     """
 
     engine: Handler
@@ -175,9 +175,9 @@ def _is_measured(service: str, operation: str) -> bool:
 
 
 def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Response | None:
-    """Return the error response if a call is larger than AWS allows; else None.
+    """Return the error response if a call is larger than AWS allows; else None. *body_bytes* is the size of its body.
 
-    *is_async* says whether Invoke is asynchronous, because AWS then has another limit.
+    *is_async* says whether a call of Invoke is asynchronous. AWS has another limit for asynchronous calls.
 
     >>> too_large(Call("stepfunctions", "StartExecution", {"input": "x" * 262_145}), 0).status
     400
@@ -200,7 +200,7 @@ def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Response |
 
 
 def cut(answer: bytes, requested: Mapping[str, Any]) -> bytes:
-    """Shorten the response to a BatchGetItem call to the size that AWS allows. Removed items become unprocessed keys.
+    """Shorten *answer*, a response of BatchGetItem, to the size that AWS allows. Removed items become unprocessed keys.
 
     *requested* is the request's `RequestItems`.
 

@@ -17,19 +17,25 @@ HEADERS = {"content-type": "application/octet-stream", "host": "s3.localhost"}
 
 
 def install(objects: ModuleType) -> None:
-    """Wrap the file operations of *objects*, the engine's module for S3, and keep no bodies in memory."""
+    """Wrap the file operations of *objects*, the engine's module for S3. A failed write then ends the process.
+
+    The bodies of versions are no longer kept in memory.
+    """
     objects._version_entry_from_record = without_body(objects._version_entry_from_record)  # type: ignore[attr-defined]
     objects._atomic_write = or_end(objects._atomic_write)  # type: ignore[attr-defined]
     objects.os = SimpleNamespace(**{**vars(os), "makedirs": or_end(os.makedirs)})  # type: ignore[attr-defined]
 
 
 def without_body(entry_of: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap *entry_of*, which returns the entry of a version, to keep no body in it. Readers then read the file."""
+    """Wrap *entry_of*, which returns the entry of an object's version. Its entries then have no body.
+
+    Readers of the version read the file instead.
+    """
     return lambda record, version_id, _: entry_of(record, version_id, None)
 
 
 def or_end(write: Callable[..., None]) -> Callable[..., None]:
-    """Wrap *write*, a function whose first argument is a path. If it fails to write, the process ends."""
+    """Wrap *write*, which writes to the path in its first argument. If the write fails, the process ends."""
 
     def write_or_end(path: str, *content: Any, **how: Any) -> None:
         try:
@@ -41,7 +47,7 @@ def or_end(write: Callable[..., None]) -> Callable[..., None]:
 
 
 def put_object(objects: ModuleType) -> Callable[[str, str, bytes], None]:
-    """Return a function that puts an object for Firehose. It returns after the object is written."""
+    """Return a function with which Firehose puts an object. The function returns after the object is written."""
 
     def put(bucket: str, key: str, body: bytes) -> None:
         headers = {**HEADERS, "content-length": str(len(body))}

@@ -20,7 +20,8 @@ States = Mapping[str, Callable[[], Any]]
 class PersistentServices:
     """Stores the states of services in the file *path*. *written* converts a service's name and state to JSON.
 
-    The first line has the names of the services. Each further line has the state of one of them, in this order.
+    *states* returns a function for each service, which returns the service's state. The first line of the file has the
+    names of the services. Each further line has the state of one of them, in this order.
     """
 
     states: Callable[[], States]
@@ -41,7 +42,7 @@ class PersistentServices:
         return {name: text.decode() for name, text in zip(names, texts[1:], strict=True)}
 
     def keep(self, names: Collection[str] | None = None) -> None:
-        """Write the file if a state has changed, of the services in *names*. None means all services."""
+        """Write the file if the state of a service in *names* has changed. None stands for all services."""
         states = {name: state_of for name, state_of in self.states().items() if names is None or name in names}
         texts = {name: self._text(name, state_of) for name, state_of in states.items()}
         changed = self._lines | {name: frame_line(text.encode())[0] for name, text in texts.items() if text}

@@ -120,7 +120,9 @@ def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed_by(request: Request) -> Collection[str] | None:
-    """Return the services whose files a request may change: empty if it changes none, None if it may change any.
+    """Return the services whose state in the file of `PersistentServices` a request may change.
+
+    The result is empty if the request changes no such state. It is None if the request may change any.
 
     >>> def of(target, method="POST", path="/"):
     ...     return changed_by(Request(method, path, "", {"x-amz-target": target}, b""))
@@ -142,7 +144,7 @@ def changed_by(request: Request) -> Collection[str] | None:
 
 
 def write_before_answer(engine: Handler, services: PersistentServices, journal: Journal) -> Handler:
-    """Wrap the engine to store the changes of each request before the response is sent."""
+    """Wrap *engine*, so that the changes of each request are stored before its response is sent."""
 
     async def handle(request: Request) -> Response:
         response = await engine(request)

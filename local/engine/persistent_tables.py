@@ -25,7 +25,7 @@ EXPIRED_MAX = 10_000
 class PersistentTables:
     """Records changes of tables and streams in the journal. *tables* is the engine's module for DynamoDB.
 
-    *positions* is the folder with the position files of stream readers, READER.TABLE.
+    *positions* is the folder with the position files of stream readers. A file's name is READER.TABLE.
     """
 
     def __init__(self, tables: ModuleType, journal: Journal, positions: Path) -> None:

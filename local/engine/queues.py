@@ -29,7 +29,7 @@ Action = Callable[[dict[str, Any], str], Any]
 
 
 class LongPoll:
-    """Answers long polls. A poll waits until an action wakes its queue. Create it on the engine's event loop."""
+    """Answers long polls, which wait until an action wakes their queue. Create one on the engine's event loop."""
 
     def __init__(
         self, receive: Callable[[dict[str, Any], str], Awaitable[Mapping[str, Any]]], look_s: float = LOOK_S
@@ -58,7 +58,7 @@ class LongPoll:
                 self._waiting[queue].discard(woken)
 
     def waking(self, action: Action) -> Callable[[dict[str, Any], str], Awaitable[Any]]:
-        """Wrap *action*. After it, the long polls that wait for its queue look for messages."""
+        """Wrap *action*, an action on a queue. After the action, long polls of that queue look for messages."""
 
         async def act(request: dict[str, Any], url: str) -> Any:
             answer = action(request, url)
@@ -83,7 +83,7 @@ def install(queues: ModuleType) -> None:
 
 
 def refuse_returned(queues: ModuleType) -> None:
-    """Make changes of a message's visibility fail if the message is not in flight, as in SQS. Batches are included."""
+    """Refuse to change the visibility timeout of a message that is not in flight, as SQS does; in batches, too."""
     change, change_all = (
         queues._HANDLERS[name] for name in ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
     )

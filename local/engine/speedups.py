@@ -26,7 +26,7 @@ ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
 
 def install_tables(tables: ModuleType) -> None:
-    """Make *tables*, the engine's module for DynamoDB, cache parsed texts, copy quickly, and narrow queries."""
+    """Change *tables*, the engine's module for DynamoDB, to cache parsed texts, copy quickly and narrow queries."""
     for name in OF_A_TEXT:
         setattr(tables, name, of_a_text(getattr(tables, name)))
     tables._condition_syntax_error = lru_cache(REMEMBERED)(tables._condition_syntax_error)  # type: ignore[attr-defined]
@@ -77,7 +77,9 @@ class Narrowing:
 def of_a_text(
     function: Callable[[Any], Any], given: Callable[[Any], Any] = lambda found: found
 ) -> Callable[[Any], Any]:
-    """Wrap *function* to cache its results for text arguments. *given* copies a cached result that callers may change.
+    """Wrap *function* to cache its results for text arguments. *given* makes what callers get from a cached result.
+
+    *given* must copy a result that callers may change. By default they get the cached result itself.
 
     >>> twice = of_a_text(lambda text: [text, text], list)
     >>> twice("a").pop(), twice("a"), twice(None)
@@ -117,7 +119,7 @@ FORM_ONLY = frozenset(("ensure_ascii", "separators"))
 
 
 def dumps(value: Any, *, default: Callable[[Any], Any] | None = None, **how: Any) -> str:
-    """Return a value as JSON, as `json.dumps` does. The JSON has no spaces if all options are in :data:`FORM_ONLY`.
+    """Return a value as JSON, with the options of `json.dumps`. If all options are in :data:`FORM_ONLY`, omit spaces.
 
     >>> dumps({"a": [1, "é"]}, ensure_ascii=False), dumps({"b": 1, "a": 2}, sort_keys=True)
     ('{"a":[1,"é"]}', '{"a": 2, "b": 1}')
@@ -133,6 +135,6 @@ def loads(text: bytes | bytearray | str, **how: Any) -> Any:
 
 
 def install_json(*modules: ModuleType) -> None:
-    """Replace `json` by fast functions in *modules*, which are modules of the engine."""
+    """Let *modules* of the engine use the fast functions of this module instead of Python's `json`."""
     for module in modules:
         module.json = SimpleNamespace(**{**vars(json), "dumps": dumps, "loads": loads})  # type: ignore[attr-defined]

@@ -72,7 +72,7 @@ class UpdateStatement:
 
 @lru_cache(1024)
 def read(statement: str) -> UpdateStatement | None:
-    """Parse an update with quoted names and with parameters as values, as tagcast writes it. None for other statements.
+    """Parse an update with quoted names and with parameters as values. Return None for any other statement.
 
     >>> read('SELECT * FROM "t"') is None
     True

@@ -64,13 +64,16 @@ def read_authorizer(resolver: Resolver) -> AuthorizerSettings | None:
 
 @dataclass
 class JwtAuthorizer:
-    """Authorizes requests by the settings *grounds*. It fetches the issuer's keys when a token names an unknown key."""
+    """Authorizes requests by the settings *grounds*. If a token names an unknown key, the issuer's keys are fetched."""
 
     grounds: AuthorizerSettings
     _keys: Keys = field(default_factory=dict)
 
     async def authorize(self, method: str, path: str, authorization: str | None) -> Mapping[str, Any] | Response:
-        """Return the event's part about the caller, which is empty for an open route, or an error response."""
+        """Return the event's description of the caller, or an error response if the caller is refused.
+
+        *path* is the path of a route. *authorization* is the header. For an open route, the description is empty.
+        """
         needed = self.grounds.scopes[method, path]
         if not needed:
             return {}

@@ -38,7 +38,7 @@ Authorize = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Respo
 
 
 async def allow_all(method: str, path: str, authorization: str | None) -> Mapping[str, Any]:
-    """Authorize any caller, without a description of the caller. Requests on this machine need no signature."""
+    """Authorize any caller, because requests on this machine need no signature. Return an empty description."""
     return {}
 
 
@@ -53,7 +53,8 @@ class PortInUseError(OSError):
 class Front:
     """Serves the routes of the template. `functions` maps logical ids to physical names of functions.
 
-    `may_invoke` returns whether the API may invoke a function for a method and a route's path. `authorize` checks the
+    `invoke` runs a function by its physical name with an event. `may_invoke` returns whether the API may invoke a
+    function (by its logical id) for a method and a route's path. `authorize` checks the
     caller of a request. `metrics` returns the text for `/metrics`. `folder` is the state folder of the stack.
     `user_functions` are the names of the user's functions. `host` is a host name that requests may use, in addition to
     localhost.

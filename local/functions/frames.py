@@ -21,7 +21,7 @@ class FrameError(ConnectionError):
 
 
 def pack_frame(head: bytes, body: bytes) -> bytes:
-    """Return a frame.
+    """Return the frame with *head* and *body*.
 
     >>> pack_frame(b"200", b"{}")
     b'\\x00\\x00\\x00\\x03\\x00\\x00\\x00\\x02200{}'

@@ -43,7 +43,8 @@ def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dic
 class Pool:
     """The workers of one function, at most `size`. They start on demand, and take events in order of arrival.
 
-    `fed` says whether the queue or the workflow invokes the function. Then no single topic occupies all workers.
+    If `fed` is True, the queue or the workflow invokes the function, and no single topic occupies all workers. See
+    `Places` for `young_max`. `log` gets the function's log lines.
     """
 
     function: FunctionSpec
@@ -152,8 +153,8 @@ class LambdaHost:
     ) -> None:
         """Add a function with at most *size* workers.
 
-        *fed* says whether the queue or the workflow invokes the function. Then no single topic occupies all its
-        workers. See `Places` for *young_max*.
+        If *fed* is True, the queue or the workflow invokes the function, and no single topic occupies all its workers.
+        See `Places` for *young_max*.
         """
         self._pools[function.name] = Pool(function, environment, self._log, size, fed, young_max)
 

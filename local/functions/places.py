@@ -31,8 +31,8 @@ class Places:
     another topic finds a place at once. This is the dynamic threshold of shared buffers (Choudhury and Hahne, 1998).
     Events with no topic or several topics take any free place.
 
-    A topic holds at most *young_max* places that are younger than ``YOUNG_S`` (None: no limit). So its first batches
-    detect receivers that hang before more batches start.
+    A topic holds at most *young_max* places that are younger than ``YOUNG_S`` seconds; any number if *young_max* is
+    None. So its first batches detect receivers that hang before more batches start.
     """
 
     def __init__(self, free: int, young_max: int | None = None) -> None:

@@ -128,7 +128,7 @@ class Worker:
         self._watching = [asyncio.create_task(self._read_lines()), asyncio.create_task(self._watch_exit())]
 
     async def invoke(self, payload: bytes) -> Invocation:
-        """Run one event and return its result: a failure if the process dies, or exceeds its time or memory."""
+        """Run one event, and return its result. It is a failure if the process dies, or exceeds its time or memory."""
         if self._init_error:
             return self._init_error
         if not self.alive:

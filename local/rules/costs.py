@@ -48,7 +48,7 @@ def usd_of_search() -> float:
 
 
 def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, float]:
-    """Return two monthly costs in US dollars at the given rates: of the messages, and of the retries.
+    """Return the monthly cost of messages, and that of retries, at the given rates in US dollars.
 
     >>> [round(usd, 2) for usd in usd_a_month(10.0, 0.1)]
     [95.51, 19.44]
@@ -60,7 +60,7 @@ def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, flo
 
 @dataclass
 class SmokeTest:
-    """The usage of a smoke test: its requests, and the work that they cause."""
+    """The usage of a smoke test: its requests, and the work that they cause. Glue bills the *dpu_hours* of the jobs."""
 
     requests: int = 0
     messages: int = 0

@@ -28,7 +28,10 @@ class Need:
 
 @dataclass(frozen=True)
 class Grant:
-    """A part of a policy statement: it allows, or denies, the actions and resources that match two patterns."""
+    """A part of a policy statement. It allows, or denies, the actions and resources that match two patterns.
+
+    *condition* compares values of a request's context, as in a policy. It must hold, too; an empty one always holds.
+    """
 
     action: str
     resource: str

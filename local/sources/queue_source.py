@@ -24,9 +24,9 @@ TOPICS_AT_ONCE = 64
 class QueueSource:
     """Receives messages from one queue and invokes one function for them. Each call of `step` handles what it receives.
 
-    `calls` has the permissions of the function, as on AWS. `owner` has all permissions. The source uses it to make
-    failed messages visible again sooner than on AWS. The queue itself keeps the order of a message group: while
-    messages of the group are in flight, it returns no others.
+    `calls` has the permissions of the function, as on AWS. `owner` has all permissions. By `owner`, the source makes
+    failed messages visible again sooner than on AWS. The queue itself keeps the order of a message group. While
+    messages of the group are in flight, the queue returns no others.
     """
 
     calls: EngineCalls
@@ -44,9 +44,8 @@ class QueueSource:
         """Receive messages and invoke the function for them. Return their number.
 
         At most two received batches are handled at the same time, so that new messages gather into full batches. A
-        batch that lasts longer than :data:`LASTS_S` is no longer counted, so it blocks no other batch. The function
-        gets the messages of each topic in an event of their own. AWS allows this. Here it helps because the local stack
-        has few workers.
+        batch that lasts longer than :data:`LASTS_S` seconds no longer counts, so it blocks no other batch. Each event
+        has the messages of one topic. AWS allows such events. Here they help because the stack has few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0

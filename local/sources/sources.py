@@ -96,7 +96,11 @@ STARTER = "RelayFunction"
 
 @dataclass
 class Sources:
-    """The event sources of a running stack. *loop* is the event loop of the Lambda host."""
+    """The event sources of a running stack. *host* is the Lambda host, and *loop* its event loop.
+
+    Schedules run *time_scale* times as often as on AWS. *folder* has the engine's state. *callers* has the functions'
+    credentials. *rights* decides which services may invoke them.
+    """
 
     host: LambdaHost
     loop: asyncio.AbstractEventLoop
@@ -281,9 +285,10 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
 
 
 def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
-    """Return the write that makes *lane* retry now under the new *generation*, because its worker ended with the stack.
+    """Return the write that makes *lane* retry now under the new *generation*; None if the lane needs no write.
 
-    None if no worker had claimed it, and its next attempt is that of a failed delivery, or due.
+    A write is needed if the last stack's worker had claimed the lane, or if the lane waits for a time that no failed
+    delivery has set. A lane that is asleep needs none.
     """
     is_waiting = lane.planned_for is None and now < (lane.next_attempt_at or 0)
     if lane.state.is_asleep or not (lane.is_claimed or is_waiting):

@@ -41,7 +41,12 @@ Call = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class StreamRules:
-    """The settings of an event source mapping. The value -1 means that there is no limit."""
+    """The settings of an event source mapping. The value -1 means that there is no limit.
+
+    *attempts_max* is the number of retries of a batch. *bisect* says whether a failed batch is split into halves.
+    If *window_s* is above 0, more records gather before an invocation. A record is passed on if it matches one of
+    *filters*, or if there are no filters.
+    """
 
     batch_size: int = 100
     attempts_max: int = -1
@@ -67,8 +72,9 @@ class StreamRules:
 class StreamSource:
     """Reads a stream and invokes a function for its records. The stream must have one shard, as in the engine.
 
-    The file *position* has the position at which reading continues. Without it, reading begins at the start of the
-    stream.
+    The file *position* has the position at which reading continues. If it is None, reading begins at the start of the
+    stream. *on_failure* gets a note about records that are given up. *stopped* returns whether to stop at once. If
+    *urgent* returns True, the remaining records are read without pauses.
     """
 
     call: Call

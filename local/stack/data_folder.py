@@ -32,7 +32,7 @@ class DataFolder:
     _lock: TextIO | None = None
 
     def take(self, fresh: bool) -> None:
-        """Lock the folder for this process. If *fresh*, delete the state and the reports of earlier runs.
+        """Lock the folder for this process. If *fresh* is True, delete the state and the reports of earlier runs.
 
         A folder without a lock file had no earlier run, so nothing is deleted in it. Raises FolderInUseError if another
         stack, other users or another program use the folder.

@@ -27,7 +27,7 @@ LABELS = ("topic", "subscription")
 
 @dataclass(frozen=True)
 class PrometheusMetric:
-    """A metric of Prometheus. *buckets* are the bounds of a histogram, else empty. *is_level* marks a gauge."""
+    """A metric of Prometheus: a histogram with the bounds *buckets*, a gauge (*is_level*), or else a counter."""
 
     name: str
     buckets: tuple[float, ...] = ()
@@ -35,12 +35,14 @@ class PrometheusMetric:
 
     @property
     def sample(self) -> str:
-        """The name of the metric's samples: it ends with `_total` for counters and `_bucket` for histograms."""
+        """The name of the metric's samples. It ends with `_total` for counters, and with `_bucket` for histograms."""
         return self.name + ("_bucket" if self.buckets else "" if self.is_level else "_total")
 
 
 def describe_metric(metric: str, labels: Sequence[str] = ()) -> PrometheusMetric:
     """Return how Prometheus shows a metric of CloudWatch. Histograms of milliseconds are shown in seconds.
+
+    If *labels* is not empty, the metric is that of a subscription.
 
     >>> metrics = ("DeliveryMs", LABELS), ("Delivered",), ("Backlog", LABELS)
     >>> tuple(describe_metric(*each).sample for each in metrics)

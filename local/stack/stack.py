@@ -45,7 +45,12 @@ WARM_LATER = ("cmq", "pull", "retry", "sweep")
 
 @dataclass(frozen=True)
 class StackOptions:
-    """The options of `python -m local`."""
+    """The options of `python -m local`. *folder* has the state of the stack; *fresh* deletes that of earlier runs.
+
+    Waits are *time_scale* times shorter. *functions_root* is a folder of handlers that replace those in `functions/`.
+    *user_functions* is a Python file with the user's functions. *uses* is the file for permission decisions. *host* is
+    a host name that requests may use, in addition to localhost. *parameters* are those of the template.
+    """
 
     port: int = 8080
     folder: Path = Path(".tagcast")

@@ -15,5 +15,5 @@ def _names(file: str) -> Mapping[str, Any]:
 
 
 def handle(event: object, context: object) -> object:
-    """Call the user's function with the name of this Lambda function, and return its result."""
+    """Call the user's function that has the same name as this Lambda function. Return its result."""
     return _names(os.environ[FILE_VARIABLE])[os.environ["AWS_LAMBDA_FUNCTION_NAME"]](event)

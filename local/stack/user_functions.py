@@ -55,7 +55,7 @@ def specs_of(file: Path) -> tuple[FunctionSpec, ...]:
 
 
 def make_known(engine: Engine, specs: tuple[FunctionSpec, ...]) -> None:
-    """Create the functions in the engine. When it invokes one of them, it passes the event to the Lambda host."""
+    """Create the functions in the engine. To invoke one of them, the engine passes the event to the Lambda host."""
     client = engine.client("lambda")
     for spec in specs:
         with suppress(client.exceptions.ResourceConflictException):  # Known since an earlier run.

@@ -101,7 +101,7 @@ class Resolver:
         return f"arn:{account.partition}:{named}"
 
     def name_of(self, logical_id: str) -> str:
-        """Return the physical name of a resource. If it does not exist, return its declared or a generated name."""
+        """Return the physical name of a resource. For a resource that does not exist yet, return its future name."""
         kind = self._kind(logical_id)
         if logical_id in self.physical:
             given = self.physical[logical_id]
@@ -116,7 +116,7 @@ class Resolver:
         return f"{made_up}.fifo" if properties.get("FifoQueue") else made_up
 
     def holds(self, condition: Any) -> bool:
-        """Return whether *condition* is true. It is the name of a condition, or an expression."""
+        """Return whether *condition*, the name of a condition in the template or an expression, is true."""
         if isinstance(condition, str):
             return self.holds(self.template.conditions[condition])
         ((key, argument),) = condition.items()

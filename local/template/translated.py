@@ -43,7 +43,10 @@ _FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
 
 @dataclass(frozen=True)
 class RouteSpec:
-    """A route of the HTTP API. `function` is a logical id. `security` is OpenAPI's; its references are not resolved."""
+    """A route of the HTTP API. `function` is a logical id.
+
+    `security` has the security requirements in OpenAPI's form. References in them are not resolved.
+    """
 
     method: str
     path: str
@@ -110,7 +113,7 @@ class Template:
         return [SourceSpec(lid, p["FunctionName"]["Ref"], p) for lid, p in self.of_type(SOURCE)]
 
     def schedules(self) -> list[tuple[str, str]]:
-        """Return the pairs of a rule with a schedule and a function that it invokes, as logical ids."""
+        """Return pairs of logical ids: a rule that has a schedule, and a function that the rule invokes."""
         return [
             (lid, target["Arn"]["Fn::GetAtt"][0])
             for lid, rule in self.of_type(RULE)
@@ -175,7 +178,7 @@ class _NoManagedPolicies:
 def read_template(path: Path) -> Template:
     """Return the template at *path* after the SAM transform.
 
-    Code is in the bucket `code`, with the logical id as its key.
+    The template names an object of the bucket `code` as the code of each function. The object's key is the logical id.
 
     The last translation is cached in a file, because it takes longer than the rest of a start.
     """

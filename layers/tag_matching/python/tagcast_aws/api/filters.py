@@ -34,7 +34,7 @@ class _Kind(TypedDict):
 
 
 class TagsFilter(_Kind):
-    """Matches messages that have one of the tags, or all of them. An empty list matches everything."""
+    """Matches messages with one of the tags; with all of them if `match` is `all`. No tags match everything."""
 
     kind: Literal["tags"]
     tags: list[Annotated[str, StringConstraints(min_length=1, max_length=TAG_CHARACTERS_MAX)]]
@@ -75,7 +75,10 @@ class EventPatternFilter(_Kind):
 
 
 class FunctionFilter(_Kind):
-    """A Lambda function that decides before the first push whether a message is delivered."""
+    """A Lambda function that decides before the first push whether a message is delivered.
+
+    If the function fails, `drop` discards the message, and `block` treats the failure as a failed attempt.
+    """
 
     kind: Literal["function"]
     function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$", max_length=FUNCTION_LENGTH_MAX)]
@@ -100,7 +103,7 @@ FilterBody = Annotated[dict[str, Any], SchemaOf(AnyFilter)]
 
 
 class FilterTestBody(Body):
-    """A filter, and a message to test it on."""
+    """A message, and the filter to test on it. A missing or null filter matches everything."""
 
     filter: FilterBody | None = None
     message: TestedMessage
@@ -125,7 +128,7 @@ class NewFilterBody(Body):
 
 
 class FilterTestAnswer(TypedDict):
-    """The verdict of a filter on a message, with its explanation."""
+    """The verdict of a filter on a message, with an explanation. The verdict is ``error`` if the filter failed."""
 
     verdict: Literal["matched", "not_matched", "error"]
     explanation: dict[str, Any]

@@ -17,7 +17,11 @@ from tagcast_aws.api.http.routing import Answer, Route
 
 
 class HostAnswer(TypedDict):
-    """A host that recently failed to respond. While its circuit is open, the host gets only one probe at a time."""
+    """A host that recently failed to respond. While its circuit is open, the host gets only one probe at a time.
+
+    ``opened_at`` and ``closed_at`` are null if the circuit never opened or closed. ``next_probe_at`` is null while the
+    circuit is closed.
+    """
 
     host: str
     circuit: Literal["open", "closed"]
@@ -28,14 +32,14 @@ class HostAnswer(TypedDict):
 
 
 class HostsAnswer(TypedDict):
-    """One page of hosts."""
+    """One page of hosts. ``next_cursor`` is null on the last page."""
 
     hosts: list[HostAnswer]
     next_cursor: str | None
 
 
 def answer_hosts(world: World, request: Request[None]) -> Answer:
-    """List the hosts that do not respond."""
+    """List the hosts that recently failed to respond."""
     found, now = list_hosts(world, *request.page("[0-9a-f]{32}")), world.clock.now()
     return Answer(200, page("hosts", [_show_host(host, now) for host in found.items], encode_cursor(found.cursor)))
 

@@ -21,7 +21,11 @@ from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of
 
 
 class HeartbeatBody(NewFilterBody):
-    """The heartbeat that a consumer sends every 30 seconds. The first heartbeat creates a missing group."""
+    """The heartbeat that a consumer sends every 30 seconds. The first heartbeat creates a missing group.
+
+    ``start_from`` and ``silence_seconds`` apply only to a created group. It may be deleted after ``silence_seconds``
+    without a heartbeat. The other fields describe the consumer.
+    """
 
     member_version: Annotated[str, StringConstraints(max_length=limits.MEMBER_VERSION_LENGTH_MAX)] = ""
     mode: Literal["clustering", "broadcasting"] = "clustering"
@@ -31,7 +35,10 @@ class HeartbeatBody(NewFilterBody):
 
 
 class MemberAnswer(TypedDict):
-    """A live consumer of a group. It gets messages only if ``agrees`` is true: it has the group's filter and order."""
+    """A live consumer of a group. ``agrees`` is true if it has the group's filter and order.
+
+    A consumer that does not agree gets no messages.
+    """
 
     member_id: str
     member_version: str

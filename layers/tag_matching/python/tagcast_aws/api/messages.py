@@ -41,7 +41,10 @@ ONLY: Mapping[str, Collection[EntryState]] = {"failing": FAILING} | {each.value:
 
 
 class EntryAnswer(TypedDict):
-    """The delivery of a message to one subscription."""
+    """The delivery of a message to one subscription. ``filter_version`` is the version of the filter that matched.
+
+    Only a late entry has ``added_at``, the time at which it was added for a new group.
+    """
 
     state: AnyEntryState
     attempts: int
@@ -57,6 +60,8 @@ class MessageAnswer(ShownAttributes):
     A message with more than 1,000 subscriptions shows one page of deliveries, failing deliveries first. ``next_cursor``
     leads to the next page. The first page has ``counts`` of all deliveries by state. In a list, a message has
     ``body_bytes`` instead of its body. The list of retained messages has bodies on request, and no counts.
+    ``filter_errors`` are the first subscriptions whose filters failed on the message, ``filter_error_count`` their
+    number.
     """
 
     body: NotRequired[str | None]
@@ -79,7 +84,7 @@ class MessageAnswer(ShownAttributes):
 
 
 class MessagesAnswer(TypedDict):
-    """One page of retained messages, oldest first."""
+    """One page of retained messages, oldest first. ``next_cursor`` is null on the last page."""
 
     messages: list[MessageAnswer]
     next_cursor: str | None
@@ -100,7 +105,7 @@ class AttemptAnswer(TypedDict):
 
 
 class AttemptedAnswer(TypedDict):
-    """One delivery with its last attempts."""
+    """One delivery. ``attempts`` is the number of its attempts, and ``history`` has the last of them."""
 
     subscription: str
     state: AnyEntryState
@@ -109,7 +114,10 @@ class AttemptedAnswer(TypedDict):
 
 
 class AttemptsAnswer(TypedDict):
-    """One page of a message's attempted deliveries that are pending or failed, sorted by subscription."""
+    """One page of a message's attempted deliveries that are pending or failed, sorted by subscription.
+
+    ``next_cursor`` is null on the last page.
+    """
 
     deliveries: list[AttemptedAnswer]
     next_cursor: str | None
@@ -128,7 +136,7 @@ def show_message(value: MessageView) -> MessageAnswer:
 
 
 def show_without_body(value: MessageView) -> MessageAnswer:
-    """Return the answer with a message in a list, which has the size of the body instead of the body."""
+    """Return a message as lists show it, with the size of its body instead of the body."""
     answer = _receipt(value)
     if value.body is not None:
         answer["body_bytes"] = len(value.body)
@@ -248,7 +256,7 @@ class HistoryAnswer(TypedDict):
 
 
 def answer_history(world: World, request: Request[None]) -> Answer:
-    """List the messages of the last day."""
+    """List the messages of the last day, or since a given time."""
     faults: list[Fault] = []
     now, name = world.clock.now(), request.word("subscription", NAME, faults)
     since, state = _since(request, now, faults), request.choice("state", DELIVERY_STATES, faults)

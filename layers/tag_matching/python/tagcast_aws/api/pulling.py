@@ -27,7 +27,10 @@ ReceiptHandles = Annotated[list[ReceiptHandle], Field(min_length=1, max_length=l
 
 
 class PullBody(Body):
-    """How many messages to pull, how long to wait for them, and their visibility timeout."""
+    """How many messages to pull, how long to wait for them, and their visibility timeout.
+
+    A pull is refused if the member ``member_id`` relies on another filter or order than the group's.
+    """
 
     max_messages: Annotated[int, Field(ge=1, le=limits.PULLED_MAX)] = limits.PULLED_MAX
     wait_seconds: Annotated[int, Field(ge=0, le=limits.PULL_WAIT_S_MAX)] = 0
@@ -60,13 +63,17 @@ class PulledAnswer(PushBody):
 
 
 class PullAnswer(TypedDict):
-    """The messages of a pull, in the order of the queue."""
+    """The messages of a pull, in the order of the queue. The list is empty if none came within the waiting time."""
 
     messages: list[PulledAnswer]
 
 
 class HandleAnswer(TypedDict):
-    """The result for one receipt handle. An extension returns a new handle."""
+    """The result for one receipt handle. An extension returns a new handle.
+
+    The last four statuses mean that nothing changed: the delivery was acknowledged before, it has ended in another way
+    (``over``), its visibility timeout has ended, or the group has no such handle.
+    """
 
     receipt_handle: str
     status: Literal["acknowledged", "returned", "extended", "already_acknowledged", "over", "expired", "unknown"]
@@ -74,7 +81,7 @@ class HandleAnswer(TypedDict):
 
 
 class HandlesAnswer(TypedDict):
-    """The results for the receipt handles, in their order."""
+    """The result for each receipt handle, in the order of the request."""
 
     results: list[HandleAnswer]
 

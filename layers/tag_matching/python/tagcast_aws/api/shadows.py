@@ -26,13 +26,16 @@ class ShadowBody(NewFilterBody):
 
 
 class PromoteBody(Body):
-    """The version of the shadow to promote; by default the present version."""
+    """The version that the shadow must have. If it is null or missing, any version is promoted."""
 
     shadow_version: int | None = Field(None, ge=1)
 
 
 class ShadowCounts(TypedDict):
-    """Numbers of messages that both filters, only one or neither matched. ``errors`` counts failures of the shadow."""
+    """The numbers of messages that both filters, only one or neither matched.
+
+    ``errors`` counts the messages on which the shadow failed. ``evaluated`` is the sum of all other fields.
+    """
 
     evaluated: int
     both: int
@@ -43,7 +46,7 @@ class ShadowCounts(TypedDict):
 
 
 class ShadowSample(TypedDict):
-    """A message that only one of the two filters matches."""
+    """A message that only one of the two filters matches. ``way`` says which filter."""
 
     message_id: str
     way: Literal["only_active", "only_shadow"]
@@ -100,7 +103,7 @@ def answer_shadow(world: World, request: Request[None]) -> Answer:
 
 
 def delete(world: World, request: Request[None]) -> Answer:
-    """End the shadow."""
+    """Delete the shadow."""
     delete_shadow(world, request.topic, request.subscription)
     return Answer(204)
 

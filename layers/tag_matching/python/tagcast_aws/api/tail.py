@@ -46,7 +46,7 @@ class CountsAnswer(TypedDict):
 
 
 class TailAnswer(TypedDict):
-    """Events, oldest first, and the cursor for the next request. ``left_out`` is the number of omitted events."""
+    """Events, oldest first, and the cursor for the next request. ``left_out`` counts events beyond the maximum."""
 
     events: list[TailEventAnswer]
     left_out: int

@@ -42,7 +42,7 @@ class TopicBody(_Settings):
     """The settings of a topic; missing settings get their defaults."""
 
     def settings(self) -> TopicSettings:
-        """Return the settings as a value of the core."""
+        """Convert the body to the core's :class:`TopicSettings`."""
         return TopicSettings(**settings_from_body(TopicSettings, self))
 
 
@@ -56,7 +56,10 @@ class TopicPatch(_Changes):
 
 
 class TopicAnswer(_Shown):
-    """A topic. Its ``version`` is its ETag. Only a GET of one topic has ``retained_messages``, counted up to 10,000."""
+    """A topic. ``subscriptions`` is the number of its subscriptions, and ``version`` is its ETag.
+
+    Only a GET of one topic has ``retained_messages``, counted up to 10,000.
+    """
 
     name: str
     subscriptions: int
@@ -68,7 +71,7 @@ class TopicAnswer(_Shown):
 
 
 class TopicsAnswer(TypedDict):
-    """One page of topics."""
+    """One page of topics. ``next_cursor`` is null on the last page."""
 
     topics: list[TopicAnswer]
     next_cursor: str | None

@@ -23,14 +23,14 @@ DELIVERY_STATES = (*map(str, EntryState), "unmatched")
 
 
 class RefusedAnswer(TypedDict):
-    """The problem of a refused item of a batch."""
+    """The result of a refused item of a batch. ``error`` has the problem details."""
 
     error: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class SchemaOf:
-    """An annotation of a value. The API document describes the value by *kind*, not by the value's Python type."""
+    """Annotates a type, so that the API document shows the schema of *kind* instead of the type's own schema."""
 
     kind: Any
 
@@ -40,7 +40,7 @@ class SchemaOf:
 
 
 def one_of(words: Iterable[str]) -> Any:
-    """Return an annotation with which the API document describes a value as one of *words*."""
+    """Return an annotation for a text. With it, the API document lists *words* as the allowed values."""
     return WithJsonSchema({"type": "string", "enum": [str(word) for word in words]})
 
 

@@ -43,13 +43,13 @@ class ForbiddenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The rights of a token: its topic patterns, and its scopes, which include the issuer's prefix."""
+    """The rights of a token. *topics* are patterns of topic names. *scopes* begin with the deployment's prefix."""
 
     scopes: frozenset[str] = frozenset()
     topics: tuple[str, ...] = ()
 
     def check_scope(self, wanted: Sequence[str]) -> None:
-        """Raise ForbiddenError unless the token has one of the *wanted* scopes."""
+        """Raise ForbiddenError unless the token has one of the scopes *wanted*, which include the prefix."""
         if self.scopes.isdisjoint(wanted):
             raise ForbiddenError(f"the token has none of the scopes {', '.join(wanted)}")
 

@@ -47,7 +47,11 @@ _OUR_CODES = FaultCode._value2member_map_
 
 
 class Body(BaseModel):
-    """The base of all bodies."""
+    """The base of all request bodies. It refuses unknown fields, and converts no value to another type.
+
+    *unions* maps a field with several possible models to the property that selects the model. *item_models* are the
+    models of items that are validated one by one.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
@@ -71,7 +75,7 @@ class Body(BaseModel):
         return []
 
     def named_fields(self) -> dict[str, Any]:
-        """Return the fields in the request, including null ones."""
+        """Return the values of the fields that the request names, including null values."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     @classmethod
@@ -85,7 +89,10 @@ class EmptyBody(Body):
 
 
 def one_by_one(model: type[Body]) -> Any:
-    """Return the declaration of a list field. Each item is validated alone as a *model*. It affects no other item."""
+    """Return the declaration of a list whose items are validated separately, each as a *model*.
+
+    An invalid item does not make the other items invalid.
+    """
     schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
     return Field(max_length=BATCH_MAX, json_schema_extra={"items": schema})
 

@@ -21,8 +21,9 @@ from tagcast_aws.api.http.body import Body
 class Wire:
     """The API's form of one setting. *body*, *patch* and *answer* are its types in bodies, merge patches and answers.
 
-    A setting without *answer* is write-only. *read* converts a value of a body to the core's form. *show* converts a
-    value of the core to the form in answers. *default* creates the value of a missing field.
+    If *patch* is None, patches have the type *body*. If *answer* is None, the setting is write-only. *read* converts a
+    value in a body to the core's form, and *show* converts it back for answers. *default* returns the value of a
+    missing field. *description* is added to the help of the setting.
     """
 
     body: Any
@@ -39,13 +40,17 @@ NO_WIRES: Wires = {}
 
 
 def body_base(kind: type, wires: Wires = NO_WIRES) -> Any:
-    """Return a pydantic class for bodies with the settings of the dataclass *kind*: bounds, defaults and help."""
+    """Return a base class for request bodies. It has a field for each setting that the dataclass *kind* declares.
+
+    The fields have the declared bounds, defaults and help. *wires* has the API's forms, by the settings' names in
+    *kind*.
+    """
     found: dict[str, Any] = {each.wire: _field(each, wires.get(each.name)) for each in settings_of(kind)}
     return create_model("Settings", __base__=Body, __module__=__name__, **found)
 
 
 def patch_base(kind: type, wires: Wires = NO_WIRES) -> Any:
-    """Return a pydantic class for merge patches with the settings of *kind*. Each may be missing or null."""
+    """Return a base class for merge patches with the settings of *kind*. Each setting may be missing or null."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         wire = wires.get(each.name)
@@ -55,7 +60,7 @@ def patch_base(kind: type, wires: Wires = NO_WIRES) -> Any:
 
 
 def answer_base(kind: type, wires: Wires = NO_WIRES) -> Any:
-    """Return the type of answers with the settings of *kind*; settings that answers may omit are optional."""
+    """Return the type of answers with the settings of *kind*. A setting is optional unless it is always shown."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         wire = wires.get(each.name)
@@ -67,7 +72,10 @@ def answer_base(kind: type, wires: Wires = NO_WIRES) -> Any:
 
 
 def settings_from_body(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[str, Any]:
-    """Return the settings of *kind* that *body* contains, by the core's names and in the core's form."""
+    """Convert *body* to keyword arguments for the dataclass *kind*: all settings by field name, in the core's types.
+
+    The result includes the defaults of settings that the request did not name.
+    """
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         value, wire = getattr(body, each.wire), wires.get(each.name)
@@ -79,9 +87,10 @@ def settings_from_body(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[
 
 
 def show_settings(value: Any, wires: Wires = NO_WIRES, only: Only | None = None) -> dict[str, Any]:
-    """Return the settings in *value* in the API's form. Defaults are omitted, unless the setting is always shown.
+    """Return the settings of *value*, a dataclass of the core, in the API's form. Write-only settings are omitted.
 
-    *only* is the kind of the subscription: a group always shows the settings that only groups have.
+    Settings with their defaults are omitted, too, unless they are always shown. If *only* is GROUPS, the settings that
+    only groups have are always shown.
     """
     found: dict[str, Any] = {}
     for each in settings_of(type(value)):

@@ -51,9 +51,9 @@ _WITHIN = {"create_topic": "create_subscription"}
 
 
 def links_of(name: str, operations: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the links from the operation *name* to others of *operations*, which are pairs of name and path.
+    """Return the links from the operation *name* to operations on the resource that it creates.
 
-    Only an operation that creates a resource has links.
+    The result is empty if the operation creates nothing. *operations* are pairs of name and path.
 
     >>> links_of("create_topic", [("get_topic", "/topics/{topic}"), ("health", "/health")])
     {'get_topic': {'operationId': 'get_topic', 'parameters': {'topic': '$response.body#/name'}}}
@@ -199,7 +199,7 @@ def examples() -> Mapping[str, Mapping[str, Any]]:
 
 
 def openapi(routes: Sequence[Route]) -> dict[str, Any]:
-    """Return the document that describes *routes*, in their order."""
+    """Return the OpenAPI document that describes *routes*, in their order."""
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
     models = {route.body for route in routes if route.body not in (None, EmptyBody)}
     models |= {item for model in models for item in model.item_models}

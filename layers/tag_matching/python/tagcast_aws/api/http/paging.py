@@ -17,6 +17,8 @@ PAGING = ("limit", "cursor")
 def page(name: str, items: list[Any], cursor: str | None) -> Mapping[str, Any]:
     """Return the answer with one page of a list. The items are in the field *name*.
 
+    *cursor* is the encoded cursor of the next page; None after the last page.
+
     >>> page("topics", [], None)
     {'topics': [], 'next_cursor': None}
     """
@@ -24,7 +26,7 @@ def page(name: str, items: list[Any], cursor: str | None) -> Mapping[str, Any]:
 
 
 def encode_cursor(cursor: str | None) -> str | None:
-    """Return *cursor* as opaque text for callers; None for the last page.
+    """Return *cursor* as opaque text for callers. If there is no further page, *cursor* and the result are None.
 
     >>> decode_cursor(encode_cursor("orders"))
     'orders'
@@ -33,7 +35,7 @@ def encode_cursor(cursor: str | None) -> str | None:
 
 
 def decode_cursor(text: str) -> str | None:
-    """Return the cursor in *text*, or None if the text is not a cursor."""
+    """Return the cursor that :func:`encode_cursor` wrote as *text*; None if *text* is invalid."""
     if not text or len(text) > CURSOR_LENGTH_MAX or not re.fullmatch(CURSOR, text):
         return None
     try:
@@ -43,12 +45,12 @@ def decode_cursor(text: str) -> str | None:
 
 
 def json_text(value: Any) -> str:
-    """Return the JSON of an answer."""
+    """Return the value of an answer as JSON without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def encoded_size(value: Any) -> int:
-    r"""Return the maximum number of bytes of *value* in a function's answer, in which JSON is escaped as a string.
+    r"""Return the maximum size in bytes of *value* in a Lambda response, in which JSON is escaped as a string.
 
     >>> encoded_size({"body": "\x01"}) == len(r'{\"body\":\"\\u0001\"}')
     True

@@ -85,7 +85,7 @@ _SELF_EXPLAINING: tuple[tuple[type[Exception], ProblemCode], ...] = (
 
 
 class UnknownRouteError(Exception):
-    """No route has this path, or only routes with other methods have it. *allow* lists these methods."""
+    """No route has the requested method and path. *allow* has the methods of the path; empty without such a path."""
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
         self.allow = tuple(sorted(set(allow)))
@@ -94,7 +94,7 @@ class UnknownRouteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An answer that is not a success. *faults* become its ``errors``; *more* are additional fields."""
+    """The answer to a failed request, as problem details. *faults* become its ``errors``; *more* are extra fields."""
 
     code: ProblemCode
     detail: str
@@ -135,7 +135,7 @@ def _short(text: str) -> str:
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """Return the answer to *error*; None if callers cannot act on the error.
+    """Return the answer to *error*. Return None for an unexpected error, of which callers learn no details.
 
     >>> problem_of(NotFoundError("topic", "t")).status
     404

@@ -55,8 +55,8 @@ _NAME = re.compile(NAME)
 class Request(Generic[B]):
     """A request, the argument of a route's function. Its path parameters and its body are validated.
 
-    The methods validate query parameters and headers when they are called. *rights* are the rights of the caller's
-    token; None: IAM authorized the request.
+    The methods validate query parameters and headers when they are called. *content* is the body as bytes. *rights* are
+    those of the caller's token. They are None if IAM authorized the request, or if the route is public.
     """
 
     path: Mapping[str, str]
@@ -77,9 +77,10 @@ class Request(Generic[B]):
         return self.path["subscription"]
 
     def page(self, place: str = "") -> tuple[int, str | None]:
-        """Return the limit and the cursor of a list. Raises InvalidRequestError with the faults of both.
+        """Return the limit and the cursor of a list. The cursor is None for the first page.
 
-        *place* is the pattern of valid cursors. Without it, the caller checks the cursor.
+        *place* is the pattern of valid cursors. If it is empty, the caller checks the cursor. Raises
+        InvalidRequestError with the faults of limit and cursor.
         """
         faults: list[Fault] = []
         limit = self.number("limit", 1, PAGE_MAX, PAGE_DEFAULT, faults)
@@ -102,7 +103,7 @@ class Request(Generic[B]):
         return default
 
     def cursor(self, faults: list[Fault]) -> str | None:
-        """Return the cursor of a list, or None. An invalid value adds a fault to *faults*."""
+        """Return the cursor of a list; None if it is missing or invalid. An invalid cursor adds a fault to *faults*."""
         if "cursor" not in self.query:
             return None
         cursor = decode_cursor(self.query["cursor"])
@@ -111,28 +112,31 @@ class Request(Generic[B]):
         return cursor
 
     def word(self, name: str, pattern: str, faults: list[Fault]) -> str | None:
-        """Return the query parameter *name*, or None. A value that does not match *pattern* adds a fault."""
+        """Return the query parameter *name*; None if it is missing. A value unlike *pattern* adds a fault."""
         text = self.query.get(name)
         if text is not None and not re.fullmatch(pattern, text):
             faults.append(Fault(f"must match {pattern}", f"/{name}", FaultCode.WRONG_FORMAT))
         return text
 
     def choice(self, name: str, words: Collection[str], faults: list[Fault]) -> str | None:
-        """Return the query parameter *name*, or None. A value that is not in *words* adds a fault to *faults*."""
+        """Return the query parameter *name*; None if it is missing. A value that is not in *words* adds a fault."""
         text = self.query.get(name)
         if text is not None and text not in words:
             faults.append(Fault(f"must be one of {', '.join(words)}", f"/{name}", FaultCode.NOT_ALLOWED))
         return text
 
     def flag(self, name: str) -> bool:
-        """Return the query parameter *name*, ``true`` or ``false``. A missing parameter is false."""
+        """Return whether the query parameter *name* is ``true``. A missing parameter is false.
+
+        Raises InvalidRequestError if the value is neither ``true`` nor ``false``.
+        """
         text = self.query.get(name, "false")
         if text not in ("true", "false"):
             raise InvalidRequestError((Fault("must be true or false", f"/{name}", FaultCode.NOT_ALLOWED),))
         return text == "true"
 
     def idempotency_key(self) -> str | None:
-        """Return the Idempotency-Key, or None. Raises MalformedError if it is invalid."""
+        """Return the header Idempotency-Key; None if it is missing. Raises MalformedError if the key is invalid."""
         key = self.headers.get("idempotency-key")
         if key is not None and not re.fullmatch(IDEMPOTENCY_KEY, key):
             raise MalformedError("Idempotency-Key must have 1-128 printable ASCII characters")
@@ -140,7 +144,7 @@ class Request(Generic[B]):
 
     @property
     def trace(self) -> TraceContext | None:
-        """The trace in the request's headers, or None."""
+        """The trace in the request's headers; None if they have no valid trace."""
         return read_trace(self.headers.get("traceparent"), self.headers.get("tracestate"))
 
     def fingerprint(self) -> str:
@@ -149,7 +153,10 @@ class Request(Generic[B]):
         return sha256(path + b"\n" + self.content).hexdigest()
 
     def if_match(self) -> tuple[str, ...] | None:
-        """Return the versions that If-Match allows (``*``: any existing version), or None if there is no If-Match."""
+        """Return the versions in the header If-Match, or None without this header. ``*`` allows any existing version.
+
+        Weak versions (``W/"3"``) are left out, because they never match. Raises MalformedError.
+        """
         text = self.headers.get("if-match")
         if text is None or text.strip() == "*":
             return None if text is None else ("*",)
@@ -158,18 +165,22 @@ class Request(Generic[B]):
         return tuple(tag for weak, tag in _TAG.findall(text) if not weak)
 
     def if_none_match(self) -> bool:
-        """Return whether the request requires that the resource does not exist yet (``If-None-Match: *``)."""
+        """Return whether the request requires that the resource does not exist yet (``If-None-Match: *``).
+
+        Raises MalformedError for any other value of the header.
+        """
         text = self.headers.get("if-none-match")
         if text is not None and text.strip() != "*":
             raise MalformedError("If-None-Match must be *")
         return text is not None
 
     def version(self, what: str, present: Callable[[], int], *, may_create: bool = False) -> int | None:
-        """Return the version that a conditional request requires. 0: the resource must not exist. None: no condition.
+        """Return the version that the resource must still have at the write; None if the request has no condition.
 
-        *present* returns the current version, or raises NotFoundError. *what* names the resource in errors. Raises
-        PreconditionFailedError if the condition already fails. A resource that does not exist fails the condition only
-        if the request *may_create* it. Other requests raise NotFoundError, as without a condition (RFC 9110, 13.2.1).
+        0 means that the resource must not exist. *present* returns the current version, or raises NotFoundError. *what*
+        names the resource in errors. Raises PreconditionFailedError if the condition already fails. A resource that
+        does not exist fails the condition only if the request *may_create* it. Other requests raise NotFoundError, as
+        without a condition (RFC 9110, 13.2.1).
         """
         allowed, is_new = self.if_match(), self.if_none_match()
         if allowed is None and not is_new:
@@ -192,7 +203,7 @@ class Request(Generic[B]):
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
     """Return the bytes of the request's body, which may be empty.
 
-    Raises UnsupportedMediaTypeError if the body is not JSON, and TooLargeError if it is too large.
+    Raises UnsupportedMediaTypeError if the headers declare another type than JSON, and TooLargeError.
     """
     content = octets_of(event)
     if not content:

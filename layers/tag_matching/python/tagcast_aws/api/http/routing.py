@@ -64,7 +64,7 @@ _NO_BODY_NEEDED = b"{}"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A success: a status, a JSON value (None: no content), headers."""
+    """The answer to a successful request: its status, JSON value and headers. If *value* is None, it has no content."""
 
     status: int
     value: Any = None
@@ -76,10 +76,10 @@ class Route:
     """One method of one path: its function, the model of its body, and its description for the API document.
 
     *name* and *group* are the operation's id and tag; clients name their methods by the ids. *answers* maps a status to
-    the type of its JSON value. *query* and *headers* name the parameters that the route reads; *required* names the
-    mandatory query parameters. If the path has no topic, the caller needs rights for all topics, unless
-    *names_no_topic* is set. The default *scope* is read for GET, and manage for other methods. The default *summary* is
-    the first line of the function's docstring.
+    the type of its JSON value. If *body* is None, the route ignores the request's body. *query* and *headers* name the
+    parameters that the route reads; *required* names the mandatory query parameters. If the path has no topic, the
+    caller needs rights for all topics, unless *names_no_topic* is set. The default *scope* is read for GET, and manage
+    for other methods. The default *summary* is the first line of the function's docstring.
     """
 
     name: str
@@ -99,7 +99,10 @@ class Route:
 
     @property
     def scopes(self) -> tuple[TokenScope, ...]:
-        """The scopes that allow this route; a token needs one of them. The scope manage includes read and consume."""
+        """The scopes that allow this route, of which a token needs one; empty for a public route.
+
+        The scope manage includes read and consume.
+        """
         if self.is_public:
             return ()
         scope = self.scope or (TokenScope.READ if self.method == "GET" else TokenScope.MANAGE)
@@ -126,7 +129,10 @@ class Route:
 
 @dataclass(frozen=True)
 class Router:
-    """The routes of one Lambda function. *elsewhere* are other functions' routes, for the header Allow of a 405."""
+    """The routes of one Lambda function. *elsewhere* has the other functions' routes.
+
+    An answer with status 405 lists the methods of both in its header Allow.
+    """
 
     routes: Sequence[Route]
     elsewhere: Sequence[Route] = ()

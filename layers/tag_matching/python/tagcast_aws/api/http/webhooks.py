@@ -23,7 +23,7 @@ else:
 
 
 class PushBody(ShownAttributes):
-    """The envelope of content format ``json``. A body that is not text is in ``body_base64``."""
+    """A message as pushed with the content format ``json``. A body that is not text is in ``body_base64``."""
 
     topic: str
     subscription: str

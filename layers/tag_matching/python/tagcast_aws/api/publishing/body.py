@@ -113,7 +113,7 @@ else:
 
 
 class TestedMessage(_Attributes):
-    """A message for a test of a filter; it needs no body."""
+    """A message on which a filter is tested. It may have a body as text, a body as base64, or none."""
 
     __test__ = False
     model_config = ConfigDict(json_schema_extra={"allOf": [{"not": _bodies("string")}]})
@@ -132,7 +132,7 @@ class TestedMessage(_Attributes):
         return []
 
     def draft(self) -> Draft:
-        """Return the message as a value of the core."""
+        """Convert the message to the core's :class:`Draft`."""
         content = (self.body or "").encode() if self.body_base64 is None else _decode_base64(self.body_base64)
         return Draft(
             body=content or b"",
@@ -158,7 +158,10 @@ class MessageBody(TestedMessage):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Return the faults of a :class:`TestedMessage`, a missing body, and properties that only the service sets."""
+        """Return the faults of a :class:`TestedMessage`, and further faults of a message to publish.
+
+        A missing body is a fault, and so is each property that only the service may set.
+        """
         faults = super().cross_faults(value)
         if value.get("body") is None and value.get("body_base64") is None:
             faults = [Fault("is required (or body_base64)", "/body", FaultCode.REQUIRED)]
@@ -175,11 +178,11 @@ class MessageBody(TestedMessage):
 
     @classmethod
     def is_required(cls) -> bool:
-        """Return True: a message needs one of two body fields, although the model declares both as optional."""
+        """Return True, because a message needs one of two fields. The model declares both of them as optional."""
         return True
 
     def draft(self) -> Draft:
-        """Return the message as a value of the core, with its trace."""
+        """Convert the message to the core's :class:`Draft`, with its trace."""
         return replace(super().draft(), trace=read_trace(self.traceparent, self.tracestate))
 
 
@@ -192,7 +195,7 @@ class BatchBody(Body):
 
 
 class ReplayedMessage(MessageBody):
-    """An archived message, with its original id in ``replay_of``. It may be a dead letter."""
+    """An archived message to publish again. ``replay_of`` is its original id. Dead letters are allowed, too."""
 
     model_config = ConfigDict(json_schema_extra={"allOf": _ONE_BODY})
 
@@ -203,7 +206,7 @@ class ReplayedMessage(MessageBody):
         return []
 
     def original(self) -> ArchivedOriginal:
-        """Return the archived message as a value of the core."""
+        """Convert the archived message to the core's :class:`ArchivedOriginal`."""
         return ArchivedOriginal(self.draft(), self.replay_of)
 
 

@@ -18,7 +18,7 @@ from tagcast_aws.api.subscriptions.retry import KEEPS_ORDER, asks_for_order
 
 
 class BatchedPushes(Body):
-    """The limits of one request to the endpoint. A message with more bytes is sent alone."""
+    """The limits of one request to the endpoint. A message larger than ``max_bytes`` is sent alone."""
 
     max_messages: Annotated[int, Field(ge=limits.BATCHED_MIN, le=limits.BATCHED_MAX)]
     max_bytes: Annotated[int, Field(ge=limits.BATCHED_BYTES_MIN, le=limits.BATCHED_BYTES_MAX)] = (
@@ -60,7 +60,10 @@ OF_BATCHES: JsonDict = {
 
 
 def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return the faults where batches contradict other fields. Pointers are relative to the subscription."""
+    """Return a fault for each field that contradicts batches; none without batches.
+
+    Pointers are relative to the subscription.
+    """
     batch = subscription.get("batch")
     if not isinstance(batch, Mapping):
         return []
@@ -86,7 +89,7 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def batching_of(body: BatchedPushes | None) -> Batching | None:
-    """Return the limits of a batch as a value of the core; None for a subscription without batches."""
+    """Convert the limits of a batch to the core's :class:`Batching`; None for a subscription without batches."""
     return None if body is None else Batching(body.max_messages, body.max_bytes)
 
 

@@ -51,7 +51,7 @@ OF_CERTIFICATES: JsonDict = {
 
 
 def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return the fault of a certificate without an https endpoint. Pointers are relative to the subscription.
+    """Return a fault if a subscription with a certificate has no https endpoint; else an empty list.
 
     >>> [fault.detail for fault in certificate_faults({"client_certificate": {}, "endpoint": {"protocol": "http"}})]
     ['is allowed only for pushes over https']

@@ -36,7 +36,7 @@ class HttpEndpoint(Body):
 
 
 class SqsEndpoint(Body):
-    """An SQS queue, by its URL or its ARN."""
+    """An SQS queue, named by exactly one of ``queue_url`` and ``arn``."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -77,7 +77,7 @@ StoredEndpoint = Annotated[dict[str, str], SchemaOf(AnyEndpoint)]
 
 
 def endpoint_of(body: AnyEndpoint) -> Endpoint:
-    """Return the endpoint as a value of the core."""
+    """Convert the endpoint in a request body to the core's :class:`Endpoint`."""
     return Endpoint(Protocol(body.protocol), _target(body))
 
 
@@ -174,7 +174,7 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
 
 
 def point_to_target(fault: Fault, endpoint: Endpoint) -> Fault:
-    """Return *fault*. A fault of the whole endpoint gets a pointer to the field with the endpoint's target."""
+    """Return *fault*, but let a fault of the whole endpoint point to the field with the target of *endpoint*."""
     if fault.pointer != "/endpoint":
         return fault
     return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}", fault.code)

@@ -92,7 +92,7 @@ def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def headers_of(body: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return the headers as a value of the core; None without headers."""
+    """Convert headers to the core's form, in which their names are in lower case; None without headers."""
     return None if body is None else {name.lower(): value for name, value in body.items()}
 
 

@@ -23,7 +23,7 @@ class SkipBody(Body):
 
     With ``message_id``, the skip fails if another message is the head.
 
-    Under INDEPENDENT_RETRY, ``message_id`` may be any message of the backlog.
+    Under INDEPENDENT_RETRY, ``message_id`` may be any of the first 1,000 messages. It is required if there are several.
     """
 
     reason: Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]
@@ -33,7 +33,7 @@ class SkipBody(Body):
 class HeadAnswer(TypedDict):
     """The head of a backlog.
 
-    ``next_attempt_at`` is null during an attempt, and while the lane is paused or suspended.
+    ``next_attempt_at`` is null during an attempt, and while the lane is paused, suspended or unverified.
     """
 
     message_id: str
@@ -59,7 +59,7 @@ class LaneAnswer(TypedDict):
 
 
 class DeliveryAnswer(TypedDict):
-    """One pending delivery."""
+    """One pending delivery of a backlog. ``next_attempt_at`` is null if no attempt is planned yet."""
 
     message_id: str
     state: AnyEntryState
@@ -71,20 +71,20 @@ class DeliveryAnswer(TypedDict):
 
 
 class BacklogAnswer(TypedDict):
-    """One page of a backlog, in the order of the backlog."""
+    """One page of a backlog, in the order of the backlog. ``next_cursor`` is null on the last page."""
 
     deliveries: list[DeliveryAnswer]
     next_cursor: str | None
 
 
 class LanesAnswer(TypedDict):
-    """The subscriptions that are retried now."""
+    """The names of the subscriptions that are retried now."""
 
     lanes: list[str]
 
 
 class PendingHeadAnswer(DeliveryAnswer):
-    """The delivery at the head of a lane, and the time since which the delivery is pending."""
+    """The delivery at the head of a lane. ``accepted_at`` is the time at which its message was accepted."""
 
     accepted_at: Instant
 
@@ -92,8 +92,8 @@ class PendingHeadAnswer(DeliveryAnswer):
 class UrgentLaneAnswer(TypedDict):
     """A lane that is not active, of any topic.
 
-    ``host`` is the host of the subscription's endpoint. The ``state`` is ``unverified`` until the endpoint is verified;
-    ``state_reason`` says why it is not verified.
+    ``host`` is the host of the subscription's endpoint; a group has none. While the endpoint is unverified,
+    ``state_reason`` says why, and ``state`` is ``unverified`` unless the lane is paused or suspended.
     """
 
     topic: str
@@ -105,7 +105,10 @@ class UrgentLaneAnswer(TypedDict):
 
 
 class UrgentLanesAnswer(TypedDict):
-    """One page of the lanes that are not active, of all topics, the most urgent first."""
+    """One page of the lanes that are not active, of all topics, the most urgent first.
+
+    ``next_cursor`` is null on the last page.
+    """
 
     lanes: list[UrgentLaneAnswer]
     next_cursor: str | None

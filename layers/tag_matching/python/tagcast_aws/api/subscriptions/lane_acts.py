@@ -51,10 +51,11 @@ class LaneHeadBody(LaneBody):
 
 
 class LanesBody(Body):
-    """The lanes of an action: all lanes that are not active and match every given field.
+    """The lanes of an action. They match every given field of *topic*, *state*, *host*, *outcome* and *text*.
 
-    *text* matches a part of the topic's or subscription's name. *lanes* restricts the filter to these lanes. A dry run
-    changes nothing.
+    *lanes* names the lanes to consider; without it, all lanes that are not active are considered, page by page. *text*
+    is a part of the topic's or subscription's name. *outcome* is that of the head's last attempt. A dry run changes
+    nothing.
     """
 
     topic: _Name | None = None
@@ -99,7 +100,7 @@ _NAMED_UNLESS_DRY: JsonDict = {
 
 
 class SkipLanesBody(LanesBody):
-    """The heads to skip, and the reason. A filter alone is allowed only in a dry run; a skip names each head."""
+    """The heads to skip, and the reason. Only a dry run may leave out *lanes*, which names each head."""
 
     model_config = ConfigDict(json_schema_extra=_NAMED_UNLESS_DRY)
 
@@ -115,10 +116,10 @@ class SkipLanesBody(LanesBody):
 
 
 class ActedLaneAnswer(TypedDict):
-    """The result for one lane: the head before the action, the state afterwards. ``error`` says why nothing changed.
+    """The result for one lane. ``message_id`` is the head before the action, and ``state`` the state afterwards.
 
-    ``unchanged``: the action does not apply to the lane's state, or the head is another message; both may have changed
-    since the preview. ``planned``: this is a dry run, and the action would change the lane.
+    ``planned`` means that a dry run would change the lane. ``unchanged`` means that the action does not apply to the
+    lane's state, that the head is another message, or that the lane does not exist. ``error`` says why nothing changed.
     """
 
     topic: str
@@ -130,7 +131,10 @@ class ActedLaneAnswer(TypedDict):
 
 
 class ActedLanesAnswer(TypedDict):
-    """One page of an action on many lanes: the number of matching lanes, and the result for each lane."""
+    """One page of the results of an action on many lanes. ``next_cursor`` is null on the last page.
+
+    ``matched`` is the number of lanes on this page. The other numbers count these lanes by result.
+    """
 
     matched: int
     planned: int

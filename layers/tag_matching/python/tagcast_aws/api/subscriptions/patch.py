@@ -44,7 +44,7 @@ class SubscriptionPatch(_Changes):
     verification: Literal["none", "required"] | None = None
 
     def named_settings(self) -> dict[str, Any]:
-        """Return the named settings as JSON, with lower-case header names, as the service stores them.
+        """Return the settings that the patch names, as JSON. Header names are in lower case, as they are stored.
 
         If two names differ only in case, all names keep their case. The check of the result then refuses them.
         """
@@ -62,9 +62,9 @@ class SubscriptionPatch(_Changes):
 def change(
     world: World, topic: str, name: str, patch: SubscriptionPatch, if_match: int | None
 ) -> tuple[Subscription, str | None]:
-    """Update the settings that *patch* names. Raises the errors of a PUT.
+    """Update the settings that *patch* names. Return the subscription, and its secret if a secret was generated.
 
-    Return the subscription, and the secret if the service generated one; otherwise None in its place.
+    If *if_match* is not None, the subscription must have this version. Raises the errors of a PUT.
     """
     named = patch.named_settings()
     secret, untold = make_secret(world, named.get("secret"))

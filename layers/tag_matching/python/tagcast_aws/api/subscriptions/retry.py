@@ -47,8 +47,8 @@ _Interval = Annotated[int, Field(ge=1, le=limits.BACKOFF_INTERVAL_S_MAX)]
 class BackoffRetry(Body):
     """Retries in order. Each retry waits for `interval_seconds`; the default is a random 10-20 seconds.
 
-    If `max_retries` is `life`, the first message is retried until it expires, and the waits double: from
-    `interval_seconds` (default: 1) up to `max_interval_seconds` (default: 512).
+    If `max_retries` is `life`, the head of the backlog is retried until it expires. The waits between these retries
+    double, from `interval_seconds` (default: 1) up to `max_interval_seconds` (default: 512).
     """
 
     model_config = ConfigDict(
@@ -116,7 +116,7 @@ StoredRetry = Annotated[dict[str, Any], SchemaOf(Retry)]
 
 
 def policy(retry: BackoffRetry | DecayRetry | IndependentRetry) -> RetryPolicy:
-    """Return the retry policy as a value of the core."""
+    """Convert the retry strategy in a request body to the core's :class:`RetryPolicy`."""
     match retry:
         case BackoffRetry():
             longest = retry.max_interval_seconds or DECAY_INTERVAL_S_MAX

@@ -162,7 +162,7 @@ class SubscriptionBody(_Settings):
         return KEPT.difference(self.model_fields_set)
 
     def settings(self) -> SubscriptionSettings:
-        """Return the settings as a value of the core, without the certificate, which is validated separately."""
+        """Convert the body to the core's settings. :func:`add_certificate` adds the certificate later."""
         chosen = settings_from_body(SubscriptionSettings, self, WIRES)
         is_group = chosen["endpoint"].protocol is Protocol.PULL
         if chosen["ordered"] and "retry" not in self.model_fields_set:
@@ -196,14 +196,14 @@ class SubscriptionAnswer(_Shown):
 
 
 class SubscriptionsAnswer(TypedDict):
-    """One page of subscriptions."""
+    """One page of subscriptions. ``next_cursor`` is null on the last page."""
 
     subscriptions: list[SubscriptionAnswer]
     next_cursor: str | None
 
 
 class VersionAnswer(TypedDict):
-    """One version of a filter."""
+    """One version of a filter. A null filter matches everything."""
 
     version: int
     filter: FilterBody | None
@@ -211,7 +211,7 @@ class VersionAnswer(TypedDict):
 
 
 class VersionsAnswer(TypedDict):
-    """A page of the stored versions of a filter, newest first."""
+    """One page of the stored versions of a filter, newest first. ``next_cursor`` is null on the last page."""
 
     versions: list[VersionAnswer]
     next_cursor: str | None
@@ -223,7 +223,10 @@ def show_subscription(
     lane: LaneView | None = None,
     counts: QueueCounts | None = None,
 ) -> SubscriptionAnswer:
-    """Return the answer with a subscription and its public *keys*, without secrets. *lane* is added unless None."""
+    """Return the answer with a subscription and its public *keys*, without secrets.
+
+    Without *lane*, the answer has no lane. *counts* are the numbers of messages in a group's queue.
+    """
     chosen = value.settings
     answer: SubscriptionAnswer = {
         "topic": value.topic,

@@ -48,7 +48,7 @@ class NamedSubscription(SubscriptionBody):
 class SubscriptionsBody(Body):
     """Subscriptions to create or replace. Each item is validated separately, as :class:`NamedSubscription`.
 
-    Without *replace*, an existing subscription is refused.
+    If *replace* is false, an item that names an existing subscription is refused.
     """
 
     item_models: ClassVar[tuple[type[Body], ...]] = (NamedSubscription,)
