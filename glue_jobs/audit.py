@@ -65,7 +65,7 @@ KINDS = {
 
 
 def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
-    """Return all violations, and the counts of the certificate by name."""
+    """Return the violations in *records* under *terms*, and the certificate's counts by name."""
     policies = materialise(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
     moved = materialise(history.interventions(records.lanes))
@@ -132,16 +132,16 @@ def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str,
 
 
 def find_set_aside(objects: Objects, days: Collection[str]) -> list[str]:
-    """Return the folders of damaged lines, and of records that Firehose could not deliver, that arrived on *days*.
+    """Return the folders with damaged lines, or with records that Firehose could not deliver, that arrived on *days*.
 
-    No job reads their records, so an audit may miss violations, or report some that did not happen.
+    No job reads these lines and records. So an audit may miss violations, or report some that did not happen.
     """
     keys = (key for prefix in ("quarantine/", "failed/") for key in objects.sizes(prefix))
     return sorted({key.rpartition("/")[0] for key in keys if arrival_day(key) in days})
 
 
 def find_conflicts(objects: Objects, days: Collection[str]) -> list[str]:
-    """Return the curated days that lack a record, because another record of the same id had another content."""
+    """Return the curated days on which records of one id differed. Compaction kept only one record of each id."""
     read = (each for kind in RecordKind for each in manifests.read(objects, kind, sorted(days)))
     held = ((each, manifests.read_summary(objects, each)) for each in read)
     return [f"{each.kind} {each.day} ({made.conflicts:,})" for each, made in held if made and made.conflicts]
@@ -152,8 +152,8 @@ def certify(
 ) -> dict[str, object]:
     """Audit the window, write the table ``audit_violations``, and return the certificate.
 
-    With a *subject*, the certificate has only violations of the subject's messages. All messages are checked
-    nevertheless, because a violation of order may involve others. With a *subject* or a *topic*, the table is not
+    With a *subject*, the certificate has only violations that concern the subject's messages. All messages are still
+    checked, because a violation of order may involve other messages. With a *subject* or a *topic*, the table is not
     written.
     """
     records = history.read(archive, window, topic)
@@ -240,9 +240,9 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a window. Return 1 if a promise was broken, else 0.
+    """Audit a window. Return 0 if no promise was broken, else 1.
 
-    Return 3 if no delivery was checked and ``--nothing-judged`` is ``fail``.
+    Return 3 if no delivery was checked, and ``--nothing-judged`` is ``fail``.
     """
     given = read_arguments(argv)
     window, subject = given.window, given.subject

@@ -56,7 +56,7 @@ def evaluate(filter: CompiledFilter, seen: Seen) -> bool | None:
 
 
 def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.RecordBatch]:
-    """Evaluate *both* filters, the candidate and then the current one, and yield counts by hour.
+    """Evaluate *both* filters (first the candidate, second the current filter), and yield counts by hour.
 
     Each row of *batches* is a distinct combination of the fields that the filters read, with its number of messages.
     """
@@ -79,9 +79,9 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
 
 
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
-    """Yield messages with different verdicts.
+    """Yield messages on which the verdicts of *both* filters differ.
 
-    Each batch yields at most *most* messages of each kind of difference (``WAYS``): the newest.
+    Each batch yields at most *most* messages of each kind of difference (``WAYS``), the newest ones.
     """
     new, old = both.filters
     for batch in batches:
@@ -138,7 +138,7 @@ def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
 
 
 def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:
-    """Return each candidate's counts of matches, failures and missing verdicts, and a table of these counts by hour."""
+    """Return the counts of each candidate (matches, failures, missing verdicts), and a table of the counts by hour."""
     filters = FilterSet.of([each for _, each in candidates])
     hours = materialise(filter_sets.matches(messages, filters))
     sums = ("matched", "failed", "unjudged")

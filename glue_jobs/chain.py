@@ -43,7 +43,7 @@ JOBS: dict[str, Job] = {
 
 
 def links(words: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the arguments of each job.
+    """Split the arguments of a chain at ``--then``, and yield the arguments of each job.
 
     >>> list(links(["compact", "--date", "D", "--then", "audit"]))
     [['compact', '--date', 'D'], ['audit']]

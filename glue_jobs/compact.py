@@ -47,7 +47,11 @@ LINES_SHOWN = 5
 
 @dataclass(slots=True)
 class Compacted:
-    """The result of a compaction for one kind of records. *corrupt* counts lines."""
+    """The result of a compaction for one kind of records.
+
+    *records* counts the records of the rewritten *days*, and *corrupt* the damaged lines. *removed_days* have no
+    records after a rebuild. *days_of_files* has the days of the records in each raw file that was read.
+    """
 
     kind: RecordKind
     days: list[str] = field(default_factory=list)
@@ -86,7 +90,7 @@ class ArrivalDay:
 
 
 class LostFilesError(RuntimeError):
-    """Raw files that an earlier run compacted are gone, so a rebuild would delete their records."""
+    """Raw files of an earlier compaction are gone, so a rebuild from raw files would lose their records."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(
@@ -96,7 +100,7 @@ class LostFilesError(RuntimeError):
 
 
 def ledger_key(kind: RecordKind, day: str) -> str:
-    """Return the S3 key of a ledger: a list of the compacted files that arrived on *day*, with their records' days."""
+    """Return the key of a ledger. It lists the compacted files that arrived on *day*, with their records' days."""
     return f"curated/{kind}/arrived/dt={day}.json"
 
 
@@ -123,8 +127,9 @@ def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> l
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
     """Compact the new raw files that arrived in the window. Raises LostRaceError if another run wins at each attempt.
 
-    With *rebuild*, write all curated days from the window's first day on, from raw files alone. Reading starts one day
-    of arrival earlier (:func:`first_arrival`). Raises LostFilesError before the first write.
+    With *rebuild*, write all curated days from the window's first day on, from raw files alone. Raw files of the day
+    before are read, too (:func:`first_arrival`). If compacted raw files are gone, a rebuild writes nothing and raises
+    LostFilesError.
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
     return until_won(run.run, ATTEMPTS, lambda fault: print_progress(f"{kind}: {fault}"))
@@ -333,7 +338,7 @@ def place_chunks(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return each chunk with the number of its range: (number, first, content).
 
     *keys* are the first keys of the ranges. All chunks of a range are in one partition, sorted by first id. A chunk
-    with records of several ranges is returned once for each; ``runs.merge`` takes only the records of the range.
+    with records of several ranges is returned once for each range, and ``runs.merge`` picks the records of the range.
     """
     begins = sql.array(*(sql.lit(key) for key in keys))
 

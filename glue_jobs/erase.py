@@ -71,7 +71,10 @@ MESSAGES = RecordKind.MESSAGES
 
 @dataclass(frozen=True, slots=True)
 class MessageSelection:
-    """The messages to erase: by id, or of *topic* with property *name* = *value*, accepted before *before* (ms)."""
+    """The messages to erase: those with *message_ids*, or those of *topic* with the property *name* = *value*.
+
+    The latter were accepted before the instant *before* (ms).
+    """
 
     message_ids: tuple[str, ...] = ()
     topic: str | None = None
@@ -109,7 +112,7 @@ class MessageSelection:
         return messages.where(is_older & has_property(self.name or "", self.value or ""))
 
     def name_of(self, key: str) -> str:
-        """Return the name of the erasure: a hash of the selection and the archive's *key*, so it reveals nothing."""
+        """Return the name of the erasure, a hash of the selection with the archive's *key*. It reveals no value."""
         identity = json.dumps([sorted(self.message_ids), self.topic, self.name, self.value, self.before])
         return sha256(f"{key}{identity}".encode()).hexdigest()[:16]
 
@@ -118,8 +121,8 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
     """Return the ids of messages that cannot be erased yet, each with the instant (ms) from which it can be erased.
 
     *rows* are records of messages. For ``RECEIPTS_GONE_MS`` after its expiry, a message may still be pending, in a
-    buffer, or in the state table. *others* are ids without a record; they are assumed to have the longest life of a
-    message.
+    buffer of the archive, or in the messages table. *others* are ids without a record; their messages are assumed to
+    live as long as a message can.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
@@ -128,7 +131,7 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
 
 
 def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
-    """Return, by record id, the names of the filter versions that match each message. Later audits need the names."""
+    """Return the names of the filter versions that match each message, by record id. Later audits need these names."""
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -157,8 +160,8 @@ def rewrite_days(
 ) -> int:
     """Rewrite each day's messages by *change*, delete every replaced file, and return the number of deleted files.
 
-    *parts* are the parts that *change* removes from all messages. If another run replaces a day's files meanwhile, the
-    files of that run are rewritten instead.
+    *parts* are the parts that *change* removes from all messages. If another run replaces a day's files meanwhile, this
+    function rewrites the files of that run.
     """
     replaced = 0
     for day in days:
@@ -233,8 +236,8 @@ def _erase_row(row: dict[str, Any], eraser: Eraser) -> dict[str, Any]:
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
     """Return the keys of the raw files to rewrite for an erasure of messages that were accepted on *days*.
 
-    These are all files with records of *days*, and the files with damaged lines that contain one of *message_ids*.
-    Compaction recorded the days of each file. An uncompacted file may have records of any day, so it is returned, too.
+    These are all files with records of *days*, by the ledgers of compaction. A file with a damaged line that contains
+    one of *message_ids* is returned, too. So is each uncompacted file, because it may have records of any day.
     """
     if not days:
         return []
@@ -291,7 +294,7 @@ def rewrite_files(archive: Archive, keys: Sequence[str], eraser: Eraser) -> Coun
 
 
 def failed_records(archive: Archive) -> DataFrame:
-    """Return the messages that Firehose could not deliver. The archive has no other copy of them."""
+    """Return the records of messages that Firehose could not deliver. The archive has no other copy of them."""
     keys, opened = list(archive.objects.sizes(FAILED)), archive.opened
     if not keys:
         return archive.spark.createDataFrame([], SCHEMAS[MESSAGES])
@@ -319,7 +322,10 @@ def _messages_in(lines: DataFrame) -> DataFrame:
 
 
 def erase(archive: Archive, eraser: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
-    """Erase the selected contents everywhere in the archive (idempotent). Return the numbers of changed objects."""
+    """Erase the selected contents everywhere in the archive. Return the numbers of changed objects, by place.
+
+    The messages were accepted on *days*. A repeated call continues an interrupted one.
+    """
     objects = archive.objects
     keys = raw_keys(archive, days, eraser.message_ids)
     held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], eraser)
@@ -356,9 +362,10 @@ def preview_erasure(archive: Archive, eraser: RequestedErasure, days: Sequence[s
 
 
 def find_unfinished(objects: Objects, name: str) -> list[str]:
-    """Return the names of other erasures than *name* whose last run did not end. Only their own arguments finish them.
+    """Return the names of the erasures, except *name*, whose last run did not end.
 
-    Such a run may have erased the properties that select its messages, so another selection may find nothing.
+    Only a run with the same arguments finishes such an erasure: the interrupted run may have erased the properties that
+    selected its messages, so another selection may find none.
     """
     keys = [key for key in objects.sizes("erasures/") if key.endswith("/record.json")]
     with ThreadPoolExecutor(AT_ONCE) as pool:

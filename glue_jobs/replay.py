@@ -98,7 +98,10 @@ def offers(messages: DataFrame, filters: Sequence[CompiledFilter]) -> Iterator[d
 
 
 def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str, int | None]:
-    """Return count, bytes, first and last instant (ms) of the messages to send, and counts of the others by reason."""
+    """Return number, bytes, and first and last instant (ms) of the messages to send.
+
+    The result also has the numbers of messages that will not be sent, by reason.
+    """
     reads_body = any(filter.reads_body for filter in filters)
     columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if reads_body else ()))
     counts = {"messages": 0, "bytes": 0, "without_body": 0, "parts_gone": 0, "filtered_out": 0}
@@ -140,7 +143,7 @@ class Pace:
     _free_at: float = 0.0
 
     def wait(self, messages: int) -> None:
-        """Wait until this number of further messages may be sent."""
+        """Wait until *messages* more messages may be sent."""
         now = self.clock()
         if self._free_at > now:
             self.sleep(self._free_at - now)
@@ -184,10 +187,10 @@ class Chunk:
 
 
 def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, total: int) -> dict[str, int]:
-    """Send the messages that this run has not sent, an interrupted chunk first. Return the counts of the whole run.
+    """Send the messages that this run has not sent yet, an interrupted chunk first. Return the counts of the whole run.
 
-    A request has at most *most* messages. *total* is shown with the progress. Raises LostRaceError if another process
-    continues the same run.
+    A request has at most *most* messages. The progress is shown as a part of *total* messages. Raises LostRaceError if
+    another process works on the same run.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         stored = [*pool.map(objects.read, objects.sizes(_chunk_key(run_id)))]

@@ -50,7 +50,8 @@ def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
 def done_key(day: str) -> str:
     """Return the key of the object that stores the job's progress for the files that arrived on *day*.
 
-    The object names the finished files. For each part, it has the newest day of acceptance whose messages lost it.
+    The object names the finished files. For each part, the object has the newest day of acceptance whose messages lost
+    this part.
     """
     return f"curated/{MESSAGES}/forgotten/dt={day}.json"
 
@@ -67,9 +68,9 @@ class PendingFiles:
 def list_pending_files(objects: Objects, day: str, aside: Collection[str], until: Until) -> PendingFiles:
     """Return the files that arrived on *day*, with those in *aside*, and name the pending ones.
 
-    A file is pending if a message of one of its days has a part that is due and not erased yet. Its days are *day*, and
-    the days that compaction recorded. If compaction recorded none, they are *day* and the next day. *aside* has the
-    quarantined files of *day*, and the files that Firehose could not convert.
+    A file is pending if messages of one of its days have a part that is due and not erased yet. The days of a file are
+    *day* and the days that compaction recorded for it, or *day* and the next day if compaction recorded none. *aside*
+    has the quarantined files of *day*, and the files that Firehose could not convert.
     """
     days = json_of(objects.read(ledger_key(MESSAGES, day)))
     done = json_of(objects.read(done_key(day)))
@@ -105,9 +106,9 @@ def due_days(archive: Archive, until: Until) -> list[Manifest]:
 
 
 def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
-    """Return the due parts of each day whose summary does not say that all of them are erased.
+    """Return the due parts of each day, without the days whose summary says that all due parts are erased.
 
-    A newly compacted day has no such note, because its files may have every part again.
+    The summary of a newly compacted day says nothing, because its files may have every part again.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         made = list(pool.map(lambda each: manifests.read_summary(objects, each), days))
@@ -144,7 +145,7 @@ def quoting(objects: Objects, until: Until) -> list[str]:
 
 
 def retain(archive: Archive, eraser: AgedErasure) -> dict[str, Any]:
-    """Erase due parts everywhere in the archive (idempotent). Return the numbers of changed objects."""
+    """Erase due parts everywhere in the archive. Return the numbers of changed objects. A repeated call continues."""
     objects, until = archive.objects, eraser.until
     lines = 0
     for each in to_do(archive, until):

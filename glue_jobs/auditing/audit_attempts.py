@@ -21,7 +21,7 @@ def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str,
     """Return *rows*, one per entry, with bounds for the number of retries and for the timeout.
 
     The bounds come from all settings in force between the instants in the columns *begins* and *ends*. If the settings
-    changed, each bound is the one that is hardest to break. Unknown settings give null.
+    changed, each bound is the most lenient one. A bound is null if the settings are unknown.
     """
     columns = ("max_retries", "timeout_s", "is_pulled", "valid_from", "valid_to")
     known = policies.select(*(sql.col(name).alias(f"of_{name}") for name in LANE), *columns)
@@ -130,8 +130,8 @@ def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame
 def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
     """Return each attempt whose next attempt is recorded, too.
 
-    ``next_attempt`` is the number of the next attempt, and ``next_at`` its instant. ``gap_ms`` is the time between
-    both.
+    ``next_attempt`` is the number of the next attempt, ``next_at`` its instant, and ``gap_ms`` the time between the two
+    attempts.
     """
     order = Window.partitionBy(*ENTRY).orderBy("attempt")
     following = attempts.withColumns(
@@ -144,12 +144,12 @@ def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
 def find_early(
     gaps: DataFrame, policies: DataFrame, delays: DataFrame, interventions: DataFrame, terms: Terms
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the violations, and all gaps that were checked.
+    """Return the gaps that are too short, as violations, and all gaps that were checked.
 
-    A violation is a gap that is shorter than the shortest wait and has no intervention in it. Only the waits of a
-    lane's head are checked, or under INDEPENDENT_RETRY the waits of all entries. An entry is certainly the head from
-    its second attempt on, and at position 0 of a new backlog. Under BACKOFF_RETRY, an entry that waited in the backlog
-    before its first attempt is also the head.
+    A gap between two attempts is too short if it is shorter than the policy's shortest wait, without an intervention
+    between the attempts. Under INDEPENDENT_RETRY all entries are checked, otherwise only the heads of lanes. An entry
+    is certainly the head from its second attempt on, and at position 0 of a new backlog. Under BACKOFF_RETRY, an entry
+    that waited in the backlog before its first attempt is also the head.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms

@@ -34,7 +34,7 @@ class Terms:
 
     @property
     def over_before(self) -> int:
-        """An instant (ms): all deliveries of messages that expired earlier must have a recorded end."""
+        """The instant (ms) before which a message must have expired, so that all its deliveries must have an end."""
         return self.as_of - round(ENDED_WITHIN_MS / min(self.time_scale, 60.0))
 
     @property
@@ -63,10 +63,10 @@ def _end_number() -> Column:
 
 
 def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return one row for each entry (message and ordinal) that *messages* or *deliveries* name.
+    """Return one row for each entry (message and ordinal) in the records *messages* or *deliveries*.
 
-    Both are records of the archive. An entry has ``matched`` = 1 if its message names it, or if it is a late entry.
-    The rows of both are grouped together, not joined, so Spark shuffles fixed-width columns only once.
+    An entry has ``matched`` = 1 if the record of its message lists its ordinal, or if it is a late entry. Both kinds of
+    records are grouped together instead of joined, so that Spark shuffles fixed-width columns only once.
     """
     matched = messages.select(
         "topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at"
@@ -76,7 +76,7 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def list_entries(deliveries: DataFrame) -> DataFrame:
-    """Return one row, with the columns of :func:`entries`, for each entry that *deliveries* name."""
+    """Return one row for each entry in the records *deliveries*, with the columns of :func:`entries`."""
     return _by_entry(_rows_of_deliveries(deliveries))
 
 
@@ -126,7 +126,9 @@ def _by_entry(together: DataFrame) -> DataFrame:
 
 
 def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries that could break a promise (``usual`` is 0), and one row whose ``usual`` counts the others.
+    """Return the entries that could break a promise, each with ``usual`` 0, and one row that counts all others.
+
+    The ``usual`` of this row is their number.
 
     A usual entry matched, its only attempt delivered it between acceptance and expiry, and its lane was open in the
     hour of its first round. *closed_hours* has the hours in which lanes were closed. Usual entries need no other check.
@@ -157,7 +159,7 @@ def _is_open() -> Column:
 
 
 def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
-    """Return violations: entries with several ends, with no end long after the expiry, or removed while pending."""
+    """Return violations: entries with several ends, without an end long after the expiry, or deleted while pending."""
     matched = entries.where("matched = 1")
     twice = violation(
         "ended_twice", matched.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded"
@@ -170,9 +172,9 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
 
 
 def find_unexpected(entries: DataFrame, messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return violations: deliveries to a subscription that their message did not match, or without an archived message.
+    """Return violations: deliveries without an archived message, or to a subscription that the message did not match.
 
-    Late entries need only an archived message, because no message lists its late entries.
+    A late entry is a violation only without an archived message, because a message's record lists no late entries.
     """
     stray = entries.where("matched is null and (ends > 0 or waits > 0)")
     stray = stray.select(*ENTRY, sql.coalesce("ended_at", "waits_since").alias("at"), sql.lit(False).alias("is_late"))
@@ -188,7 +190,7 @@ def find_unexpected(entries: DataFrame, messages: DataFrame, deliveries: DataFra
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
     """Return the certificate's counts: entries by end, and open entries.
 
-    *usual* is the number of further, delivered entries that *entries* lacks.
+    *usual* is the number of delivered entries that are not in *entries* (:func:`find_unusual`).
     """
     matched = sql.col("matched") == 1
     alive = matched & _is_open() & (sql.col("expires_at") > terms.over_before)

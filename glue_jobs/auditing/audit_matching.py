@@ -92,7 +92,7 @@ class TopicFilters:
         return found
 
     def read_of(self, known: Known) -> Known:
-        """Return *known*, the parts of a message; without the body if no filter reads bodies."""
+        """Return the parts *known* of a message; leave out the body if no filter reads bodies."""
         return known if self.reading_bodies else (*known[:3], None)
 
     def unread(self, known: Known) -> frozenset[int]:
@@ -111,8 +111,9 @@ class TopicFilters:
     ) -> frozenset[int]:
         """Return the indices of the filters whose verdict on a message an audit may need.
 
-        These filters were in force at the topic's *version*, or are younger: a group gets late entries while the
-        message lives. A subscription deleted an hour before acceptance counts only if its ordinal is in *matched*.
+        These filters were in force at the topic's *version*. Younger filters are included, too, because a new group
+        gets late entries while the message lives. If a subscription was deleted an hour before the acceptance, its
+        filter is included only if its ordinal is in *matched*.
         """
         removed = self.removed_before(accepted_at - HOUR_MS)
         key = (version, len(removed), bisect_right(self._changes, expires_at + HOUR_MS))
@@ -130,9 +131,9 @@ class TopicFilters:
     ) -> list[str]:
         """Return the names of the filters to record when the parts *going* of a message are erased.
 
-        A filter in *audited* is recorded if it reads one of these parts and matches the message. The prefix ``?``
-        marks a filter that cannot be evaluated. The parts *gone* were erased earlier. Filters that read one of them are
-        left out, because they were recorded then.
+        A filter in *audited* is recorded if it reads one of these parts and matches the message. A name begins with
+        ``?`` if the filter cannot be evaluated. Filters that read a part in *gone*, which was erased earlier, are left
+        out, because that erasure recorded them.
         """
         places, unread = (self.reading(going) & audited) - self.reading(gone), self.unread(known)
         matching = places.intersection(self.matching(known)) - unread
@@ -164,9 +165,10 @@ class TopicFilters:
         return found
 
     def find_outdated(self, version: int, accepted_at: int) -> Sequence[int]:
-        """Return the ordinal of a filter that is younger than the topic's *version*, but was an hour old at acceptance.
+        """Return the ordinal of a filter that is newer than the topic's *version*, but was an hour old at acceptance.
 
-        Return nothing if there is none. A publish reads the version at most minutes before it accepts a message.
+        Return an empty sequence without such a filter. A publish reads the version at most minutes before it accepts a
+        message, so such a filter was wrongly not evaluated.
         """
         place = bisect_right(self._since, version)
         return [

@@ -15,7 +15,7 @@ RUN_MS = 120_000
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
-    """Return the lanes that always used BACKOFF_RETRY; others promise no order.
+    """Return the lanes that always used BACKOFF_RETRY, because other strategies promise no order.
 
     Groups are left out, because the order of their pulls is not recorded.
     """
@@ -27,8 +27,8 @@ def ordered_lanes(policies: DataFrame) -> DataFrame:
 def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that joined the backlog of an ordered lane: (entry, place, stood_at, tried_at, pending_until).
 
-    ``place`` is the position in the backlog. An entry joined the backlog at ``stood_at``, was first attempted after
-    that at ``tried_at``, and ended at ``pending_until`` (instants in ms).
+    ``place`` is the position in the backlog. The other columns are instants in ms: the entry joined the backlog at
+    ``stood_at``, had its next attempt at ``tried_at``, and ended at ``pending_until``.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -55,9 +55,9 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
 def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
     """Return violations: entries attempted while an earlier entry of the same backlog was pending.
 
-    Spark's window function finds suspects: entries attempted before the end of an earlier entry. The join finds the
-    earlier entries that a suspect overtook. An earlier entry counts only if it was in the backlog at the suspect's
-    attempt. Then both were in the same backlog. The start of each interval in *closed* begins a new backlog.
+    A window function of Spark finds suspects, which were attempted before the end of an earlier entry. A join finds the
+    earlier entries that a suspect overtook. An earlier entry counts only if it was in the same backlog at the suspect's
+    attempt. Each interval in *closed* begins a new backlog.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -101,8 +101,8 @@ def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
 def find_overtaken(entries: DataFrame, hours: DataFrame, policies: DataFrame, terms: Terms) -> DataFrame:
     """Return violations: entries that a first round delivered while their lane was closed, under any strategy.
 
-    A round reads the lanes after it begins, so it pushes nothing to a lane that was closed before. Under
-    INDEPENDENT_RETRY a round may probe a lane without contact. Then the lane opens when its worker ends its run.
+    A first round reads the lanes after it begins, so it pushes nothing to a lane that was closed before. Under
+    INDEPENDENT_RETRY a round may push to a lane that has lost contact. Such a lane opens when its worker ends its run.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))
@@ -119,9 +119,9 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, policies: DataFrame, te
 def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
     """Count the successful deliveries of ordered lanes that were never in a backlog, and those that overtook others.
 
-    ``most_ms`` is the largest lead before an earlier message. The queue decides the order of these deliveries, and no
-    record shows that order. Messages of two producers may be queued in another order than accepted. So the counts are
-    not violations.
+    ``most_ms`` is the longest time by which a message overtook an earlier one. The queue decides the order of these
+    deliveries, and no record shows that order. Messages of two producers may be queued in another order than accepted.
+    So the counts are not violations.
     """
     entries = list_entries(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))

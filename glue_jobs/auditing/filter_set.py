@@ -73,7 +73,7 @@ class FilterSet:
         return cls(compiled, frozenset(tags), names, keys, every, reading[Part.BODY], reading)
 
     def find_unjudged(self, content: bytes | None, gone: Iterable[str]) -> frozenset[int]:
-        """Return the numbers of the filters that read one of the *gone* parts, or the body if *content* is None."""
+        """Return the numbers of the filters that read a part in *gone*, or the body if *content* is None."""
         missing = [self.reading_bodies] if content is None else []
         return frozenset().union(*missing, *(self.reading[Part(part)] for part in gone))
 

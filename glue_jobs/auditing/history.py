@@ -71,8 +71,8 @@ class Records:
 def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
     """Return messages and deliveries of the window, and subscriptions and lanes of all days.
 
-    Older settings and states may still apply in the window. With a *topic*, return only the topic's records.
-    Subscriptions and lanes are many small files, so they are read once.
+    All days are needed, because older settings and states may still apply in the window. With a *topic*, only the
+    topic's records are returned. Subscriptions and lanes are cached, because they are many small files.
     """
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     subscriptions, lanes = (materialise(archive.records(k)) for k in (RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
@@ -89,7 +89,7 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
 def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str, list[FilterInForce]]:
     """Return the versions of all filters by topic; they are few enough for the memory of Spark's driver.
 
-    Subscriptions that were deleted before *judged_from* (ms) are left out: they would cost time for each message.
+    Subscriptions that were deleted before *judged_from* (ms) are left out, because each would cost time per message.
     """
     rows = subscriptions.where("part in ('filter', 'removed')").collect()
     removed = {(row.topic, row.ordinal): row.changed_at for row in rows if row.part == "removed"}
@@ -156,9 +156,10 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
 
 
 def interventions(lanes: DataFrame) -> DataFrame:
-    """Return when lanes that were not active got a new generation, or lanes were suspended: (…, moved_at, state).
+    """Return when inactive lanes got a new generation, and when lanes were suspended: (…, moved_at, state).
 
-    People retry, skip, pause and resume lanes, and the sweep restarts lanes. Each action cancels the planned attempt.
+    The cause is a person who retried, skipped, paused or resumed the lane, or a restart by the sweep. Each of these
+    cancels the planned attempt.
     """
     anew = sql.col("previous_state") != LaneState.ACTIVE.value
     anew = anew & (sql.col("generation") != sql.col("previous_generation"))
@@ -169,9 +170,9 @@ def interventions(lanes: DataFrame) -> DataFrame:
 def closed_intervals(lanes: DataFrame, removal_ms: int = LIFE_MS) -> DataFrame:
     """Return the intervals in which lanes were closed (held back messages): (topic, ordinal, begins_at, ends_at).
 
-    One closure may be several adjacent rows, divided at changes of the lane. A retrying lane is open. Changes within
-    one second have no order in the records, so only their net effect counts. A removed lane counts as closed for
-    *removal_ms*, by default the longest life of a message. Later it counts as open, because no message is left to push.
+    A long interval may be several adjacent rows, one for each state of the lane. A retrying lane is open. Changes
+    within one second have no order in the records, so only their net effect counts. A removed lane counts as closed for
+    *removal_ms*, by default the longest life of a message. Then it counts as open, because no message is left to push.
     """
     open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]
     was_open, is_open = (sql.col(name).isin(open_states) for name in ("previous_state", "state"))

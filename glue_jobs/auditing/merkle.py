@@ -44,7 +44,7 @@ def leaf_of(record: Mapping[str, object]) -> str:
 
 
 def bucket_digests(leaves: Iterable[str]) -> dict[str, str]:
-    """Return the digests (hex) of the buckets of *leaves* by three digits, in plain Python. The job uses Spark."""
+    """Return the digest (hex) of each bucket by its three digits. This is plain Python; the job itself uses Spark."""
     buckets: dict[str, list[str]] = defaultdict(list)
     for leaf in leaves:
         buckets[leaf[:BUCKET_DIGITS]].append(leaf)
@@ -54,8 +54,8 @@ def bucket_digests(leaves: Iterable[str]) -> dict[str, str]:
 def root_of(digests: Sequence[str]) -> str:
     """Return the root (hex) of a binary tree over *digests*; without digests, the SHA-256 of no bytes.
 
-    An inner node is SHA-256 of 0x01 and its two children. A last node without a sibling moves up unchanged. A leaf is
-    SHA-256 of 0x00 and the digest, so that no inner node equals a leaf (RFC 6962).
+    A leaf of the tree is SHA-256 of 0x00 and a digest. An inner node is SHA-256 of 0x01 and its two children, so that
+    no inner node equals a leaf (RFC 6962). A last node without a sibling moves up unchanged.
 
     >>> root_of([]) == EMPTY, root_of(["aa"]) == sha256(bytes([0, 0xaa])).hexdigest()
     (True, True)

@@ -51,7 +51,7 @@ def arrow_schema(kind: RecordKind) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The records of lines, and the names of the columns that are not in the schema."""
+    """The records of a file's lines, and the names of columns that the lines have but the schema lacks (*unknown*)."""
 
     records: pa.Table
     unknown: frozenset[str]

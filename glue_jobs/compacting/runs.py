@@ -69,7 +69,10 @@ class Source:
 
 
 def read_sources(opened: Callable[[], Objects], sources: Iterable[Source], kind: RecordKind, key: str) -> Iterator[Any]:
-    """Read files and yield their chunks, in batches of the schema ``CHUNKS``. Raw messages get salts from *key*."""
+    """Read files and yield their chunks, in batches of the schema ``CHUNKS``.
+
+    *opened* opens the archive. Messages of raw files get salts, which are derived from *key*.
+    """
     return _in_runs(_read(opened(), sources, kind), kind, key)
 
 
@@ -93,7 +96,7 @@ def _read(objects: Objects, sources: Iterable[Source], kind: RecordKind) -> Iter
 
 
 def of_rows(batches: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
-    """Yield the chunks of rows that Spark parsed. Corrupt rows are only counted, without a day."""
+    """Yield the chunks of rows that Spark parsed. A corrupt row is only counted, because it has no day."""
     return _in_runs(_drop_corrupt(batches, kind), kind, key)
 
 
@@ -205,7 +208,7 @@ def _chunk(**values: Any) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range of ids of one day, from *low* to before *high* (None: no bound). Its records become one file."""
+    """A range of ids of one day, from *low* to before *high*, or to the end if *high* is None. It becomes one file."""
 
     day: str
     low: str
@@ -220,7 +223,7 @@ class Range:
 def ranges_of(weights: Iterable[tuple[str, str, int]], packed: Mapping[str, int], file_bytes: int) -> list[Range]:
     """Return the sorted ranges of all days, each of at most about *file_bytes*.
 
-    *weights* is a sample of chunks, as (day, first id, bytes). *packed* maps each day to its bytes.
+    *weights* is a sample of chunks, as (day, first id, bytes). *packed* maps each day to the bytes of its files.
 
     >>> [each.low for each in ranges_of([("d", "a", 5), ("d", "b", 5), ("d", "c", 5)], {"d": 30}, 20)]
     ['', 'c']
@@ -340,8 +343,8 @@ def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
 def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the index of the record to keep among several with one id, and the number of conflicts.
 
-    The choice does not depend on the order of *records*. Each further record with another content is a conflict. The
-    record with the most erased parts is kept. A difference from a record with erased parts is not a conflict.
+    The record with the most erased parts is kept. The choice does not depend on the order of *records*. Each other
+    record with another content is a conflict, unless one of the two has erased parts.
     """
     texts = [_text_of(each) for each in records]
     order = sorted(range(len(records)), key=lambda place: (-len(records[place].get("hashes") or ()), texts[place]))
@@ -360,7 +363,10 @@ def _text_of(record: Mapping[str, Any]) -> str:
 def merge(
     batches: Iterable[Any], opened: Callable[[], Objects], kind: RecordKind, prefix: str, ranges: Sequence[Range]
 ) -> Iterator[Any]:
-    """Merge chunks, sorted by range and first record id, into one file per range; yield a row of ``FILES`` for each."""
+    """Merge chunks into one file per range; yield a row of ``FILES`` for each file.
+
+    The chunks in *batches* are sorted by range and first record id. The keys of the files begin with *prefix*.
+    """
     objects = opened()
     chunks = (row for each in batches for row in zip(*(column.to_pylist() for column in each.columns[:3]), strict=True))
     for number, of_range in groupby(chunks, key=itemgetter(0)):

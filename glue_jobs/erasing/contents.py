@@ -77,7 +77,7 @@ def compile_archived(filter: Mapping[str, object] | None) -> CompiledFilter | No
 
 
 def parts_read(filter: CompiledFilter | None) -> frozenset[Part]:
-    """Return the parts that a filter needs for a verdict: any of them, if the filter is unreadable (None).
+    """Return the parts that a filter needs for a verdict. An unreadable filter (None) may need every part.
 
     >>> from tagcast.filters.kinds import compile_filter
     >>> sorted(parts_read(compile_filter({"kind": "tags", "tags": ["a"]}))), parts_read(compile_filter(None))
@@ -96,7 +96,7 @@ def parts_read(filter: CompiledFilter | None) -> frozenset[Part]:
 
 
 def compact_json(present: Mapping[str, object]) -> str:
-    """Return JSON in Spark's form: compact, without nulls, non-ASCII text unescaped.
+    """Return JSON as Spark writes it: without spaces and nulls, and with unescaped non-ASCII text.
 
     >>> compact_json({"record_id": "1", "topic": None, "tags": ["ä"]})
     '{"record_id":"1","tags":["ä"]}'
@@ -123,7 +123,7 @@ def salt_of(key: str, record_id: str) -> str:
 
 
 def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> list[str | None]:
-    """Return the salts of many records; None for a record with erased parts (*are_whole* is false for it).
+    """Return the salts of records. A record with erased parts, whose *are_whole* is false, gets None.
 
     >>> salts_of("k", ["a", "b"], [True, False]) == [salt_of("k", "a"), None]
     True
@@ -137,7 +137,7 @@ def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> 
 
 
 def hashes_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hash of each part that the record has or had. The record's leaf contains these hashes."""
+    """Return the hash of each part that the record has, or had before an erasure. The record's leaf has the hashes."""
     found = dict(record.get("hashes") or {})
     for part, names in COLUMNS.items():
         value = compact_json({name: record.get(name) for name in names})
@@ -155,8 +155,8 @@ def _part_salt(record: Mapping[str, Any], part: str) -> str:
 def forget_parts(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
     """Return a record with the hashes of *parts* instead of the parts; *marks* are columns to set.
 
-    The function is idempotent. Salts of remaining parts stay, salts of erased parts are deleted. A record keeps the
-    name of its first erasure.
+    Salts of remaining parts stay; salts of erased parts are deleted. A record keeps the name of its first erasure. A
+    repeated call changes nothing.
     """
     all_hashes = hashes_of(record)
     gone = {*(record.get("hashes") or {}), *(part for part in parts if part in all_hashes)}

@@ -51,7 +51,7 @@ class Eraser(ABC):
     key: str
 
     def can_change(self, line: str) -> bool:
-        """Return whether a line may change. Other lines, which are most of a large file, need not be parsed."""
+        """Return False if the erasure certainly leaves the line unchanged. To save time, such lines are not parsed."""
         return True
 
     @abstractmethod
@@ -60,7 +60,7 @@ class Eraser(ABC):
 
     @abstractmethod
     def must_erase_damaged(self, line: str, arrived: str) -> bool:
-        """Return whether a line without a valid record must be erased; *arrived* is its day of arrival."""
+        """Return whether a line without a valid record must be erased. *arrived* is the line's day of arrival."""
 
     def erase_line(self, line: str, arrived: str) -> str:
         """Return a raw line with erased contents, or unchanged if nothing must be erased."""
@@ -141,8 +141,8 @@ def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
 class RequestedErasure(Eraser):
     """An erasure of some *parts* of messages.
 
-    *matching* has the archived messages: each record id with the names of the filter versions that match the message.
-    *others* are the requested message ids without a record in the archive. *erasure* is the name of the erasure.
+    *matching* maps the record id of each message to the names of the filter versions that match the message. *others*
+    are the requested message ids without a record in the archive. *erasure* is the name of the erasure.
     """
 
     parts: tuple[Part, ...]
@@ -218,16 +218,16 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 
 
 def name_of_subject(key: str, customer: str) -> str:
-    """Return the suffix of a certificate's folder. The certificate is about the property *customer* (NAME=VALUE).
+    """Return the suffix of the folder of a certificate about one *customer*, a property as NAME=VALUE.
 
-    The suffix is a hash with the archive's *key*, so guessed names of customers cannot be tested against it. It begins
-    with a dot, because a topic's name, which may stand before it, has no dot.
+    The suffix is a hash with the archive's *key*, so that a reader cannot test guessed names of customers. It begins
+    with a dot, because the name of a topic, which may stand before the suffix, has no dot.
     """
     return f".of_{sha256(f'{key}{customer}'.encode()).hexdigest()[:12]}"
 
 
 def certificates_of_one(objects: Objects) -> list[str]:
-    """Return the keys of all audit certificates about a single customer: only these quote properties and tags."""
+    """Return the keys of all audit certificates about one customer. No other certificate quotes properties or tags."""
     return [key for key in objects.sizes("reports/audit/") if _ABOUT_ONE.search(key)]
 
 

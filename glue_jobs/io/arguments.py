@@ -84,7 +84,7 @@ def now_ms() -> int:
 
 
 def parser(job: str, description: str, lookback_days: int) -> argparse.ArgumentParser:
-    """Return the parser of a job with the common arguments."""
+    """Return the parser of a job, with the arguments of all jobs. *lookback_days* is the default of its option."""
     made = argparse.ArgumentParser(prog=job, description=description, allow_abbrev=False)
     made.set_defaults(job=job, default_lookback_days=lookback_days)
     text = "s3://BUCKET, s3a://BUCKET or a folder"
@@ -106,7 +106,7 @@ def _endpoint() -> str | None:
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments. Unknown ones are errors; on Glue, only those that look like a mistyped argument.
+    """Return the arguments. An unknown argument is an error. On Glue it is an error only if it looks mistyped.
 
     Raises SystemExit, like argparse.
     """
@@ -194,7 +194,7 @@ def milliseconds(text: str) -> int:
 
 
 def path_part(text: str) -> str:
-    """Return *text* if it can be one part of a path, such as a topic's name. Raises ArgumentTypeError."""
+    """Return *text*, such as a topic's name, if it may be one part of a path. Otherwise raises ArgumentTypeError."""
     return text if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text) else _refuse(text, "name of letters, digits, _ and -")
 
 

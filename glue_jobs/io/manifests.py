@@ -30,8 +30,8 @@ MADE = "_made.json"
 class GenerationSummary:
     """The content of a generation: number of records, bytes, and the parts that all its messages lack (*without*).
 
-    The job `retain` sets *without*. A later generation may contain a late record with all parts. *conflicts* counts the
-    records that compactions of this day dropped, because they differ from the kept record of the same id.
+    The job `retain` sets *without*. The next generation does not keep it, because a late record may have all parts.
+    *conflicts* counts the records that compactions of this day dropped, because the kept record of the same id differs.
     """
 
     records: int
@@ -42,7 +42,7 @@ class GenerationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The files of one day, by key, and the manifest's content when read (None: it did not exist)."""
+    """The keys of the curated files of one kind and day. *seen* is the stored manifest as read; None without one."""
 
     kind: RecordKind
     day: str
@@ -87,13 +87,13 @@ def read(objects: Objects, kind: RecordKind, days: Iterable[str]) -> list[Manife
 
 
 def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | None:
-    """Return the description of the manifest's generation; None if the day has no files, or no description."""
+    """Return the summary of the manifest's generation; None if the day has no files, or its summary is missing."""
     found = json_of(objects.read(f"{manifest.files[0].rpartition('/')[0]}/{MADE}") if manifest.files else None)
     return GenerationSummary(**found) if found else None
 
 
 def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
-    """Replace the manifest *before* by one that names *files*, a generation that *made* describes.
+    """Replace the manifest *before* by one that names *files*. *made* is the summary of the new generation.
 
     Raises LostRaceError if the manifest changed since it was read. The URIs in the new manifest begin with ``s3://``,
     because Athena reads no others, even if *root* begins with ``s3a://`` for Hadoop.
@@ -114,9 +114,9 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 
 @contextmanager
 def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
-    """Raise LostRaceError instead of any other error of the block, if a manifest in *before* changed meanwhile.
+    """Run a block; replace its error by LostRaceError if a manifest in *before* changed meanwhile.
 
-    The other writer may have deleted files that the block reads or writes.
+    The other writer may have deleted files that the block read or wrote, which caused the error.
     """
     try:
         yield
@@ -132,7 +132,7 @@ def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
 
 
 def generation_at(now_ms: int) -> str:
-    """Return the name of a new generation: the instant of its beginning, and a random part.
+    """Return the name of a generation that begins now: the instant, and a random part.
 
     >>> generation_at(1_795_132_800_000)[:14]
     '1795132800000-'

@@ -43,7 +43,7 @@ def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:
 
 
 def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
-    """Return a column's lists or maps as tuples; null is an empty tuple. ``to_pylist`` takes ten times as long."""
+    """Return a column's lists or maps as tuples. Null becomes an empty tuple. ``to_pylist`` takes ten times as long."""
     ends = column.offsets.to_pylist()
     part = slice(ends[0], ends[-1])
     if pa.types.is_map(column.type):

@@ -59,7 +59,7 @@ def until_won(
 ) -> Done:
     """Return the result of *work*. After a LostRaceError, call *work* again, but at most *attempts* times in all.
 
-    The last error is raised; *lost* is called with each earlier error.
+    *lost* is called with each LostRaceError except the last one, which is raised.
 
     >>> until_won(lambda: 7, 3)
     7
@@ -100,7 +100,7 @@ class Objects(Protocol):
         """Return an object, or None if it does not exist."""
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Write an object if it is unchanged since *seen* (None: it must not exist). Raises LostRaceError."""
+        """Write an object if it is unchanged since *seen*, or missing if *seen* is None. Raises LostRaceError."""
 
     def replace(self, key: str, content: bytes) -> None:
         """Write an object unconditionally."""
@@ -168,9 +168,9 @@ class FolderObjects:
                 folder.rmdir()
 
     def purge(self, prefix: str) -> int:
-        """Delete temporary files of ended processes below *prefix*, a folder; return their number.
+        """Delete temporary files of ended processes below the folder *prefix*; return their number.
 
-        Files have no former versions.
+        There are no former versions to delete, because a folder keeps none.
         """
         number = 0
         for path in (self.root / prefix).rglob(".*") if prefix.endswith("/") else ():

@@ -18,7 +18,7 @@ _MASK = 0xFFFFFFFF
 def in_ranges(rows: DataFrame, key: Column, bounds: Sequence[str]) -> DataFrame:
     """Return *rows* with the column ``range``, each range of *key* in its own partition, in order.
 
-    Each range but the first begins with one of the sorted *bounds*.
+    The first range ends before the first of the sorted *bounds*; each bound begins a further range.
     """
     number = sum(((key >= sql.lit(bound)).cast("int") for bound in bounds), sql.lit(0))
     return in_partitions(rows, number, len(bounds) + 1)

@@ -122,10 +122,10 @@ For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.materialise
 
 
 def suit(session: SparkSession, size_bytes: int) -> None:
-    """Tune a session for *size_bytes* of records. Keep the number of partitions if spark-submit was given one.
+    """Set the number of partitions of a session for *size_bytes* of records, unless spark-submit was given a number.
 
-    Spark does not reduce the partitions of a cached plan (see open_session). So its default of 200 partitions would
-    make 200 × 200 files of each shuffle.
+    Spark does not reduce the partitions of a cached plan (see open_session). So with its default of 200 partitions each
+    shuffle would make 200 × 200 files.
     """
     partitions = str(shuffle_partitions(size_bytes, session.sparkContext.defaultParallelism))
     if not str(session.sparkContext.master).startswith("local") or _is_submitted():

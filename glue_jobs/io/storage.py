@@ -69,7 +69,10 @@ class Archive:
         return sorted(found[1] for found in map(_DAY.search, names) if found)
 
     def suit(self, days: Collection[str], whole: Collection[RecordKind] = (), raw_bytes: int = 0) -> None:
-        """Tune the session for the curated records of *days*, all days of the kinds in *whole*, and raw files."""
+        """Tune the session for the size of a job's input.
+
+        The input is the curated records of *days*, all days of the kinds in *whole*, and *raw_bytes* of raw files.
+        """
         size = raw_bytes * RAW_WEIGHT
         for kind in schemas.SCHEMAS:
             sizes = self.objects.sizes(manifests.data_prefix(kind))
@@ -101,12 +104,12 @@ class Archive:
         return found.select(sql.col("value").alias("line"), sql.col("_metadata.file_path").alias("file"))
 
     def curated_days(self, kind: RecordKind, days: Collection[str] | None = None) -> list[str]:
-        """Return the days with a manifest, out of *days*, or out of all days if *days* is None."""
+        """Return the days in *days* that have a manifest; if *days* is None, all days with a manifest."""
         present = self.days("curated", kind.value, "manifest")
         return present if days is None else [day for day in present if day in days]
 
     def records(self, kind: RecordKind, days: Collection[str] | None = None) -> DataFrame:
-        """Return the curated records of a kind, of *days* or of all days; missing columns are null."""
+        """Return the curated records of a kind, of *days* or of all days. A column that a file lacks is null."""
         return self.records_of(manifests.read(self.objects, kind, self.curated_days(kind, days)), kind)
 
     def records_of(self, found: Iterable[Manifest], kind: RecordKind) -> DataFrame:
@@ -125,14 +128,14 @@ class Archive:
         return {day: {key: sizes[key] for key in keys} for day, keys in manifests.by_day(sizes).items()}
 
     def write_days(self, table: DataFrame, *parts: str) -> None:
-        """Write *table* by its column ``dt``; its days replace existing days, other days stay."""
+        """Write *table*, divided into days by its column ``dt``. These days are replaced; other days stay."""
         writer = table.write.mode("overwrite").partitionBy("dt").option("compression", "zstd")
         writer.option("partitionOverwriteMode", "dynamic").parquet(self.uri(*parts))
 
     def keep_only(self, written: Iterable[str], affected: Iterable[str], *parts: str) -> list[str]:
-        """Delete the folders of the *affected* days that are not in *written*; return these days.
+        """Delete the folders of the *affected* days that are not in *written*; return the deleted days.
 
-        Spark's dynamic overwriting leaves the old rows of such days.
+        Spark's dynamic overwriting would leave the old rows of days without new rows.
         """
         stale = sorted((set(affected) - set(written)) & set(self.days(*parts)))
         for day in stale:
@@ -142,7 +145,7 @@ class Archive:
 
 
 def has_property(name: str, value: str) -> Any:
-    """Return the Spark condition that a message has property *name* with *value*. Erased properties do not meet it."""
+    """Return the Spark condition that a message has the property *name* with *value*. An erased property never does."""
     return sql.try_element_at("properties", sql.lit(name)) == sql.lit(value)
 
 

@@ -34,8 +34,8 @@ COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bi
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:
     """Return the number of messages with each distinct set of parts that *filters* read: (*keys, *READ, number).
 
-    Tags that no filter names are dropped, so that few distinct sets remain. If a filter reads all tags, all tags stay,
-    in their order.
+    Tags that no filter names are dropped, so that there are fewer distinct sets. If a filter reads all tags, all tags
+    stay, in their order.
     """
     none = sql.array().cast("array<string>")
     tags = filters.tags_read()

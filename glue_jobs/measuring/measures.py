@@ -35,10 +35,10 @@ def count_accepted(messages: DataFrame) -> DataFrame:
 
 
 def outcomes(entries: DataFrame) -> DataFrame:
-    """Return, by (topic, ordinal, hour): matched, the number of each end, pending, retries, and both latencies.
+    """Return counts and latencies by (topic, ordinal, hour): matched, each end, pending, retries, and two arrays.
 
-    *attempt_ms* and *end_to_end_ms* are sorted arrays of the latencies of successes. Only successes at the first
-    attempt have *attempt_ms*: from the start of the first round to the end of the attempt.
+    The sorted arrays *attempt_ms* and *end_to_end_ms* have the latencies of successful deliveries. *attempt_ms* is only
+    of deliveries at the first attempt: the time from the start of the first round to the end of the attempt.
     """
     matched = entries.where("matched = 1").withColumn("hour", hour_of("accepted_at"))
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
@@ -85,7 +85,7 @@ def quantile_column(latency: str, q: float) -> str:
 def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
     """Return the exact quantiles of the two :data:`LATENCIES` by *keys*, with the names of :func:`quantiles`.
 
-    Counting equal milliseconds first makes exact quantiles of many deliveries cheap, without an array of all durations.
+    Equal durations are counted first. So exact quantiles of many deliveries need no array of all durations.
     """
     each = [outcomes.select(*keys, sql.lit(name).alias("latency"), sql.explode(name).alias("ms")) for name in LATENCIES]
     counted = each[0].unionByName(each[1]).groupBy(*keys, "latency", "ms").agg(sql.count("*").alias("number"))
@@ -115,8 +115,8 @@ def count_failures(deliveries: DataFrame) -> DataFrame:
 def failures(counted: DataFrame, *keys: str) -> DataFrame:
     """Return the most frequent outcomes of the *counted* failures.
 
-    With *keys*, each combination of their values has one row with an array ``top_failures``. Without, each outcome has
-    one row.
+    With *keys*, each combination of their values has one row with an array ``top_failures``. Without *keys*, each
+    outcome has one row.
     """
     counted = counted.groupBy(*keys, "outcome").agg(sql.sum("count").alias("count"))
     order = Window.partitionBy(*keys).orderBy(sql.desc("count"), "outcome") if keys else None

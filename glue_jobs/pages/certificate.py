@@ -28,7 +28,10 @@ def listing(names: Sequence[str]) -> str:
 
 
 def find_gaps(certificate: Mapping[str, Any]) -> list[str]:
-    """Return the sentences that say what the archive lacked for this certificate, without capital and full stop."""
+    """Return one sentence for each gap or conflict of the archive in this certificate.
+
+    The sentences begin with a lower-case letter, and have no full stop.
+    """
     sentences = {
         "days_without_messages": "the archive has no message of",
         "set_aside": "records that this audit cannot read are in",

@@ -70,7 +70,10 @@ figure svg{min-width:600px}figure div{overflow-x:auto}
 
 
 def document(verdict: str, what: str, *parts: str) -> str:
-    """Return an HTML report about *what* from its *parts*. The title begins with *verdict*, which the console lists."""
+    """Return an HTML report about *what*, with the sections *parts*. The title begins with *verdict*.
+
+    The console lists reports with their verdicts.
+    """
     title = f"{verdict} · {what}"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -85,7 +88,7 @@ def paragraph(text: str, tone: str = "") -> str:
 
 
 def headline(text: str, below: str, tone: str = "") -> str:
-    """Return the title and the subtitle."""
+    """Return the headline *text* of a report, with the subtitle *below*."""
     return f'<h1 class="{tone}">{escape(text)}</h1><p class="soft">{escape(below)}</p>'
 
 
@@ -95,7 +98,7 @@ def section(title: str, *parts: str) -> str:
 
 
 def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
-    """Return values in boxes side by side, from (label, value, tone)."""
+    """Return boxes side by side, each with a label and a value. *pairs* has (label, value, tone) of each box."""
     made = (
         f'<div class="card"><b class="{tone}">{format_value(value)}</b><span>{escape(what)}</span></div>'
         for what, value, tone in pairs
@@ -104,7 +107,7 @@ def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; numbers are right-aligned."""
+    """Return a table with the column titles *heads*. Numbers are right-aligned."""
     body = [list(row) for row in rows]
     if not body:
         return paragraph("None.")
@@ -185,7 +188,7 @@ def count_noun(number: int, one: str, many: str | None = None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Return a share in percent; a part is never rounded up to 100 %.
+    """Return *part* of *whole* in percent. The result is 100 % only if both are equal.
 
     >>> share(1, 3), share(99_999, 100_000), share(0, 0)
     ('33.3 %', '99.999 %', '—')

@@ -48,7 +48,7 @@ class AgedErasure(Eraser):
         return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def must_erase_damaged(self, line: str, arrived: str) -> bool:
-        """Return whether the line's day of arrival is due. The day of the record in the line is unknown."""
+        """Return whether a part of messages of the day *arrived* is due, because the record's own day is unknown."""
         return bool(due(self.until, arrived))
 
 
