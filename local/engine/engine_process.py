@@ -43,7 +43,7 @@ ENDED_KEPT, EVENTS_KEPT = 100, 100
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
-def keep_nothing(functions: ModuleType, events: ModuleType) -> None:
+def disable_history(functions: ModuleType, events: ModuleType) -> None:
     """Let the engine store no log streams of Lambda functions and no events that EventBridge has delivered.
 
     *functions* and *events* are the engine's modules for Lambda and EventBridge.
@@ -175,7 +175,7 @@ def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], No
     return deliver
 
 
-def forget_records(deliver: Callable[..., None]) -> Callable[..., None]:
+def drop_written_records(deliver: Callable[..., None]) -> Callable[..., None]:
     """Wrap *deliver*, which writes Firehose's records to S3. The wrapper drops written records from memory."""
 
     def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
@@ -245,7 +245,7 @@ def run(folder: Path) -> None:
 
     address = os.environ["TAGCAST_LAMBDA_HOST"]
     lambda_svc._execute_function_warm = host_executor(address, lambda_svc._execute_function_warm)
-    keep_nothing(lambda_svc, eventbridge)
+    disable_history(lambda_svc, eventbridge)
     kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
     persistent_objects.install(s3)
@@ -260,7 +260,7 @@ def run(folder: Path) -> None:
     stepfunctions._run_execution = executions.count_run(stepfunctions._run_execution)
     stepfunctions._call_lambda = guard_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bound_history(stepfunctions._add_event, stepfunctions._ExecutionError)
-    firehose._deliver_records_to_s3 = forget_records(firehose._deliver_records_to_s3)
+    firehose._deliver_records_to_s3 = drop_written_records(firehose._deliver_records_to_s3)
     firehose._put_s3_object = guard_delivery(permissions, persistent_objects.put_object(s3))
 
     threading.Thread(target=_stop_with_the_parent, args=(int(os.environ["TAGCAST_PARENT"]),), daemon=True).start()

@@ -22,8 +22,8 @@ def install(objects: ModuleType) -> None:
     The bodies of versions are no longer kept in memory.
     """
     objects._version_entry_from_record = without_body(objects._version_entry_from_record)  # type: ignore[attr-defined]
-    objects._atomic_write = or_end(objects._atomic_write)  # type: ignore[attr-defined]
-    objects.os = SimpleNamespace(**{**vars(os), "makedirs": or_end(os.makedirs)})  # type: ignore[attr-defined]
+    objects._atomic_write = end_process_on_error(objects._atomic_write)  # type: ignore[attr-defined]
+    objects.os = SimpleNamespace(**{**vars(os), "makedirs": end_process_on_error(os.makedirs)})  # type: ignore[attr-defined]
 
 
 def without_body(entry_of: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +34,7 @@ def without_body(entry_of: Callable[..., Any]) -> Callable[..., Any]:
     return lambda record, version_id, _: entry_of(record, version_id, None)
 
 
-def or_end(write: Callable[..., None]) -> Callable[..., None]:
+def end_process_on_error(write: Callable[..., None]) -> Callable[..., None]:
     """Wrap *write*, which writes to the path in its first argument. If the write fails, the process ends."""
 
     def write_or_end(path: str, *content: Any, **how: Any) -> None:

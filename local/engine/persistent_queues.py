@@ -87,7 +87,7 @@ class PersistentQueues:
         for queue in self._queues._queues.all_values():
             queue |= state.get(_arn(queue), {})
 
-    def make_again(self, kind: str, arn: str, change: Any) -> None:
+    def replay_change(self, kind: str, arn: str, change: Any) -> None:
         """Replay one change of the journal; ignore a change of a deleted queue. Call `end` after the last change."""
         if self._again is None:
             self._again = {_arn(queue): _Again(queue) for queue in self._queues._queues.all_values()}

@@ -74,7 +74,7 @@ class PersistentState:
             self.tables.restore(state["tables"])
             self.queues.restore(state["queues"])
         for kind, *change in changes:
-            (self.queues if kind in OF_QUEUES else self.tables).make_again(kind, *change)
+            (self.queues if kind in OF_QUEUES else self.tables).replay_change(kind, *change)
         self.queues.end()
         self.tables.end()
         gc.enable()

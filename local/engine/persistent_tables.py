@@ -105,7 +105,7 @@ class PersistentTables:
         table["items"] = defaultdict(dict, {pk: PackedRows(rows) for pk, rows in items.items()})
         self._tables._update_counts(table)
 
-    def make_again(self, kind: str, table_id: str, *change: Any) -> None:
+    def replay_change(self, kind: str, table_id: str, *change: Any) -> None:
         """Replay one change of the journal; ignore a change of a deleted table. Call `end` after the last change."""
         if self._known is None:
             self._known = {table["TableId"]: table for table in self._tables._tables.all_values()}

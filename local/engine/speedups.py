@@ -28,9 +28,9 @@ ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 def install_tables(tables: ModuleType) -> None:
     """Change *tables*, the engine's module for DynamoDB, to cache parsed texts, copy quickly and narrow queries."""
     for name in OF_A_TEXT:
-        setattr(tables, name, of_a_text(getattr(tables, name)))
+        setattr(tables, name, cache_text_results(getattr(tables, name)))
     tables._condition_syntax_error = lru_cache(REMEMBERED)(tables._condition_syntax_error)  # type: ignore[attr-defined]
-    tables._tokenize = of_a_text(tables._tokenize, list)  # type: ignore[attr-defined]
+    tables._tokenize = cache_text_results(tables._tokenize, list)  # type: ignore[attr-defined]
     tables.copy = SimpleNamespace(deepcopy=deep_copy)  # type: ignore[attr-defined]
     Narrowing(tables).install()
 
@@ -74,14 +74,14 @@ class Narrowing:
         return self._evaluate(condition, *arguments, **options)
 
 
-def of_a_text(
+def cache_text_results(
     function: Callable[[Any], Any], given: Callable[[Any], Any] = lambda found: found
 ) -> Callable[[Any], Any]:
     """Wrap *function* to cache its results for text arguments. *given* makes what callers get from a cached result.
 
     *given* must copy a result that callers may change. By default they get the cached result itself.
 
-    >>> twice = of_a_text(lambda text: [text, text], list)
+    >>> twice = cache_text_results(lambda text: [text, text], list)
     >>> twice("a").pop(), twice("a"), twice(None)
     ('a', ['a', 'a'], [None, None])
     """

@@ -64,9 +64,9 @@ def read_authorizer(resolver: Resolver) -> AuthorizerSettings | None:
 
 @dataclass
 class JwtAuthorizer:
-    """Authorizes requests by the settings *grounds*. If a token names an unknown key, the issuer's keys are fetched."""
+    """Authorizes requests by *settings*. If a token names an unknown key, the issuer's keys are fetched."""
 
-    grounds: AuthorizerSettings
+    settings: AuthorizerSettings
     _keys: Keys = field(default_factory=dict)
 
     async def authorize(self, method: str, path: str, authorization: str | None) -> Mapping[str, Any] | Response:
@@ -74,7 +74,7 @@ class JwtAuthorizer:
 
         *path* is the path of a route. *authorization* is the header. For an open route, the description is empty.
         """
-        needed = self.grounds.scopes[method, path]
+        needed = self.settings.scopes[method, path]
         if not needed:
             return {}
         try:
@@ -94,11 +94,11 @@ class JwtAuthorizer:
         try:
             key_id = str(jwt.get_unverified_header(token).get("kid"))
             if key_id not in self._keys:
-                self._keys = await asyncio.to_thread(fetch_keys, self.grounds.issuer)
+                self._keys = await asyncio.to_thread(fetch_keys, self.settings.issuer)
             if key_id not in self._keys:
                 raise TokenError("the token is not signed by a key of its issuer")
             key = self._keys[key_id].key
-            claims = jwt.decode(token, key, ALGORITHMS, issuer=self.grounds.issuer, options=READ)
+            claims = jwt.decode(token, key, ALGORITHMS, issuer=self.settings.issuer, options=READ)
         except (jwt.PyJWTError, RecursionError) as fault:
             raise TokenError(f"the token is not valid ({type(fault).__name__}): {fault}") from fault
         self._check(claims)
@@ -107,7 +107,7 @@ class JwtAuthorizer:
     def _check(self, claims: Mapping[str, Any]) -> None:
         """Raise TokenError for another audience, or a time claim that is not a number: the library accepts text."""
         named = claims.get("aud", claims.get("client_id"))
-        if not any(each in self.grounds.audiences for each in (named if isinstance(named, list) else [named])):
+        if not any(each in self.settings.audiences for each in (named if isinstance(named, list) else [named])):
             raise TokenError("the token is for another audience")
         for name in INSTANTS:
             if type(claims.get(name, 0)) not in (int, float):

@@ -113,12 +113,12 @@ def topic_of(event: bytes) -> str | None:
         case {"topic": str(topic)}:
             return topic
         case {"Records": [*records]}:
-            topics = {topic_in(record.get("body")) for record in records}
+            topics = {topic_of_entry(record.get("body")) for record in records}
             return topics.pop() if len(topics) == 1 else None
     return None
 
 
-def topic_in(body: object) -> str | None:
+def topic_of_entry(body: object) -> str | None:
     """Return the topic of a queue entry. If *body* is not a queue entry, return None."""
     try:
         entry = decode(body) if isinstance(body, str) else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from local.engine.engine_calls import EngineCallError, EngineCalls
-from local.functions.places import topic_in
+from local.functions.places import topic_of_entry
 from local.functions.quick_json import encode
 from local.sources.batch_result import Invoke, failed_items
 
@@ -121,5 +121,5 @@ def by_topic(messages: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """
     found: defaultdict[str | None, list[dict[str, Any]]] = defaultdict(list)
     for message in messages:
-        found[topic_in(message["Body"])].append(message)
+        found[topic_of_entry(message["Body"])].append(message)
     return list(found.values())

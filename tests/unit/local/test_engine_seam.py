@@ -19,7 +19,7 @@ from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, eventbridge, firehose, lambda_svc, s3, sqs, stepfunctions
 
 from local.engine import persistent_objects, queues
-from local.engine.engine_process import Executions, forget_records, keep_nothing
+from local.engine.engine_process import Executions, disable_history, drop_written_records
 from local.engine.persistent_queues import HELD, KEPT
 from local.engine.persistent_tables import BESIDE_TABLES
 from local.engine.speedups import OF_A_TEXT, RANGE, dumps, install_json, install_tables, loads
@@ -141,7 +141,7 @@ def test_the_bodies_of_all_versions_are_in_files_and_not_in_memory(
 def test_an_event_is_delivered_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eventbridge, "_events_log_list", eventbridge._events_log_list)
     monkeypatch.setattr(lambda_svc, "_emit_lambda_logs", lambda_svc._emit_lambda_logs)
-    keep_nothing(lambda_svc, eventbridge)
+    disable_history(lambda_svc, eventbridge)
     told = eventbridge._put_events({"Entries": [{"Source": "s", "DetailType": "d", "Detail": "{}"}]})
     assert json.loads(told[2])["FailedEntryCount"] == 0
     assert not eventbridge._events_log.has_any()
@@ -163,7 +163,7 @@ def test_firehose_keeps_a_record_until_it_is_delivered_and_no_longer() -> None:
         )
     delivered: list[object] = []
     destination: dict[str, object] = {"records": [{"id": "1"}]}
-    forget_records(lambda stream, to, records: delivered.append((stream, list(to["records"]), records)))(
+    drop_written_records(lambda stream, to, records: delivered.append((stream, list(to["records"]), records)))(
         {"name": "s"}, destination, ["r"]
     )
     assert (delivered, destination) == ([({"name": "s"}, [{"id": "1"}], ["r"])], {"records": []})

@@ -91,12 +91,12 @@ def show_topic(value: Topic) -> TopicAnswer:
 
 def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answer:
     answer, events_topic = show_topic(value), value.settings.events_topic
-    if events_topic is not None and (lost := lost_in(world, events_topic, "events")):
+    if events_topic is not None and (lost := missing_receiver_warning(world, events_topic, "events")):
         answer["warnings"] = [lost]
     return Answer(status, {**answer, **more}, {"ETag": f'"{value.version}"'})
 
 
-def lost_in(world: World, topic: str, what: str) -> str | None:
+def missing_receiver_warning(world: World, topic: str, what: str) -> str | None:
     """Return a warning if *topic* does not exist or has no subscription; otherwise None.
 
     Messages to such a topic are lost, or lose their bodies. *what* names them in the warning, for example events.

@@ -10,7 +10,7 @@ from typing import Any
 
 from tagcast.strict_json import MalformedError
 
-from tagcast_aws.api.http.requests import octets_of
+from tagcast_aws.api.http.requests import body_bytes_of
 from tagcast_aws.api.limits import REQUEST_BYTES_MAX
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import FORM_FIELDS_MAX
@@ -47,7 +47,7 @@ def is_of_cmq(event: Mapping[str, Any]) -> bool:
     if not event["rawPath"].endswith(_ROOT):
         return True
     try:
-        sent = octets_of(event)
+        sent = body_bytes_of(event)
     except MalformedError:
         return False
     query = str(event.get("rawQueryString") or "").encode("utf-8", "surrogatepass")
@@ -66,7 +66,7 @@ def form_of(event: Mapping[str, Any]) -> Form:
 
 def _content(event: Mapping[str, Any], method: str) -> bytes:
     try:
-        content = str(event.get("rawQueryString") or "").encode() if method == "GET" else octets_of(event)
+        content = str(event.get("rawQueryString") or "").encode() if method == "GET" else body_bytes_of(event)
     except (MalformedError, UnicodeEncodeError):
         raise CmqError(CmqFault.UNREADABLE, "it is not UTF-8 text") from None
     if not content:

@@ -11,7 +11,7 @@ from tagcast.pushing.retry_delay import BACKOFF_RETRIES_DEFAULT, DECAY_RETRIES_M
 from tagcast.resource_names import is_queue_name
 from tagcast.subscription_settings import DECAY_INTERVAL_S_MAX
 
-from tagcast_aws.api.subscriptions.endpoint import writing_fault
+from tagcast_aws.api.subscriptions.endpoint import url_syntax_fault
 from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BINDING_KEYS_MAX, TAGS_MAX, URL_LENGTH_MAX
 from tagcast_aws.cmq.parameters import Parameters
@@ -125,7 +125,7 @@ def endpoint_of(given: Parameters, home: Home) -> Endpoint:
         raise CmqError(CmqFault.BLANK_IN_URL)
     if len(target) > URL_LENGTH_MAX:
         raise CmqError(CmqFault.OUT_OF_RANGE, "endpoint")
-    if (fault := writing_fault(target, (protocol,))) is not None:
+    if (fault := url_syntax_fault(target, (protocol,))) is not None:
         raise CmqError(CmqFault.ENDPOINT_FORMAT, fault)
     return Endpoint(_OF_URLS[protocol], target)
 

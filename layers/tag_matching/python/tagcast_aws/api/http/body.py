@@ -88,7 +88,7 @@ class EmptyBody(Body):
     """A request body without fields."""
 
 
-def one_by_one(model: type[Body]) -> Any:
+def separately_validated(model: type[Body]) -> Any:
     """Return the declaration of a list whose items are validated separately, each as a *model*.
 
     An invalid item does not make the other items invalid.
@@ -97,7 +97,7 @@ def one_by_one(model: type[Body]) -> Any:
     return Field(max_length=BATCH_MAX, json_schema_extra={"items": schema})
 
 
-def members_at_most(most: int, what: str) -> BeforeValidator:
+def limit_field_count(most: int, what: str) -> BeforeValidator:
     """Return a validator that allows at most *most* fields in an object. *what* names the fields in the error.
 
     The validator runs before the fields themselves are validated.

@@ -205,7 +205,7 @@ def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes
 
     Raises UnsupportedMediaTypeError if the headers declare another type than JSON, and TooLargeError.
     """
-    content = octets_of(event)
+    content = body_bytes_of(event)
     if not content:
         return content
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
@@ -217,7 +217,7 @@ def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes
     return content
 
 
-def octets_of(event: Mapping[str, object]) -> bytes:
+def body_bytes_of(event: Mapping[str, object]) -> bytes:
     """Return the bytes of the request's body, of any type. Raises MalformedError for invalid base64."""
     body = event.get("body") or ""
     assert isinstance(body, str)

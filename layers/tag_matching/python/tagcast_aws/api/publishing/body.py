@@ -18,7 +18,7 @@ from tagcast.model import Draft
 from tagcast.trace_context import read_trace
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.body import Body, members_at_most, one_by_one
+from tagcast_aws.api.http.body import Body, limit_field_count, separately_validated
 from tagcast_aws.api.http.declared import Wire, Wires, body_base, settings_from_body
 
 _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
@@ -76,7 +76,7 @@ PropertyName = Annotated[str, StringConstraints(pattern=limits.PROPERTY_NAME)]
 PropertyValue = Annotated[str, StringConstraints(max_length=limits.PROPERTY_LENGTH_MAX)]
 Properties = Annotated[
     dict[PropertyName, PropertyValue],
-    members_at_most(limits.PROPERTIES_MAX, "properties"),
+    limit_field_count(limits.PROPERTIES_MAX, "properties"),
     AfterValidator(_properties),
     WithJsonSchema(
         {
@@ -191,7 +191,7 @@ class BatchBody(Body):
 
     item_models: ClassVar[tuple[type[Body], ...]] = (MessageBody,)
 
-    messages: Annotated[list[Any], one_by_one(MessageBody)]
+    messages: Annotated[list[Any], separately_validated(MessageBody)]
 
 
 class ReplayedMessage(MessageBody):
@@ -215,7 +215,7 @@ class ReplayBody(Body):
 
     item_models: ClassVar[tuple[type[Body], ...]] = (ReplayedMessage,)
 
-    messages: Annotated[list[Any], one_by_one(ReplayedMessage)]
+    messages: Annotated[list[Any], separately_validated(ReplayedMessage)]
 
 
 def _decode_base64(text: str) -> bytes | None:

@@ -131,27 +131,27 @@ def endpoint_faults(endpoint: Mapping[str, object]) -> list[Fault]:
     protocol, url = endpoint.get("protocol"), endpoint.get("url")
     match protocol:
         case "http" | "https" if isinstance(url, str):
-            refusal = writing_fault(url, (str(protocol),))
+            refusal = url_syntax_fault(url, (str(protocol),))
             return [Fault(refusal, "/url", FaultCode.WRONG_FORMAT)] if refusal else []
         case "sqs":
             queue_url, arn = endpoint.get("queue_url"), endpoint.get("arn")
             if (queue_url is None) == (arn is None):
                 code = FaultCode.REQUIRED if queue_url is None else FaultCode.CONFLICT
                 return [Fault("exactly one of queue_url and arn is required", "/queue_url", code)]
-            refusal = writing_fault(queue_url, ("http", "https")) if isinstance(queue_url, str) else None
+            refusal = url_syntax_fault(queue_url, ("http", "https")) if isinstance(queue_url, str) else None
             return [Fault(refusal, "/queue_url", FaultCode.WRONG_FORMAT)] if refusal else []
     return []
 
 
-def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
+def url_syntax_fault(url: str, schemes: tuple[str, ...]) -> str | None:
     """Return why *url* is not an absolute URL of one of *schemes*; None if it is.
 
     Only the syntax is checked here. `tagcast_aws.endpoints.guard` checks the address.
 
-    >>> writing_fault("https://example.com:8443/hook?a=1", ("https",))
-    >>> writing_fault("https://", ("https",))
+    >>> url_syntax_fault("https://example.com:8443/hook?a=1", ("https",))
+    >>> url_syntax_fault("https://", ("https",))
     'must name a host'
-    >>> writing_fault("http://example.com", ("https",)), writing_fault("HTTPS://example.com", ("https",))
+    >>> url_syntax_fault("http://example.com", ("https",)), url_syntax_fault("HTTPS://example.com", ("https",))
     ('must begin with https://', 'must begin with https://')
     """
     if _NOT_IN_A_URL.search(url):

@@ -13,7 +13,7 @@ from tagcast.model import Protocol
 from tagcast.pushing.envelope import header_bytes
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.body import members_at_most
+from tagcast_aws.api.http.body import limit_field_count
 
 _ALLOWED, _ALLOWED_PREFIX = "authorization", "x-"
 REFUSED_BY_MEANING: dict[str, tuple[str, ...]] = {
@@ -53,13 +53,13 @@ HeaderValue = Annotated[
 PushHeaders = Annotated[
     dict[HeaderName, HeaderValue],
     Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_describe),
-    members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
+    limit_field_count(limits.PUSH_HEADERS_MAX, "headers"),
 ]
 """Header values by name, case-insensitively. :func:`header_faults` finds the refused names."""
 ChangedHeaders = Annotated[
     dict[HeaderName, HeaderValue | None],
     Field(max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_describe),
-    members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
+    limit_field_count(limits.PUSH_HEADERS_MAX, "headers"),
 ]
 """Headers in a patch: null removes a header."""
 

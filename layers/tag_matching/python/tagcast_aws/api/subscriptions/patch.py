@@ -67,7 +67,7 @@ def change(
     If *if_match* is not None, the subscription must have this version. Raises the errors of a PUT.
     """
     named = patch.named_settings()
-    secret, untold = make_secret(world, named.get("secret"))
+    secret, generated_secret = make_secret(world, named.get("secret"))
     if secret is not None:
         named["secret"] = secret
 
@@ -80,9 +80,10 @@ def change(
         return settings
 
     try:
-        return change_verified(world, topic, name, update_settings, if_match, verification=patch.verification), untold
+        changed = change_verified(world, topic, name, update_settings, if_match, verification=patch.verification)
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(point_to_target(fault, endpoints[-1]) for fault in error.faults)) from None
+    return changed, generated_secret
 
 
 def _settings_after(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:

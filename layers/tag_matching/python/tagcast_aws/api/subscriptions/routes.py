@@ -60,7 +60,7 @@ from tagcast_aws.api.subscriptions.settings import (
     with_warnings,
 )
 from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
-from tagcast_aws.api.topics import lost_in
+from tagcast_aws.api.topics import missing_receiver_warning
 
 T = TypeVar("T")
 
@@ -71,14 +71,14 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
     version, body = _wanted_version(world, request, may_create=True), request.body
     settings = add_certificate(body.settings(), body.client_certificate)
-    secret, untold = make_secret(world, settings.secret)
+    secret, generated_secret = make_secret(world, settings.secret)
     settings = replace(settings, secret=secret)
     wanted = SubscriptionRequest(request.subscription, settings, version, body.keeps, body.verification)
     try:
         subscription, is_new = put_verified(world, request.topic, wanted)
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(point_to_target(fault, settings.endpoint) for fault in error.faults)) from None
-    return answer_with_lane(world, subscription, 201 if is_new else 200, _secrets_once(untold))
+    return answer_with_lane(world, subscription, 201 if is_new else 200, _secrets_once(generated_secret))
 
 
 def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
@@ -89,8 +89,8 @@ def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
     wanted = _wanted_version(world, request)
     if not request.body.model_fields_set:
         return answer_with_lane(world, known, 200)
-    changed, untold = change_subscription(world, request.topic, request.subscription, request.body, wanted)
-    return answer_with_lane(world, changed, 200, _secrets_once(untold))
+    changed, generated_secret = change_subscription(world, request.topic, request.subscription, request.body, wanted)
+    return answer_with_lane(world, changed, 200, _secrets_once(generated_secret))
 
 
 def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
@@ -103,11 +103,11 @@ def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
 def rotate(world: World, request: Request[RotationBody]) -> Answer:
     """Rotate the secret."""
     wanted = _wanted_version(world, request)
-    secret, untold = make_secret(world, request.body.secret)
+    secret, generated_secret = make_secret(world, request.body.secret)
     assert secret is not None
     grace_s = request.body.grace_seconds
     rotated, ends_at = rotate_secret(world, request.topic, request.subscription, secret, grace_s, wanted)
-    return answer_with_lane(world, rotated, 200, _secrets_once(untold, ends_at))
+    return answer_with_lane(world, rotated, 200, _secrets_once(generated_secret, ends_at))
 
 
 def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
@@ -205,7 +205,7 @@ def answer_with_lane(
     [keys] = public_keys(world, [subscription])
     lane, counts = lane_view(world, subscription), queue_counts(world, subscription)
     dead_letters = subscription.settings.dead_letter_topic
-    lost = None if dead_letters is None else lost_in(world, dead_letters, "dead letters")
+    lost = None if dead_letters is None else missing_receiver_warning(world, dead_letters, "dead letters")
     answer = with_warnings(show_subscription(subscription, keys, lane, counts), subscription, lost)
     return Answer(status, {**answer, **(extra or {})}, {"ETag": f'"{subscription.version}"'})
 

@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.answer_types import Instant, one_of
-from tagcast_aws.api.http.body import Body, members_at_most
+from tagcast_aws.api.http.body import Body, limit_field_count
 from tagcast_aws.api.http.declared import Wire, Wires, answer_base, body_base, settings_from_body, show_settings
 from tagcast_aws.api.subscriptions.batch import (
     OF_BATCHES,
@@ -63,7 +63,7 @@ from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of, show
 
 MEMBERS_MAX = 20
 """The maximum members of an object in a subscription, including members that a patch removes."""
-_Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), members_at_most(MEMBERS_MAX, "members")]
+_Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), limit_field_count(MEMBERS_MAX, "members")]
 _BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(show_retry(IN_ORDER))
 # The default is in the description, because client generators skip an operation whose default is an object.
 _WITHOUT_RETRY = f"Without it: {_BY_DEFAULT}; if ordered: {_IF_ORDERED}"

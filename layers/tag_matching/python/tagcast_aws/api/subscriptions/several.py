@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.answer_types import RefusedAnswer
 from tagcast_aws.api.http.authorization import ForbiddenError, check_publishing
-from tagcast_aws.api.http.body import Body, one_by_one, read
+from tagcast_aws.api.http.body import Body, read, separately_validated
 from tagcast_aws.api.http.paging import encoded_size
 from tagcast_aws.api.http.problems import invalid_problem, problem_json
 from tagcast_aws.api.http.requests import Request
@@ -30,7 +30,7 @@ from tagcast_aws.api.subscriptions.settings import (
     show_subscription,
     with_warnings,
 )
-from tagcast_aws.api.topics import lost_in
+from tagcast_aws.api.topics import missing_receiver_warning
 
 REPEATED_BYTES_MAX = 5_500_000
 """The maximum bytes of the valid subscriptions and problems, which the answer repeats. Lambda's limit is 6 MB."""
@@ -53,7 +53,7 @@ class SubscriptionsBody(Body):
 
     item_models: ClassVar[tuple[type[Body], ...]] = (NamedSubscription,)
 
-    subscriptions: Annotated[list[Any], one_by_one(NamedSubscription)]
+    subscriptions: Annotated[list[Any], separately_validated(NamedSubscription)]
     replace: bool = True
 
 
@@ -65,10 +65,10 @@ class PutSubscriptionsAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A valid item of the request; *untold* is its generated secret, which only the answer to this request shows."""
+    """A valid item of the request. Only the answer to this request shows its *generated_secret*."""
 
     wanted: SubscriptionRequest
-    untold: str | None
+    generated_secret: str | None
 
 
 def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
@@ -88,7 +88,7 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
     stored = [each.subscription for each in put if isinstance(each, StoredSubscription)]
     keys = dict(zip((each.name for each in stored), public_keys(world, stored), strict=True))
     topics = {each.settings.dead_letter_topic for each in stored} - {None}
-    lost = {topic: lost_in(world, str(topic), "dead letters") for topic in topics}
+    lost = {topic: missing_receiver_warning(world, str(topic), "dead letters") for topic in topics}
     outcomes = iter(put)
     results = [_result(item, next(outcomes), keys, lost) if isinstance(item, _Asked) else item for item in items]
     return Answer(200, {"results": results})
@@ -117,10 +117,10 @@ def _read(
         settings = add_certificate(settings, body.client_certificate)
     except (ForbiddenError, InvalidRequestError) as error:
         return {"error": problem_json(error)}
-    secret, untold = make_secret(world, settings.secret)
+    secret, generated_secret = make_secret(world, settings.secret)
     if_match = None if request.body.replace else NO_VERSION
     settings = replace(settings, secret=secret)
-    return _Asked(SubscriptionRequest(body.name, settings, if_match, body.keeps, body.verification), untold)
+    return _Asked(SubscriptionRequest(body.name, settings, if_match, body.keeps, body.verification), generated_secret)
 
 
 def _show_refusal(faults: Sequence[Fault]) -> RefusedAnswer:
@@ -134,8 +134,8 @@ def _result(
         warning = lost.get(item.wanted.settings.dead_letter_topic)
         made = result.subscription
         answer = with_warnings(show_subscription(made, keys[item.wanted.name]), made, warning)
-        if item.untold is not None:
-            answer["secret"] = item.untold
+        if item.generated_secret is not None:
+            answer["secret"] = item.generated_secret
         return answer
     if isinstance(result, InvalidRequestError):
         return _show_refusal([point_to_target(fault, item.wanted.settings.endpoint) for fault in result.faults])
