@@ -37,6 +37,8 @@ FILE_BYTES = 240 * 1024 * 1024
 """The maximum bytes of a curated file, so that large days have files of 128 to 256 MiB."""
 TASK_BYTES = 32 * 1024 * 1024
 """A task reads at least 32 MiB of raw or curated files, so that few tasks have little work."""
+OPEN_BYTES = 64 * 1024
+"""Opening a file costs as much time as reading 64 KiB, so a task reads at most 512 files."""
 SAMPLED = 10_000
 CHUNKS_AT_ONCE = 16
 KEPT_MS = 20 * 3_600_000
@@ -258,13 +260,14 @@ class _Reading:
         self._read(files, is_curated=True)
 
     def _read(self, files: Mapping[str, int], *, is_curated: bool) -> list[str]:
-        groups = [[Source(key, is_curated) for key in group] for group in group_files(files, TASK_BYTES)]
+        groups = group_files(files, TASK_BYTES)
         kind, key, opened = self.kind, self.key, self.archive.opened
 
         def read(batches: Iterable[Any]) -> Iterator[Any]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from runs.read_sources(opened, groups[number], kind, key)
+                    sources = [Source(each, is_curated) for each in groups[number]]
+                    yield from runs.read_sources(opened, sources, kind, key)
 
         numbers = self.archive.spark.range(0, len(groups), 1, max(1, len(groups)))
         return self._keep(numbers.mapInArrow(read, runs.CHUNKS)) if groups else []
@@ -318,10 +321,12 @@ class _Reading:
 
 
 def group_files(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
-    """Return *files* in groups of at least *bytes_min* bytes, except the last.
+    """Return *files* in groups of at least *bytes_min* bytes, except the last. A file counts `OPEN_BYTES` more.
 
-    >>> group_files({"a": 1, "b": 9, "c": 1}, 10)
+    >>> group_files({"a": 1, "b": 9, "c": 1}, 2 * OPEN_BYTES + 10)
     [['a', 'b'], ['c']]
+    >>> [len(group) for group in group_files({f"{n}": 1 for n in range(1_200)}, TASK_BYTES)]
+    [512, 512, 176]
     """
     found: list[list[str]] = []
     size = bytes_min
@@ -330,7 +335,7 @@ def group_files(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
             found.append([])
             size = 0
         found[-1].append(key)
-        size += each
+        size += each + OPEN_BYTES
     return found
 
 
