@@ -165,7 +165,7 @@ class PreconditionFailedError(ConflictError):
 
 
 class TooLargeError(TagcastError):
-    """A body exceeds its topic's limit."""
+    """A body, a message with its state map, or a request or its answer exceeds a size limit."""
 
 
 class UnavailableError(TagcastError):

@@ -52,9 +52,9 @@ class Client:
 class Heartbeat:
     """A consumer's periodic message to its group, with the filter that the consumer expects the group to have.
 
-    - *filter*: the filter in its JSON form. *is_ordered*: the consumer relies on an ordered group.
+    - *filter*: in its JSON form; None matches every message. *is_ordered*: the consumer relies on an ordered group.
     - *silence_s*: the seconds by which the group outlives its last member. *start_from*: the time from which the group
-      gets messages. Both apply when the heartbeat creates the group.
+      gets messages, None for the time of its creation. Both apply when the heartbeat creates the group.
     """
 
     topic: str
@@ -82,8 +82,9 @@ class Heartbeat:
 class Member:
     """A member of a group, as the member's last heartbeat described it.
 
-    *digest* identifies the member's filter. *is_ordered*: the member relies on an ordered group. *is_gone*: the member
-    left, or its loss was announced. *is_refused*: the group had another filter or order.
+    *digest* identifies the member's filter. *silence_s* are the seconds by which the group outlives its last member.
+    *is_ordered*: the member relies on an ordered group. *is_gone*: the member left, or its loss was announced.
+    *is_refused*: the group had another filter or order.
     """
 
     client: Client
@@ -102,7 +103,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """The record that heartbeats keep a *subscription* alive.
+    """The stored fact that the *subscription* lives as long as its members send heartbeats.
 
     A broadcasting group has one record for each member, because each member has a subscription. Any other group has one
     record, for the subscription with the group's name. *version* is the version of the subscription that a heartbeat

@@ -152,7 +152,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An accepted message. It is immutable, and nothing extends its life."""
+    """An accepted message. It is immutable, and its expiry never changes.
+
+    *replay_of* is the id of the message that this message repeats; None if it is no replay.
+    """
 
     topic: str
     message_id: str
@@ -218,8 +221,9 @@ class PushBatch:
 class Entry:
     """One delivery of the state map, as the API shows it.
 
-    *added_at* is the time at which a late entry was added, for a group created after the message. *history* lists the
-    last stored attempts; comparisons ignore *history*.
+    *filter_version* is the version of the filter that matched; None if it was not looked up. *added_at* is the time at
+    which a late entry was added, for a group created after the message. *history* lists the last stored attempts;
+    comparisons ignore *history*.
     """
 
     state: EntryState

@@ -13,11 +13,11 @@ NOT_OPENED = "the signing secret cannot be read"
 class Outcome:
     """The outcome of one request. *detail* is a short text for people, without secrets (``http 500``).
 
-    *retry_after_s*: the receiver's Retry-After. *gone*: the receiver wants no more messages (410). *unreached*: the
-    host did not respond. *unsent*: the service itself refused or failed, which says nothing about the host. *refused*:
-    the receiver responded, and may accept other messages. *status*: the HTTP status. *answer*: the beginning of an
-    error response, which is redacted and stored for display. If a batch was *delivered*, *failed* maps the ids of
-    messages that the receiver refused to the details of their refusals.
+    - *retry_after_s*: the receiver's Retry-After. *gone*: the receiver wants no more messages (410).
+    - *unreached*: the host did not respond. *unsent*: the service itself refused or failed, so the outcome says nothing
+      about the host. *refused*: the receiver responded, and may accept other messages.
+    - *status*: the HTTP status. *answer*: the beginning of an error response. It is redacted and stored for display.
+    - *failed*, if a batch was *delivered*: the messages that the receiver refused, by id, with the details.
     """
 
     delivered: bool

@@ -233,10 +233,13 @@ class Telemetry(Protocol):
 class World:
     """All ports and limits of a process, as every use case takes them. *time_scale* divides all delays and lifetimes.
 
-    A state map of more than *section_max* entries is stored in sections. A first round is processed in slices of at
-    most *slice_max* messages. The scopes of tokens begin with *scope_prefix*. *dead_letter_topics* are pairs of name
-    patterns, for signed requests: dead letters and events of a topic that matches the first may go to a topic that
-    matches the second. At most *waiting_max* pulls and tail requests may wait per topic.
+    - A state map of more than *section_max* entries is stored in sections. A first round is processed in slices of at
+      most *slice_max* messages.
+    - A publish may use a topic that was read at most *topic_known_s* ago. The function `retry` itself waits if the next
+      attempt is due in less than *short_wait_s*.
+    - The scopes of tokens begin with *scope_prefix*. *dead_letter_topics* are pairs of name patterns, for signed
+      requests: dead letters and events of a topic that matches the first may go to a topic that matches the second.
+    - At most *waiting_max* pulls, and as many tail requests, may wait per topic.
     """
 
     store: Store

@@ -137,10 +137,7 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """The queue of a group; a later group has another queue.
-
-    In an *ordered* queue at most one batch of each message group is in flight.
-    """
+    """The queue of a group. No later group uses the same queue. *ordered*: the queue is FIFO, so it keeps the order."""
 
     subscription_id: str
     ordered: bool
@@ -198,7 +195,7 @@ class GroupQueues(Protocol):
         """Return all existing queues, with or without a group."""
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all entries in order; return the refused entries, and all later entries of their message groups."""
+        """Send all entries in order. Return the refused entries, with all later entries of their message groups."""
 
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int

@@ -46,14 +46,14 @@ _FUNCTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ResourceName:
-    """The name of a queue or a function, with its region and account; None means the service's own."""
+    """The name of a queue or a function, with its region and account. None means those of the service itself."""
 
     name: str
     region: str | None = None
     account: str | None = None
 
     def begins_with(self, prefix: str | None) -> bool:
-        """Return whether the name begins with *prefix*, case-insensitively; False for None."""
+        """Return whether the name begins with *prefix*, case-insensitively. Return False if *prefix* is None."""
         return prefix is not None and self.name.lower().startswith(prefix.lower())
 
 

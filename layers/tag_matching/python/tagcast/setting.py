@@ -32,7 +32,7 @@ class Setting:
     - *wire*: the name in the API; the default is the field's name, with ``_s`` written out as ``_seconds``.
     - *at_least*, *at_most*, *pattern*: the bounds of a value. For a text, *at_most* bounds its length.
     - *format* names further checks in the API document.
-    - *only*: the kind of subscriptions that have the setting; None if all have it.
+    - *only*: the kind of subscriptions that have this setting. If it is None, all have it.
     - *is_shown*: answers show the setting even if it has its default.
     - *option*: the option of the command line; the default is the field's name without ``_seconds``.
     - *metavar*: the placeholder of the value in the help. *section*: the heading in the console's form.

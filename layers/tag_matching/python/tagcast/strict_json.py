@@ -71,7 +71,7 @@ def parse(content: bytes, number: Callable[[str], object] | None = None) -> obje
 
 
 def same_json(one: object, other: object) -> bool:
-    """Return whether two values are the same JSON: for Python ``1`` equals ``True``, for JSON it does not.
+    """Return whether two values are the same in JSON. There ``1`` does not equal ``True``, unlike in Python.
 
     >>> same_json({"a": 1, "b": []}, {"b": [], "a": 1}), same_json([1], [True])
     (True, False)

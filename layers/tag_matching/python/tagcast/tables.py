@@ -15,7 +15,7 @@ UPDATES_MAX = 25
 
 
 class Absence(Enum):
-    """The type of ABSENT, which requires in an expectation that the attribute is missing."""
+    """The type of ABSENT. In the condition of a write, ABSENT requires that the attribute is missing."""
 
     ABSENT = "absent"
 
@@ -55,10 +55,10 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Set and remove attributes of one row, and add to numbers, on the same condition as :class:`Put`.
+    """Set *changes* and remove attributes of one row, on the same condition as :class:`Put`.
 
-    A missing number counts as 0. Additions are not idempotent, because a retry may add twice. So use them for
-    statistics only.
+    *add* has the numbers to add to attributes; a missing attribute counts as 0. A retry may add twice, so use additions
+    for statistics only.
     """
 
     key: Key
@@ -89,7 +89,7 @@ Write = Put | Update | Delete | Check
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Items of a list or a search, and the *cursor* of the next page, which is None on the last page."""
+    """Items of a list or a search, and the cursor of the next page; None at the last page."""
 
     items: tuple[T, ...]
     cursor: str | None = None

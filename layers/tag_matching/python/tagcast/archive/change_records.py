@@ -32,7 +32,8 @@ from tagcast.tables import Row
 def records_of(change: RowChange, keeps_body: KeepsBody) -> tuple[Record, ...]:
     """Return the archive records of *change*; most changes have none.
 
-    Raises KeyError or ValueError if a row in *change* is unreadable.
+    *keeps_body* says of a topic's name whether the bodies of the topic's messages are archived. Raises KeyError or
+    ValueError if a row in *change* is unreadable.
     """
     row = change.after or change.before
     assert row is not None
@@ -90,7 +91,7 @@ def _of_round(change: RowChange, origin: Origin, done: Round, *, is_again: bool)
 
 
 def of_end(change: RowChange) -> Iterator[Record]:
-    """Yield the record of a delivery that ended after its first round."""
+    """Yield the record of the end of a delivery that has a row of its own (:class:`.End`)."""
     if change.after is not None:
         yield _end_record(change, ENDS.value_of(change.after), "e" if change.before is None else AGAIN, None)
 
@@ -128,10 +129,10 @@ def _attributes(draft: Draft) -> dict[str, Field]:
 
 
 def archived_body(draft: Draft) -> dict[str, Field]:
-    """Return the body as text if that is its shorter form, otherwise as base64.
+    """Return the columns for the body: as text, or as base64 if the body is no text.
 
-    In JSON a control character takes six bytes, so a text may be longer than its base64. A Firehose record has at most
-    1,000 KiB.
+    In JSON a control character takes six bytes, so a text may be longer than its base64. Then a text of more than a
+    kilobyte becomes base64, too, because a Firehose record has at most 1,000 KiB.
 
     >>> archived_body(Draft(b"hello")), archived_body(Draft(bytes(3_000)))["body_is_text"]
     ({'body': 'hello'}, True)
@@ -184,10 +185,10 @@ def _delivery(change: RowChange, origin: Origin, ordinal: int, source: str, **co
 
 
 def of_due(change: RowChange) -> Iterator[Record]:
-    """Yield a record of a delivery that joined a backlog, of a failed attempt, or of a due row that the TTL removed.
+    """Yield a record when a delivery joins a backlog, after a failed attempt, and when its row's time to live ends.
 
-    The end of a delivery is archived from the rows of its message, not from its due row. If a delivery was put off
-    because the subscription's secrets cannot be read, its due row has a new place but no new attempt, and no record.
+    The end of a delivery is archived from the rows of its message, not from its due row. A due row that only moved,
+    because the subscription's secrets cannot be read, shows no new attempt and yields nothing.
     """
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)
@@ -223,7 +224,10 @@ def _waiting(change: RowChange, due: PendingDelivery, removed_by: str | None) ->
 
 
 def of_lane(change: RowChange) -> Iterator[Record]:
-    """Yield a record of the new state or generation of a lane. A lane whose row was deleted is active again."""
+    """Yield a record if the state or the generation of a lane changed. A lane whose row was deleted is active again.
+
+    The deletion of a tombstone, the lane of a deleted subscription, yields nothing.
+    """
     before = None if change.before is None else LANES.value_of(change.before)
     after = None if change.after is None else LANES.value_of(change.after)
     if after is None:
@@ -279,7 +283,7 @@ def of_topic(change: RowChange) -> Iterator[Record]:
 
 
 def of_subscription(change: RowChange) -> Iterator[Record]:
-    """Yield one version of a subscription, or its deletion."""
+    """Yield the record of a new version of a subscription, without secrets, or the record of its deletion."""
     row = change.after or change.before
     assert row is not None
     subscription = SUBSCRIPTIONS.value_of(row)
@@ -330,7 +334,10 @@ def _without_secrets(endpoint: Endpoint) -> str:
 
 
 def of_filter_version(change: RowChange, topic: str) -> Iterator[Record]:
-    """Yield a new version of a filter, with the first topic version that uses it. A deleted version has no record."""
+    """Yield the record of a stored version of a filter, with the first topic version that uses it.
+
+    The deletion of a version yields nothing.
+    """
     if change.after is None:
         return
     version = FILTER_VERSIONS.value_of(change.after)

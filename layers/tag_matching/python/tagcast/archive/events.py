@@ -82,8 +82,8 @@ def _type_of_lane(before: LaneState, after: LaneState) -> EventType | None:
 class EventPublisher:
     """Publishes one process's events to each topic's ``events_topic``.
 
-    *make_world* is called only when an event is published, because most processes publish none. *to_bus*: also put each
-    event on the account's event bus.
+    *make_world* is called only when an event is published, because most processes publish none. With *to_bus*, each
+    event is also put on the account's event bus.
     """
 
     store: Store
@@ -95,12 +95,12 @@ class EventPublisher:
     _omitted: dict[str, int] = field(default_factory=dict)
 
     def publish(self, record: Record) -> None:
-        """Publish the event of *record*, if it has one and its topic wants events.
+        """Publish the event of *record*, if the record is an event and its topic has an ``events_topic``.
 
-        Repeated calls publish one event until that event expires. Events above the topic's rate are omitted and counted
-        (``EventsOmitted``); the next published event contains the number of omitted events. An event is lost if its
-        events topic is missing or refuses its size (``EventsLost``). Raises the errors of the tables; then the stream
-        repeats the change.
+        A repeated call with the same record publishes no second message until the first one expires. Events above the
+        topic's rate are omitted and counted (``EventsOmitted``); the next published event contains their number. An
+        event is lost if its events topic is missing or refuses its size (``EventsLost``). Raises the errors of the
+        tables; then the stream repeats the change.
         """
         kind = type_of(record)
         if kind is None:
@@ -156,7 +156,10 @@ def _subscription_of(world: World, record: Record) -> str | None:
 
 
 def event_of(record: Record, kind: EventType, subscription: str | None, omitted: int) -> Mapping[str, object]:
-    """Return an event as a CloudEvent 1.0 in JSON; *omitted* is the number of omitted events before it."""
+    """Return the event of *record* as a CloudEvent 1.0 in JSON. *omitted* events were omitted just before.
+
+    *subscription* is the name of the subscription; None if the name is not stored any more.
+    """
     fields = record.fields
     data = {
         "topic": fields["topic"],

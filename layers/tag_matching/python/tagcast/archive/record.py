@@ -50,13 +50,13 @@ class RowChange:
 
     @property
     def remover(self) -> str:
-        """The cause of the row's removal: ``ttl`` if its time to live was over, else ``deletion``."""
+        """The cause of a row's removal: ``ttl`` (the time to live was over) or ``deletion``."""
         return "ttl" if self.removed_by_ttl else "deletion"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of the archive. *is_newly_unverified*, for events only: an endpoint became unverified."""
+    """One line of the archive. *is_newly_unverified*: the change made an endpoint unverified; only events use it."""
 
     kind: RecordKind
     fields: Mapping[str, Any]
@@ -69,5 +69,5 @@ class Record:
 
 
 def record(kind: RecordKind, record_id: str, **fields: Field) -> Record:
-    """Return a record of the current schema."""
+    """Return a record of the current schema. *record_id* is the same for each repetition of the record."""
     return Record(kind, {"record_id": record_id, "schema_version": SCHEMA_VERSION, **fields})

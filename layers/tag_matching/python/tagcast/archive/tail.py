@@ -20,7 +20,10 @@ FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 @dataclass(slots=True)
 class Share:
-    """The allowance of events of a topic: *left* at *at* (seconds), then *per_s* more a second, up to *burst*."""
+    """The number of events that a topic may still write: *left* at the time *at* (seconds).
+
+    The number grows by *per_s* a second, up to *burst*.
+    """
 
     left: float = EVENTS_MAX
     at: float = 0.0
@@ -54,7 +57,10 @@ class TailWriter:
     _shares: dict[str, Share] = field(default_factory=dict)
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write one row for each watched topic in *records*. Never raises; losses are reported."""
+        """Write the events of *records* for topics that clients watch, one row for each topic.
+
+        Events above a topic's share are left out, the oldest first. A failure is only logged and counted.
+        """
         try:
             self._write_events(records)
         except Exception as fault:  # noqa: BLE001 - reported; a fault of the tail must not repeat archived records
@@ -110,7 +116,7 @@ def event_of(record: Record) -> TailEvent:
 
 
 def count_records(records: Iterable[Record]) -> Counts:
-    """Return how many messages, successful attempts and failed attempts *records* have."""
+    """Return how many accepted messages, delivered deliveries and failed attempts *records* have."""
     published = delivered = failed = 0
     for record in records:
         state, attempts = record.fields.get("state"), record.fields.get("attempts")

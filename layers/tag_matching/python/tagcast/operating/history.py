@@ -1,7 +1,8 @@
 """The messages of a topic in the last days, newest first, with or without pending deliveries.
 
-The service writes no list of these messages. The newest files of the archive contain their ids; the list of retained
-messages has the ids that are not archived yet. Receipts show their deliveries (docs/semantics.md, History).
+The service writes no list of these messages. Most ids are read from the newest files of the archive. Ids that are not
+archived yet come from the list of retained messages. The messages' rows show their deliveries (docs/semantics.md,
+History).
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _MESSAGE_ID = b'"message_id":"'
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """The criteria of messages: accepted at *since* or later, and equal in all other fields that are not None.
+    """The criteria of messages: accepted at *since* or later, and with each value that is not None.
 
-    *state* is a state of the whole message, or of its delivery to *subscription*. If *subscription* is None, any
-    delivery of the message may have this state.
+    *property* is a name with its value. *subscription* has a delivery of the message. *state* is a state of the whole
+    message or of this delivery; if *subscription* is None, of any delivery.
     """
 
     since: int
@@ -51,7 +52,7 @@ class HistoryFilter:
     state: EntryState | MessageState | None = None
 
     def is_of_record(self, topic: str, fields: Mapping[str, Any]) -> bool:
-        """Return whether an archive record may match. The message's receipt then decides."""
+        """Return whether the message of an archive record with *fields* may match. Then :meth:`is_of` decides."""
         return (
             fields["topic"] == topic
             and self._fits(fields["accepted_at"], fields.get("tags") or (), fields.get("properties") or {})
@@ -68,7 +69,7 @@ class HistoryFilter:
         return (subscription.settings.is_group and is_older) or subscription.ordinal in fields["matched"]
 
     def is_of(self, view: MessageView) -> bool:
-        """Return whether a message matches, as its receipt shows."""
+        """Return whether the message in *view* meets all criteria."""
         draft, counts = view.message.draft, view.counts or {}
         entry = None if self.subscription is None else self._entry(self.subscription, view)
         if self.state is None:
@@ -137,7 +138,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A page of messages, and the progress of the archive. *cursor* is the place of the next page, None on the last.
+    """A page of messages, and the progress of the archive. *cursor* is the place of the next page; None at the last.
 
     *archive_until* is the acceptance time of the newest message in the archive; None if the archive has no file of the
     last three days.

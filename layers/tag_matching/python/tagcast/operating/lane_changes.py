@@ -39,7 +39,7 @@ class NamedLane:
 
 @dataclass(frozen=True, slots=True)
 class LaneOrder:
-    """A command for lanes: pause, resume, retry or skip. A skip needs a *reason*. *is_plan*: a dry run."""
+    """A command for lanes: pause, resume, retry or skip. A skip needs a *reason*. With *is_plan*, nothing changes."""
 
     change: LaneChange
     reason: str = ""
@@ -48,9 +48,10 @@ class LaneOrder:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """A lane with its *state* after the change, or the *error* that prevented the change.
+    """The result of a command for one lane: its *state* afterwards, and the *error* if the change failed.
 
-    *found* is the lane before the change. It is None if there is no such lane.
+    *error* is None after a success. *found* is the lane before the change. If the lane does not exist, *state* and
+    *found* are None.
     """
 
     named: NamedLane
@@ -62,7 +63,9 @@ class LaneResult:
 def change_lane(
     world: World, act: LaneChange, topic: str, name: str, *, reason: str = "", message_id: str | None = None
 ) -> LaneView:
-    """Change one lane. A skip needs a *reason*; with *message_id* it cancels only that message.
+    """Change one lane, and return it.
+
+    A skip needs a *reason*. It cancels only *message_id*, or the head if *message_id* is None.
 
     Raises NotFoundError, ConflictError if the state of the lane forbids the change, and UnavailableError.
     """
@@ -78,7 +81,7 @@ def change_lane(
 
 
 def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
-    """Return why a change does not apply to a lane; None if it applies.
+    """Return the reason why the change *act* does not apply to a lane; None if it applies.
 
     >>> lane_error(LaneChange.RETRY, UrgentLane("t", "s", LaneState.PAUSED, None))
     'the lane is paused; resume it first'
@@ -105,7 +108,10 @@ def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
 def change_named(
     world: World, order: LaneOrder, lanes: Iterable[NamedLane], takes: Callable[[UrgentLane], bool]
 ) -> tuple[LaneResult, ...]:
-    """Change each lane in *lanes* for which *takes* returns True; return the results. No error stops other changes."""
+    """Change each lane in *lanes* for which *takes* returns True, and return the results of these lanes.
+
+    A missing lane also has a result. An error of one lane does not stop the changes of others.
+    """
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
     done = []
     for named in lanes:
@@ -127,12 +133,11 @@ def change_listed(
     limit: int,
     cursor: str | None,
 ) -> Page[LaneResult]:
-    """Change at most *limit* inactive lanes, from *cursor* on.
+    """Change the next lanes of the list of inactive lanes, at most *limit*, and return a page of their results.
 
-    A lane changes only if *takes* returns True for it, and *is_open* for its topic.
-
-    A change moves a lane within the list. So that no lane changes twice, a page skips lanes that it has changed
-    already. Later pages skip lanes whose generation is newer than the start of the first page.
+    *cursor* is that of the page before; None at the first page. A lane changes only if *takes* returns True for it, and
+    *is_open* for its topic. A change moves a lane within the list, but no lane changes twice. A call skips lanes that
+    it has changed already. Later pages skip lanes whose generation is newer than the start of the first page.
 
     Raises InvalidRequestError for an invalid *cursor*.
     """

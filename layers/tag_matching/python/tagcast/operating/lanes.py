@@ -34,7 +34,7 @@ Counting reads rows of up to 4 KB, and a request may change many lanes.
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """One pending delivery of a backlog, for display."""
+    """One pending delivery of a backlog, for display. *next_attempt_at* is None if no attempt is planned."""
 
     message_id: str
     state: EntryState
@@ -48,10 +48,10 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """One subscription's lane: its state, the length of its backlog, and its head.
+    """One subscription's lane: its state, the length of its backlog, and its head (None if the backlog is empty).
 
-    *has_more*: the backlog is longer than *backlog*, because the count ended there. *is_filling*: older messages are
-    still joining.
+    *has_more*: the count ended at *backlog*, but the backlog is longer. *is_filling*: messages older than the group may
+    still join.
     """
 
     state: LaneState
@@ -72,7 +72,10 @@ def _head(world: World, subscription: Subscription) -> PendingDelivery | None:
 def due_delivery(
     world: World, subscription: Subscription | None, due: PendingDelivery, lane: Lane, *, is_head: bool
 ) -> DueDelivery:
-    """Return a delivery of a backlog for display, with the time of its next attempt if an attempt is planned."""
+    """Return the delivery *due* of a backlog for display, with the time of its next attempt if one is planned.
+
+    *subscription* is None if it was deleted.
+    """
     now, next_attempt_at = world.clock.now(), lane.next_attempt_at if is_head else None
     waits = subscription is not None and subscription.settings.unverified is not None
     if subscription is not None and subscription.settings.is_independent and lane.pushes_new:
@@ -91,7 +94,7 @@ def due_delivery(
 
 
 def lane_view(world: World, subscription: Subscription, counted_max: int = COUNTED_MAX) -> LaneView:
-    """Return the current lane. A lane without a row is active and has no backlog."""
+    """Return the current lane of *subscription*. At most *counted_max* deliveries of its backlog are counted."""
     return _view(world, subscription, _lane(world, subscription), counted_max)
 
 
@@ -139,10 +142,9 @@ def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
 
 
 def pause(world: World, topic: str, name: str) -> LaneView:
-    """Stop all attempts of the subscription, if they are not stopped already. Deliveries wait, and still expire.
+    """Stop all attempts of the subscription, unless its lane is paused or suspended. Deliveries wait, and still expire.
 
-    The next sweep looks for the earliest expiry in the backlog. This call does not, because a long backlog could change
-    before its write.
+    The next sweep finds the earliest expiry in the backlog. A long backlog could change while this call read it.
     """
 
     def attempt() -> LaneView:
@@ -197,9 +199,9 @@ def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingD
 
 
 def retry_now(world: World, topic: str, name: str) -> LaneView:
-    """Attempt the head now, regardless of schedule and Retry-After; under INDEPENDENT_RETRY, all deliveries.
+    """Let the head be attempted now, regardless of schedule and Retry-After; under INDEPENDENT_RETRY, all deliveries.
 
-    Raises ConflictError while the lane sleeps or the endpoint is unverified.
+    An active lane stays unchanged. Raises ConflictError while the lane sleeps or the endpoint is unverified.
     """
     return lane_view(world, _retry(world, topic, name), LIST_COUNTED_MAX)
 

@@ -20,10 +20,10 @@ def is_timely(timestamp_s: int, now: int) -> bool:
 
 
 def take_once(world: World, secret_id: str, timestamp_s: int, signature: str) -> bool:
-    """Record a request; return whether it is the first of *secret_id* with this signature.
+    """Record a signed request. Return False if a request of *secret_id* with the same signature was recorded before.
 
-    Nonces are not compared, because the signature covers the whole request. The row expires twice :data:`SKEW_S` after
-    the request's timestamp, because clocks differ.
+    The signature covers the whole request, so the same nonce may appear in different requests. The record expires
+    twice :data:`SKEW_S` after the request's timestamp, when :func:`is_timely` refuses the request on any clock.
     """
     named = (secret_id, signature)
     mine = Signed(world.dice.unique_id(world.clock.now()), timestamp_s + 2 * SKEW_S)

@@ -30,10 +30,10 @@ Places = tuple[Lane | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class UrgentLane:
-    """A lane that is not active, with its name and its *head*, the first pending delivery.
+    """A lane, with the name of its subscription and its *head*, the first pending delivery (None without a backlog).
 
-    *host* is the host of its endpoint; None for a group. *unverified* is the reason why its endpoint is unverified.
-    Each manual change gives the lane a new *generation*.
+    *host* is the host of the endpoint; None for a group. *unverified* is the reason why the endpoint is unverified;
+    None if it is verified. Each manual change gives the lane a new *generation*.
     """
 
     topic: str
@@ -97,7 +97,7 @@ def _urgent(world: World, lane: Lane, name: str, subscription: Subscription | No
 
 
 def find_lane(world: World, topic: str, name: str) -> UrgentLane:
-    """Return one lane, active or not, in the form of the list. Raises NotFoundError (topic, subscription)."""
+    """Return one lane, active or not, like an item of :func:`urgent_lanes`. Raises NotFoundError."""
     subscription = get_subscription(world, topic, name)
     row = stored.lane(world.store, topic, subscription.subscription_id)
     lane = row or Lane(topic, subscription.subscription_id, LaneState.ACTIVE, "", 0, 0, None, None)
@@ -109,7 +109,10 @@ def _cursor_of(last: list[Lane | None]) -> str:
 
 
 def without_names(cursor: str, is_open: Callable[[str], bool]) -> str:
-    """Return *cursor* without names of topics that the caller may not see. The next page finds them by their ids."""
+    """Return *cursor* without the names of topics for which *is_open* returns False, because clients can read a cursor.
+
+    When the next page is read, these names are looked up by the topics' ids.
+    """
     places = json.loads(cursor)
     return json.dumps([place and (place[0], place[1] if is_open(place[1]) else None, place[2]) for place in places])
 
@@ -143,9 +146,9 @@ def _lane_at(topics: Mapping[str, str], shard: int, wake_at: int, topic: str | N
 
 
 def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:
-    """Return the hosts that did not respond recently, in arbitrary order, from *cursor* on.
+    """Return the hosts that did not respond recently, in arbitrary order, from *cursor* on (None: from the start).
 
-    A host is listed for an hour after the last write of its row.
+    A host is listed for an hour after the last write of its row. A page may have fewer than *limit* hosts.
     """
     rows, now = host_rows(world.store, after=cursor or "", limit=limit + 1), world.clock.now()
     hosts = (HOSTS.value_of(row) for row in rows[:limit])

@@ -188,7 +188,7 @@ def verify(world: World, topic: str, name: str) -> Subscription:
 
 
 def wake(world: World, subscription: Subscription) -> None:
-    """Let the lane of a subscription with a verified endpoint continue, unless it is paused."""
+    """Retry the lane of *subscription* now, unless its endpoint is unverified or the lane is paused or suspended."""
     if subscription.settings.unverified is None:
         with suppress(ConflictError, NotFoundError):
             retry_now(world, subscription.topic, subscription.name)

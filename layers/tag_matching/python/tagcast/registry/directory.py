@@ -45,7 +45,7 @@ class ReadStart:
     def is_recent(self, clock: Clock, seconds: float) -> bool:
         """Return whether the read began less than *seconds* ago by both clocks.
 
-        Both are compared, because one of them may stop while the process is frozen.
+        Both clocks are compared, because one of them may stop while the process is frozen.
         """
         since_ms = clock.now() - self.at
         return clock.monotonic() - self.monotonic_s < seconds and 0 <= since_ms < seconds * 1000
@@ -61,10 +61,11 @@ def wait_for_publishers(world: World) -> None:
 
 
 class LazyIndex:
-    """The index of a topic's filters, compiled or loaded at the first match. Most processes never match a message.
+    """The index of a topic's filters. It is compiled or loaded at the first match. Most processes match no message.
 
-    If *is_kept*, the index may be loaded from a copy that another process stored. If a subscription changes before the
-    index is loaded, the first match loads that copy and then applies the change.
+    *make* compiles or loads the index, and *made* is an index that exists already. With *is_kept*, *make* may load a
+    copy that another process stored. If a change comes before the first match, this match loads the copy and then
+    applies the change.
     """
 
     def __init__(self, make: Callable[[], Index], made: Index | None = None, *, is_kept: bool = False) -> None:
@@ -132,10 +133,10 @@ def read_topic(world: World, name: str) -> Topic:
 
 
 def publishing_directory(world: World, name: str) -> Directory:
-    """Return the topic's directory like :func:`kept_directory_of`.
+    """Return the topic's directory for a publish, like :func:`kept_directory_of`.
 
-    A copy of this process that is younger than ``topic_known_s`` seconds is returned without a read. A change of the
-    topic is acknowledged only when the old version is no longer in use (:func:`wait_for_publishers`).
+    A directory that this process read less than ``topic_known_s`` seconds ago is returned without a read. A change of
+    the topic is acknowledged only when the old version is no longer in use (:func:`wait_for_publishers`).
     """
     known = world.memory.of(Directories).get(name)
     if known is not None and known.read_start.is_recent(world.clock, world.topic_known_s):
@@ -146,8 +147,8 @@ def publishing_directory(world: World, name: str) -> Directory:
 def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Directory:
     """Return the topic's directory like :func:`directory_of`, but use the stored copy of a large topic.
 
-    If a large topic must be read completely, this call reads until *until_s* (monotonic) and then raises
-    UnavailableError. The next call continues where this call stopped.
+    Without a usable copy, this call reads all subscriptions of a large topic. If that lasts beyond *until_s*
+    (monotonic), the call raises UnavailableError. The next call continues where this call stopped.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name, until_s))
 
@@ -155,17 +156,17 @@ def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Dir
 def directory_of(world: World, name: str) -> Directory:
     """Return the topic's directory with every subscription acknowledged before this call. Raises NotFoundError.
 
-    Each call reads the topic's version with a strongly consistent read. If the version changed, the call reads the
-    changed subscriptions, or all if this process has no recent directory. The read is repeated if the version changed
-    meanwhile. Raises UnavailableError while subscriptions change faster than they can be read.
+    Each call reads the topic's version with a strongly consistent read. Subscriptions are read only if the version has
+    changed since this process read them. After few changes, only the changed subscriptions are read. If the version
+    changes during the read, the read is repeated. Raises UnavailableError if that happens too often.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name))
 
 
 def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | None:
-    """Return the current subscription with *ordinal*, or None. Raises NotFoundError (topic).
+    """Return the subscription with *ordinal*, or None if it does not exist. Raises NotFoundError (topic).
 
-    In a large topic, no other subscription is read: the history of its filter gives the name of the subscription.
+    In a large topic, only this subscription is read. The stored versions of its filter contain its name.
     """
     known = world.memory.of(Directories).get(topic)
     count = (read_topic(world, topic) if known is None else known.topic).subscription_count

@@ -22,10 +22,11 @@ TOGETHER_BYTES = 16_384
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
-    """Let an old filter version expire: the one before the last 20 versions. It outlives all receipts that use it.
+    """Let an old filter version expire after a new version of *subscription* was stored.
 
-    No history is read, so the cost does not grow with the number of changes. The same write for the version before that
-    one is repeated, because it may have been throttled.
+    It is the version that 20 newer versions follow. It outlives all receipts that use it. No history is read, so the
+    cost does not grow with the number of changes. The version before it is written again, because its own write may
+    have been throttled.
     """
     newest, ttl = subscription.version - VERSIONS_KEPT, world.clock.now() // 1000 + TOMBSTONE_S
     for version in range(max(1, newest - 1), newest + 1):
@@ -36,7 +37,10 @@ def let_expire(world: World, subscription: Subscription) -> None:
 def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:
-    """Return the filter versions, by ordinal, that a publish at *subscriptions_version* of the topic evaluated."""
+    """Return the filter versions that a publish at *subscriptions_version* of the topic evaluated, by ordinal.
+
+    An ordinal without such a stored version is left out.
+    """
     found: dict[int, FilterVersion] = {}
     if len(ordinals) > ALONE_MAX and max(ordinals) - min(ordinals) <= SPAN_MAX * len(ordinals):
         left, many = TOGETHER_BYTES * len(ordinals), min(len(ordinals), stored.ROWS_AT_ONCE)

@@ -18,7 +18,7 @@ FILLING_EVERY_S = 86_400 / FILLING_MAX
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
-    """Return *settings*. A group's settings get the secret of *known*, or a new secret if the group is new.
+    """Return *settings*. A group's settings get the secret of *known*, or a new secret if *known* is None.
 
     Raises ConflictError if *known* would become a group, stop being a group, or change its order. The pending messages
     of a group are in a queue that cannot change.
@@ -42,10 +42,10 @@ def make_queue(world: World, group: Subscription) -> None:
 
 
 def count_filling(world: World, owner: Topic, settings: SubscriptionSettings) -> Topic:
-    """Return the topic *owner*, with one more filling counted if *settings* have *start_from*.
+    """Return the topic *owner* after the creation of a group with *settings*.
 
-    Each filling moves ``filling_quota_until`` by 2.4 hours. Raises ConflictError if this instant would be more than a
-    day from now.
+    If the group gets older messages (*start_from*), the topic's ``filling_quota_until`` moves by 2.4 hours. Raises
+    ConflictError if this instant would be more than a day from now. So a topic can create ten such groups at once.
     """
     if settings.start_from is None:
         return owner

@@ -27,7 +27,8 @@ BUILD_FOR_S = 8.0
 class Building:
     """An unfinished index, which this process builds in several requests, because one request is too short.
 
-    *name* is the name of the index in the archive. *snapshots* has the finished parts by digest.
+    *name* is the name of the index in the archive. *parts* are all its parts; *snapshots* has the finished ones by
+    digest.
     """
 
     name: str
@@ -40,11 +41,12 @@ class Buildings(dict[str, Building]):
 
 
 def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription], digest: str | None = None) -> Index:
-    """Return the index of one version of a topic, loaded from the archive if it is large and stored there.
+    """Return the index of the filters of *by_ordinal*, the subscriptions of *topic* at its version.
 
-    *digest* identifies the stored copy from which *by_ordinal* was read; None if they were read from the table. Such a
-    copy may contain subscriptions newer than its version, so its index is stored by digest and not by version. Raises
-    UnavailableError if the build takes too long; the next request continues with the parts built so far.
+    A small index is built. A large one is loaded from the archive, or built and stored there. *digest* identifies the
+    stored copy from which the subscriptions were read; None if they were not read from a copy. A copy may contain
+    changes newer than its version, so its index is stored by digest, not by version. Raises UnavailableError if the
+    build takes too long; the next request continues with the parts built so far.
     """
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
         filters = kept_subscriptions.filters(by_ordinal)

@@ -1,4 +1,4 @@
-"""A copy of a large topic's subscriptions in one object of the index bucket, each decoded on demand.
+"""A copy of a large topic's subscriptions in one object of the index bucket. Subscriptions are decoded on demand.
 
 A process without the topic in its cache loads the object and reads only later changes. Reading the rows of 100,000
 subscriptions takes seconds, and some ten thousand read units of one key. DynamoDB gives all processes together 3,000
@@ -31,10 +31,10 @@ PIECE = 250
 
 @dataclass(frozen=True, slots=True)
 class StoredSubscriptions:
-    """All subscriptions of a topic at one version, and the ordinals of ordered ones.
+    """A stored copy of all subscriptions of a topic at *version*. *in_order* has the ordinals of ordered ones.
 
-    Some subscriptions may be newer than this version; the topic's row lists them among the changes after this version.
-    *digest* identifies the content.
+    Some subscriptions may be newer than *version*. The topic's row lists them as changes after this version. *digest*
+    is a hash of the copy's subscriptions.
     """
 
     version: int
@@ -83,7 +83,7 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
 
 
 def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str, object] | None]:
-    """Return the filters of all subscriptions. Other fields of stored subscriptions are not decoded."""
+    """Return the filters of subscriptions by ordinal. Other fields of stored subscriptions are not decoded."""
     if isinstance(by_ordinal, _LazySubscriptions):
         return by_ordinal.filters()
     return {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}
@@ -92,9 +92,9 @@ def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str,
 def apply_changes(
     known: Mapping[K, Subscription], now: Mapping[K, Subscription], gone: Collection[K]
 ) -> Mapping[K, Subscription]:
-    """Return *known* with the changes in *now*, without the keys in *gone*.
+    """Return *known* with the new and changed subscriptions in *now*, and without the keys in *gone*.
 
-    Stored subscriptions stay encoded until they are read.
+    Subscriptions of a stored copy stay encoded until they are read.
     """
     if isinstance(known, _LazySubscriptions):
         return known.with_changes(now, gone)
@@ -156,12 +156,12 @@ class _LazySubscriptions(Mapping[K, Subscription]):
 
 
 def pack_line(content: str) -> bytes:
-    """Return *content* deflated, in a form without line breaks, as one line of an object in the index bucket."""
+    """Return *content* deflated and in base64, so that it is one line of a stored object."""
     return base64.b64encode(zlib.compress(content.encode(), level=1))
 
 
 def unpack_line(line: bytes) -> bytes:
-    """Return the content of a line that :func:`pack_line` made."""
+    """Return the content of *line*, which :func:`pack_line` made."""
     return zlib.decompress(base64.b64decode(line))
 
 

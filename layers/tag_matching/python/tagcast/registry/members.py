@@ -53,7 +53,8 @@ FORGOTTEN_AT_ONCE = 25
 class Membership:
     """The live members of a group, and whether the group is ordered.
 
-    *shared* is the digest of the group's filter; None if each member has a filter of its own.
+    *shared* is the digest of the group's filter. It is None for a broadcasting group, in which each member has its own
+    filter.
     """
 
     members: tuple[Member, ...]
@@ -81,11 +82,12 @@ def record_heartbeat(
     is_refused: bool,
     is_registered: bool = True,
 ) -> tuple[Member, ...]:
-    """Record a *heartbeat*, announce the change of membership, and return the live members.
+    """Record a *heartbeat*, announce a change of membership if there is one, and return the live members.
 
-    *known* are the members as read. The write *also* is in the same transaction if the member is new or the group is
-    not registered; otherwise it is omitted. The group outlives its last member by *silence_s* seconds. *is_refused*:
-    the member differs from the group in filter or order. Raises ConditionLostError if the condition of *also* failed.
+    *known* are the members as read. *also* is a further write of the same transaction. It is made only if the member
+    joins, or if *is_registered* is False because the subscription has no registration. The group outlives its last
+    member by *silence_s* seconds. *is_refused*: the member differs from the group in filter or order. Raises
+    ConditionLostError if the condition of *also* failed.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
@@ -128,7 +130,7 @@ def _forget_gone(world: World, topic: str, group: str, others: Sequence[Member])
 
 
 def announce_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:
-    """Announce each member whose heartbeats stopped. Only the first process that notices the loss announces it."""
+    """Announce the loss of each member in *known* whose heartbeats stopped. Each loss is announced by one process."""
     now = world.clock.now()
     alive = sum(1 for each in known if each.is_alive(now))
     for member in known:
@@ -179,9 +181,9 @@ def shared_membership(alive: tuple[Member, ...], group: Subscription) -> Members
 
 
 def check_filter(world: World, subscription: Subscription, member_id: str) -> None:
-    """Raise DisagreementError if the member's filter or order differs from its group's; such a member must not pull.
+    """Raise DisagreementError if the member must not pull, because it expects another filter or order of its group.
 
-    A consumer that sends no heartbeats has no filter of its own, so it may always pull.
+    A consumer without a stored heartbeat may pull from any group.
     """
     member = MEMBERS.read(world.store, subscription.topic, subscription.name, member_id)
     filter = subscription.settings.filter

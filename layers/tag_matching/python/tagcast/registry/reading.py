@@ -22,9 +22,9 @@ FORMAT = "tagcast-reading-1"
 
 @dataclass(slots=True)
 class PartialRead:
-    """The subscriptions read so far: all with names up to *place*, at the version of *topic* or later.
+    """The subscriptions of *topic* read so far, by name: all whose row has a sort key up to *place*.
 
-    The topic's row lists newer subscriptions among the changes after this version.
+    Each is at the version of *topic* or newer. The topic's row lists the newer ones as changes after this version.
     """
 
     topic: Topic
@@ -37,10 +37,10 @@ class PartialReads(dict[str, PartialRead]):
 
 
 def read_on(world: World, topic: Topic, until_s: float) -> StoredSubscriptions:
-    """Continue reading all subscriptions of *topic*, and store them.
+    """Read all subscriptions of *topic* from where the last call stopped. Store a copy of them, and return it.
 
-    Raises NotFoundError if the topic was deleted. Raises UnavailableError at *until_s* (monotonic); the next call
-    continues where this call stopped.
+    Raises NotFoundError if the topic was deleted. Raises UnavailableError if subscriptions are left at *until_s*
+    (monotonic); then the next call continues.
     """
     readings = world.memory.of(PartialReads)
     reading = readings.pop(topic.topic_id, None) or _load_partial(world, topic) or PartialRead(topic)

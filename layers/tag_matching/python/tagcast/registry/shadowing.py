@@ -22,17 +22,20 @@ OBSERVED_WITHIN_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ReadyShadow:
-    """A compiled shadow. Its stored comparisons with the active filter have the partition key *partition*."""
+    """A compiled shadow of the subscription with *ordinal*.
+
+    The counts and samples of its comparison with the active filter have the partition key *partition*.
+    """
 
     ordinal: int
     filter: CompiledFilter
     partition: str
 
     def compare(self, message: Message, matched: frozenset[int]) -> Comparison:
-        """Return the comparison of the shadow with the active filter on *message*.
+        """Return which of the two filters, the shadow and the active one, match *message*.
 
-        *matched* has the ordinals of the subscriptions whose active filters matched.
-        A filter that evaluates to unknown (None) does not match. If the shadow's filter fails, the result is ERRORS.
+        *matched* has the ordinals of the subscriptions whose active filters matched. A filter that evaluates to unknown
+        (None) does not match. If the shadow's filter fails, the result is ERRORS.
         """
         is_active = self.ordinal in matched
         try:
@@ -47,9 +50,10 @@ class ReadyShadow:
 def compile_shadows(
     shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription], known: Iterable[ReadyShadow] = ()
 ) -> tuple[ReadyShadow, ...]:
-    """Compile *shadows* of existing subscriptions; reuse a *known* shadow if neither of its two filters changed.
+    """Compile *shadows*, without those of missing subscriptions.
 
-    Shadows of a filter function are left out, because the verdict of the function is unknown at publish time.
+    A shadow in *known* is reused if neither the shadow nor the active filter changed. If the active filter is a filter
+    function, the shadow is left out, because the function's verdict is unknown at publish time.
     """
     ready = {each.partition: each for each in known}
     return tuple(
@@ -61,10 +65,11 @@ def compile_shadows(
 
 
 def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[MessageRow]) -> None:
-    """Count the verdicts of *shadows* on newly accepted messages: one write of counts per shadow.
+    """Evaluate *shadows* on newly accepted messages, and store counts and samples of the comparisons.
 
-    Never raises, and takes no longer than :data:`OBSERVED_WITHIN_S`: statistics must not affect accepted messages.
-    Lost counts are reported as ``ShadowCountsLost``.
+    The counts of a shadow take one write. No error is raised, and no work begins after :data:`OBSERVED_WITHIN_S`,
+    because statistics must not affect accepted messages. A shadow whose counts are lost is counted in the metric
+    ``ShadowCountsLost``.
     """
     until_s = world.clock.monotonic() + OBSERVED_WITHIN_S
     for shadow in shadows:

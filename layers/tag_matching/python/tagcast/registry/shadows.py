@@ -27,8 +27,9 @@ SHADOWS_MAX = 10
 class ShadowReport:
     """A shadow with the counts of its comparison with the current active filter.
 
-    *samples* are the ids of messages on which the two filters differ, each with its comparison. The counts belong to a
-    pair of filters: another active filter begins at zero, and a former one that becomes active again goes on counting.
+    *active_version* is the version of the subscription. *samples* are the ids of messages on which the two filters
+    differ, each with its comparison. Each active filter has its own counts. They continue if the same filter becomes
+    active again.
     """
 
     shadow: Shadow
@@ -38,10 +39,10 @@ class ShadowReport:
 
 
 def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object] | None) -> tuple[ShadowReport, bool]:
-    """Store *filter* as a shadow of the active filter. Return the shadow, and whether it was stored.
+    """Store *filter* as the shadow of the subscription *name*. Return the shadow, and whether this call stored it.
 
-    Every publish after this call evaluates the shadow. The same filter changes nothing; another filter replaces the
-    shadow. Raises NotFoundError, InvalidFilterError, ConflictError (too many, or the active filter is a function).
+    Every publish after this call evaluates the shadow. A shadow with the same filter stays unchanged; another one is
+    replaced. Raises NotFoundError, InvalidFilterError, ConflictError (too many, or the active filter is a function).
     """
     wanted = canonical(filter)
     if is_function(wanted):
@@ -88,7 +89,7 @@ def get_shadow(world: World, topic: str, name: str) -> ShadowReport:
 
 
 def delete_shadow(world: World, topic: str, name: str) -> None:
-    """Delete the shadow. Its counts are never shown again and expire by their time to live."""
+    """Delete the shadow, or raise NotFoundError. Its counts are never shown again and expire by their time to live."""
 
     def attempt() -> None:
         owner = read_topic(world, topic)
@@ -101,8 +102,8 @@ def delete_shadow(world: World, topic: str, name: str) -> None:
 def promote_shadow(world: World, topic: str, name: str, shadow_version: int | None = None) -> Subscription:
     """Make the shadow the active filter, as a new version of the subscription, and delete the shadow; all or nothing.
 
-    Raises PreconditionFailedError if the shadow has another version than *shadow_version*, and NotFoundError if there
-    is no shadow.
+    *shadow_version* is the required version of the shadow (PreconditionFailedError); None allows any. Raises
+    NotFoundError if there is no shadow.
     """
 
     def attempt() -> Subscription:

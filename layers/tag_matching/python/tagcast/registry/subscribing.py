@@ -1,4 +1,4 @@
-"""Stores one or many subscriptions. Each is validated on its own; several are stored in one transaction."""
+"""Stores one or many subscriptions. Each is validated on its own; up to 19 are stored in one transaction."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ class SubscriptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredSubscription:
-    """A stored subscription, and whether it is new. *lane* is its lane if a new group gets older messages."""
+    """A stored subscription, and whether it is new.
+
+    *lane* is the lane of a new group that gets older messages; None for any other subscription.
+    """
 
     subscription: Subscription
     is_new: bool
@@ -117,10 +120,11 @@ def _put(
 
 
 def validate(world: World, topic: str, wanted: SubscriptionRequest, known: Subscription | None) -> SubscriptionRequest:
-    """Return the request *wanted* in canonical form. Raises InvalidFilterError, InvalidRequestError.
+    """Return the request *wanted* with its filter in canonical form. Raises InvalidFilterError, InvalidRequestError.
 
-    *known* is the subscription that the request will replace, or None. Only a new endpoint is checked here, because the
-    look-up of its name may take seconds. A stored endpoint is checked at every push.
+    *known* is the subscription that the request will replace; None if there is none. The endpoint is checked only if
+    it differs from that of *known*, because the look-up of its name may take seconds. A stored endpoint is checked at
+    every push.
     """
     settings = replace(wanted.settings, filter=valid_filter(world, wanted.settings.filter))
     if settings.dead_letter_topic == topic:
@@ -147,11 +151,11 @@ def valid_filter(world: World, filter: Mapping[str, object] | None) -> dict[str,
 def put_together(
     world: World, topic: str, wanted: Sequence[SubscriptionRequest], also: Callable[[Subscription], Write] | None = None
 ) -> list[StoredSubscription | Refusal]:
-    """Store *wanted* (results of :func:`validate`, with distinct names) in one transaction; return results or refusals.
+    """Store *wanted*, results of :func:`validate` with distinct names, in one transaction. Return results or refusals.
 
-    For each stored subscription the transaction includes the write that the callback *also* returns.
-    Each subscription raises the topic's version by one, so the topic's row lists every change. If this function raises
-    NotFoundError (topic) or UnavailableError, it stores nothing.
+    A refused subscription does not stop the others. For each stored one the transaction includes the write that *also*
+    returns. Each raises the topic's version by one, so the topic's row lists every change. Raises NotFoundError (topic)
+    and UnavailableError; then nothing is stored.
     """
 
     def attempt() -> list[StoredSubscription | Refusal]:
@@ -258,9 +262,10 @@ def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
 def replace_filter(
     world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
 ) -> Subscription:
-    """Give *known* another filter, as a new version, together with the writes in *also*; wait for publishers.
+    """Store *filter* as a new version of the subscription *known*, with the writes *also* in the same transaction.
 
-    Raises ConditionLostError on a concurrent change.
+    Return the changed subscription when no publish uses the old filter any more. Raises ConditionLostError on a
+    concurrent change.
     """
     settings = replace(known.settings, filter=valid_filter(world, filter))
     owner = read_topic(world, known.topic)

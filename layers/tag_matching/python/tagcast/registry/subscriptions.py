@@ -44,10 +44,11 @@ def put_subscription(
     also: Callable[[Subscription], Write] | None = None,
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Create or replace the subscription, with the write of the callback *also*; return it and whether it is new.
+    """Create or replace the subscription. Return it, and whether it is new.
 
-    *if_match* is the required current version, ``NO_VERSION`` if the subscription must not exist. *keeps* names the
-    fields whose existing secrets stay.
+    *if_match* is the required current version; ``NO_VERSION`` if the subscription must not exist, None for any. The
+    same transaction makes the write that *also* returns for the subscription. *keeps* names the fields whose existing
+    secrets stay.
 
     Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
     PreconditionFailedError (other version), UnavailableError, ConflictError (too many subscriptions, or a change of a
@@ -100,8 +101,9 @@ def delete_subscription(
 ) -> None:
     """Delete the subscription. Its pending deliveries end later.
 
-    *also* are further writes of the transaction; the default deletes the subscription's registrations. Raises
-    NotFoundError and PreconditionFailedError.
+    *if_match* is the required current version; None allows any. *also* are further writes of the transaction. If it is
+    empty, the transaction deletes the subscription's registration for heartbeats. Raises NotFoundError and
+    PreconditionFailedError.
     """
 
     def attempt() -> Lane:
@@ -160,7 +162,8 @@ def change_filter(
 ) -> Subscription:
     """Replace the filter by a new version; all other settings and secrets stay.
 
-    *if_match* is the required current version. Messages accepted earlier keep the verdict of the former filter.
+    *if_match* is the required current version; None allows any. Messages accepted earlier keep the verdict of the
+    former filter.
 
     Raises NotFoundError, InvalidFilterError, PreconditionFailedError.
     """
@@ -188,9 +191,10 @@ def rotate_secret(
 ) -> tuple[Subscription, int | None]:
     """Rotate the subscription's secret. Return the subscription, and the instant at which the previous secret expires.
 
-    The instant is None if no previous secret is valid. The previous secret also signs for *grace_s*
-    seconds. Rotating to the current secret changes nothing, so a call can be repeated. Raises NotFoundError,
-    ConflictError (pushes do not use HTTP), PreconditionFailedError, UnavailableError.
+    The previous secret also signs for *grace_s* seconds. The instant is None if no previous secret is valid.
+    *if_match* is the required current version; None allows any. Rotating to the current secret changes nothing, so a
+    call can be repeated. Raises NotFoundError, ConflictError (pushes do not use HTTP), PreconditionFailedError,
+    UnavailableError.
     """
     until = world.clock.now() + round(grace_s * 1000 / world.time_scale)
 

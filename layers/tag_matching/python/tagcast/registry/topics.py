@@ -41,10 +41,10 @@ def put_topic(
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings. Return it, and whether it is new.
 
-    *if_match* is the required version, NO_VERSION if the topic must not exist. Only a new topic gets *filter_type*.
-    Raises PreconditionFailedError for another version. Raises ConflictError if the ordering would change while messages
-    are retained, or if the events topic is missing or has an events topic. Raises InvalidRequestError if a topic names
-    itself as its events topic.
+    *if_match* is the required version; NO_VERSION if the topic must not exist, None for any. Only a new topic gets
+    *filter_type*. Raises PreconditionFailedError for another version. Raises ConflictError if the ordering would change
+    while messages are retained, or if the events topic is missing or has an events topic. Raises InvalidRequestError if
+    a topic names itself as its events topic.
     """
 
     def attempt() -> tuple[Topic, bool]:
@@ -63,9 +63,9 @@ def put_topic(
 def change_topic(
     world: World, name: str, change: Callable[[TopicSettings], TopicSettings], if_match: int | None = None
 ) -> Topic:
-    """Replace the settings by the result of *change*, unless they are equal. *if_match* is the required version.
+    """Replace the topic's settings by the result of *change*, unless they are equal.
 
-    Raises NotFoundError, and the errors of :func:`put_topic`.
+    *if_match* is the required version; None allows any. Raises NotFoundError, and the errors of :func:`put_topic`.
     """
 
     def attempt() -> Topic:
@@ -157,8 +157,8 @@ def search_topics(world: World, word: str) -> tuple[tuple[str, str], ...]:
 def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
     """Delete the topic. Raises ConflictError if it has subscriptions, and NotFoundError if it does not exist.
 
-    *if_match* is the required version (PreconditionFailedError). The counters of the topic stay for as long as receipts
-    and the archive may contain its ordinals. So a later topic of the same name reuses no ordinal.
+    *if_match* is the required version (PreconditionFailedError); None allows any. The counters of the topic stay for as
+    long as receipts and the archive may contain its ordinals. So a later topic of the same name reuses no ordinal.
     """
 
     def attempt() -> None:
@@ -176,8 +176,8 @@ def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
 def retained_count(world: World, topic: str) -> int:
     """Return how many live messages have pending deliveries after their first round, at most :data:`RETAINED_MAX`.
 
-    At most :data:`PAGES_MAX` pages of rows are read, oldest first. So the number is too low if these pages are full of
-    expired messages, whose rows the sweep deletes later.
+    At most :data:`PAGES_MAX` pages of rows are read, oldest first. The number may be too low if many of these rows are
+    of expired messages; the sweep deletes such rows later.
     """
     now, found = world.clock.now(), set[str]()
     after = first_id_at(now - RETENTION_S_MAX * 1000)

@@ -17,9 +17,10 @@ LEFT_LATE_S = 10
 
 @contextmanager
 def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterator[None]:
-    """Take a place of *topic* for a wait of up to *wait_s* seconds. Raises ThrottledError if no place is free.
+    """Hold one of *topic*'s places in a ``with`` block that waits up to *wait_s* seconds for *kind*.
 
-    If the place cannot be given back, the result of the wait is not lost: the place becomes free later.
+    Raises ThrottledError if no place is free. If the place cannot be given back at the end, no error is raised; the
+    place becomes free later by itself.
     """
     place = _take(world, topic, kind, wait_s)
     try:

@@ -13,7 +13,7 @@ from tagcast.tables import ABSENT, Expectation, Put
 class Accepted:
     """The answer to a publish: the message id, two times in milliseconds, and the number of matching subscriptions.
 
-    *is_replay*: an earlier request with the same Idempotency-Key got this answer. Equality ignores *is_replay*.
+    *is_replay* is True if an earlier request with the same Idempotency-Key got this answer; comparisons ignore it.
     """
 
     message_id: str
@@ -39,14 +39,20 @@ CLAIM_ROWS = row_format(
 
 
 def claim_put(topic_id: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
-    """Return the write that claims *key*. It fails if *earlier* (None: no row) is no longer the stored claim."""
+    """Return the write of *claim* for the Idempotency-Key *key*, in place of the claim *earlier*.
+
+    The write fails if the row changed after *earlier* was read. If *earlier* is None, it fails if the row exists.
+    """
     expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier.accepted.message_id}
     return CLAIM_ROWS.put(claim, topic_id, key, expect=expect)
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A signed request of CMQ that was accepted. *taken_by* is a unique id of the call that accepted the request."""
+    """A signed request of CMQ that was accepted. *taken_by* is a unique id of the call that accepted the request.
+
+    The row expires at *ttl*, in seconds.
+    """
 
     taken_by: str
     ttl: int
@@ -58,6 +64,6 @@ SIGNED_ROWS = row_format(signed_key, Codec(Signed))
 def signed_put(signed: Signed, *named: str) -> Put:
     """Return the write that accepts a signed request. It fails if the request was accepted before.
 
-    *named*: the id of the secret, and the signature.
+    *named* are the arguments of :func:`tagcast.rows.keys.signed_key`: the id of the secret, and the signature.
     """
     return SIGNED_ROWS.put(signed, *named, expect={"pk": ABSENT})

@@ -1,4 +1,4 @@
-"""The format of a kind of row: its key, encoder and decoder; and the codec between a dataclass and attributes.
+"""Row formats (key, encoder and decoder of one kind of row), and codecs between a dataclass and attributes.
 
 An attribute has the name of its field, unless a :class:`RowPart` says otherwise. None and False are not stored.
 docs/tables.md lists the attributes of each kind. A test compares the list with the rows that a long scenario writes.
@@ -43,14 +43,17 @@ class RowFormat(Generic[_T]):
 
 @dataclass(frozen=True)
 class RowPart:
-    """How one field is stored. *attributes* encodes the field; None is not stored. *value* decodes the field."""
+    """How one field is stored. *attributes* encodes the field's value as attributes; *value* reads it from a row.
+
+    An attribute whose value is None is not stored.
+    """
 
     attributes: Callable[[Any], dict[str, Any]]
     value: Callable[[Attributes], Any]
 
 
 def read_part(read: Callable[[Attributes], Any]) -> RowPart:
-    """Return the part for a field that has no attribute of its own, such as a field in the key."""
+    """Return the part for a field that is not stored. *read* computes its value from the row, e.g. from the key."""
     return RowPart(lambda value: {}, read)
 
 
@@ -64,7 +67,10 @@ def _same(value: Any) -> Any:
 
 
 def optional_part(name: str, write: Read = _same, read: Read = _same, missing: Any = None) -> RowPart:
-    """Return the part for a field whose value *missing* is not stored. *read* reverses *write*."""
+    """Return the part for a field in the attribute *name*. The value *missing* is not stored.
+
+    *write* encodes any other value for the attribute; *read* reverses *write*.
+    """
     return RowPart(
         lambda value: {name: None if value == missing else write(value)},
         lambda row: read(row[name]) if name in row else missing,
@@ -80,12 +86,18 @@ FROM_KEY = read_part(lambda row: row["sk"])
 
 
 def key_part(name: str, place: int, read: Read = _same) -> RowPart:
-    """Return the part for a field in the key *name*, whose parts have number signs between them."""
+    """Return the part for a field in a key: the text number *place*, from 0, between the ``#`` of *name* (pk or sk).
+
+    *read* converts this text to the field's value.
+    """
     return read_part(lambda row: read(row[name].split("#")[place]))
 
 
 def json_part(name: str, write: Read = _same, read: Read = _same) -> RowPart:
-    """Return the part for a field stored as JSON in *name*. *write* makes its JSON value; *read* reverses that."""
+    """Return the part for a field that is stored as JSON in the attribute *name*; None is not stored.
+
+    *write* converts the field to a JSON value; *read* reverses *write*.
+    """
     return optional_part(
         name, lambda value: json.dumps(write(value), sort_keys=True), lambda text: read(json.loads(text))
     )
@@ -95,7 +107,8 @@ class Codec(Generic[_T]):
     """Writes values of *kind* as attributes, and reads the values from attributes.
 
     *parts* maps the name of a field to its part. A field needs a part if it is an object, or is not stored under its
-    own name. A codec as part stores the fields of an object. The fields in *elsewhere* are not in the row.
+    own name. If the part is a codec, the fields of the object are attributes of the row. The fields in *elsewhere*
+    are not in the row.
     """
 
     def __init__(
@@ -134,11 +147,11 @@ class Codec(Generic[_T]):
         return found
 
     def value(self, row: Attributes) -> _T:
-        """Return the value in a row. A field without an attribute gets its default."""
+        """Return the value in a row. A field whose attribute is missing gets its default, or the value of its part."""
         return self._kind(**self.fields(row))
 
     def fields(self, row: Attributes) -> dict[str, Any]:
-        """Return the fields in a row, by name. A field without a part is left out if its attribute is missing."""
+        """Return the fields in a row, by name. A field without an entry in *parts* is left out if it is not stored."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
             given[name] = part.value(row)
@@ -156,7 +169,10 @@ def _stored_value(value: Any) -> Value:
 def row_format(
     key: Callable[..., Key], codec: Codec[_T], also: Callable[[_T], Mapping[str, Value]] = lambda value: {}
 ) -> RowFormat[_T]:
-    """Return the format of rows with the attributes of *codec*. The callback *also* adds others, such as ``ttl``."""
+    """Return the format of rows with the attributes of *codec*.
+
+    The callback *also* returns further attributes for a value, such as ``ttl``. They are written, but not decoded.
+    """
     return RowFormat(key, lambda value: dense({**codec.attributes(value), **also(value)}), codec.value)
 
 

@@ -28,7 +28,8 @@ History = Sequence[PastAttempt]
 def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
     """Return the last :data:`REMEMBERED_MAX` attempts of *history*, packed into at most *bytes_max* bytes.
 
-    If they are too large, responses are dropped, the oldest first. Then attempts are dropped, the oldest first.
+    If the attempts are too large, their responses are dropped, the oldest first. If that is not enough, attempts are
+    dropped, the oldest first.
 
     >>> history = (PastAttempt(1, 1_500, 20, "http 500", 500, "no"), PastAttempt(2, 3_000, 0, "timeout after 5 s"))
     >>> unpack_history(pack_history(history)) == history
@@ -60,8 +61,9 @@ ATTEMPTED = {
 class PendingDelivery:
     """A pending delivery of a lane that is not active. Its attempts are stored here, never in the lane.
 
-    *unjudged*: the filter function has not decided yet. *not_before*: the earliest time of the next attempt, e.g. from
-    a Retry-After. *history*: the last attempts.
+    - *attempts*: the number of attempts made. *history*: the last of them.
+    - *unjudged*: the filter function was not invoked for this delivery yet.
+    - *not_before*: the earliest time of the next attempt, e.g. from a Retry-After. If None, the message sets no limit.
     """
 
     subscription_id: str
@@ -81,7 +83,7 @@ class PendingDelivery:
         return due_key(self.subscription_id, self.position, self.message_id)
 
     def reschedule(self, due_at: int) -> PendingDelivery:
-        """Return this delivery at the position of the time *due_at*, for a backlog under INDEPENDENT_RETRY."""
+        """Return this delivery with the position for its next attempt at *due_at*, under INDEPENDENT_RETRY."""
         return replace(self, position=position_at(due_at))
 
     @property
@@ -105,9 +107,10 @@ class PendingDelivery:
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
     def after_failure(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
-        """Return this delivery after the failed attempt *past*. The next may begin at *not_before* (None: at any time).
+        """Return this delivery after the failed attempt *past*.
 
-        If the delivery was only postponed, *past* has the number of its last attempt, and no attempt is counted.
+        The next attempt may begin at *not_before*, or at any time if *not_before* is None. If the delivery was only
+        postponed, *past* has the number of the last attempt. Then no attempt is counted.
         """
         waits = replace(self, last_outcome=past.outcome, not_before=not_before)
         if past.number == self.attempts:
@@ -146,9 +149,10 @@ LATE_POSITION = f"{0:020d}"
 
 
 def position(appended: int, place: int) -> str:
-    """Return the position of a delivery: its *place* in the batch that joined the backlog at *appended*.
+    """Return the position in a backlog of the delivery with number *place*, from 0, in a batch that joins.
 
-    A batch of more than 16 deliveries spans several values of ``appended``.
+    *appended* is the lane's ``appended`` before the batch joins. A batch of more than 16 deliveries spans several
+    values of ``appended``.
 
     >>> position(3, 2) < position(3, 10) < position(4, 0) == position(3, 16)
     True
@@ -158,7 +162,7 @@ def position(appended: int, place: int) -> str:
 
 
 def position_at(due_at: int) -> str:
-    """Return the position of a delivery that is due at *due_at*, in a backlog under INDEPENDENT_RETRY.
+    """Return the position of a delivery that is due at *due_at* (milliseconds), in a backlog under INDEPENDENT_RETRY.
 
     >>> position_at(1_800_000_000_000) < position(appended_after(1_800_000_000_000), 0)
     True
@@ -167,10 +171,10 @@ def position_at(due_at: int) -> str:
 
 
 def appended_after(now: int) -> int:
-    """Return the least ``appended`` whose positions come after the due times of all present messages.
+    """Return the least ``appended`` whose positions are above those of all messages accepted up to 60 s after *now*.
 
-    Messages that are accepted up to 60 s after *now* count as present. If a subscription changes from INDEPENDENT_RETRY
-    to an ordered strategy, later messages therefore come after older ones.
+    Under INDEPENDENT_RETRY, a position is the time when a delivery is due, at most the message's expiry. After a change
+    to another strategy, batches join at this ``appended``, behind all these deliveries.
     """
     return (now + RETENTION_S_MAX * 1000 + 60_000) // PLACES + 1
 
@@ -181,14 +185,17 @@ def due_put(due: PendingDelivery) -> Put:
 
 
 def due_change(known: PendingDelivery, changed: PendingDelivery) -> Put:
-    """Return the write that replaces *known* by *changed*. It fails if another attempt of *known* was counted."""
+    """Return the write that replaces the due row *known* by *changed*, which has the same position.
+
+    The write fails if an attempt was counted after *known* was read.
+    """
     return Put(known.key, DUES.row_of(changed), {"attempts": known.attempts})
 
 
 def due_reschedule(known: PendingDelivery, changed: PendingDelivery) -> tuple[Write, ...]:
-    """Return the writes that replace *known* by *changed*, even if *changed* has another position.
+    """Return the writes that replace the due row *known* by *changed*, even if *changed* has another position.
 
-    They fail if an attempt was counted after *known* was read.
+    The writes fail if an attempt was counted after *known* was read.
     """
     if changed.key == known.key:
         return (due_change(known, changed),)
@@ -210,14 +217,14 @@ NOT_ACKNOWLEDGED = "not acknowledged in time"
 
 @dataclass(frozen=True, slots=True)
 class FailedPulls:
-    """The failed pulls of an entry: their number (*attempts*), and the time and the outcome of the last pull."""
+    """The failed pulls of a delivery: their number (*attempts*), and the time and the outcome of the last one."""
 
     attempts: int
     last_attempt_at: int
     last_outcome: str
 
     def entry(self, state: EntryState) -> Entry:
-        """Return the entry in *state* after these pulls."""
+        """Return the delivery's entry in the state map, in *state* and with the attempts of these pulls."""
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
 
 
@@ -225,9 +232,10 @@ PULLED = row_format(pulled_key, Codec(FailedPulls))
 
 
 def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:
-    """Return the failed pulls of an entry that was pulled *pulls* times. *known* are its stored failed pulls, or None.
+    """Return the failed pulls of a delivery that was pulled *pulls* times without success.
 
-    If the last pull was not stored, its outcome is that the entry was not acknowledged in time, and its time is *now*.
+    *known* are the stored failed pulls, None if there are none. If they do not include the last pull, it gets the time
+    *now* and the outcome "not acknowledged in time".
 
     >>> last_pull(FailedPulls(1, 5, "returned"), 1, 9)
     FailedPulls(attempts=1, last_attempt_at=5, last_outcome='returned')
@@ -240,7 +248,7 @@ def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:
 
 
 def pulled_put(topic: str, message_id: str, ordinal: int, pulled: FailedPulls, expires_at: int) -> Put:
-    """Return the write that stores the failed pulls of an entry."""
+    """Return the write that stores the failed pulls of a delivery. The message expires at *expires_at*."""
     row = {**PULLED.row_of(pulled), "ttl": ttl_after(expires_at)}
     return Put(pulled_key(topic, message_id, ordinal), row)
 

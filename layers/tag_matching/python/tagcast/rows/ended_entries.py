@@ -21,7 +21,7 @@ _ELLIPSIS = "…"
 
 
 def bound_outcome(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> str | None:
-    r"""Return *outcome* without lone surrogates, cut to *bytes_max* bytes; None if *bytes_max* is 0.
+    r"""Return *outcome* cut to *bytes_max* bytes, or None if *bytes_max* is 0. Lone surrogates become question marks.
 
     >>> bound_outcome("x" * 300)[-3:], bound_outcome("\x00" * 300).count("\x00")
     ('xx…', 32)
@@ -45,7 +45,7 @@ def _stored_bytes(text: str) -> int:
 
 
 def shorten_outcomes(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int, Entry]:
-    """Return the entries with outcomes of at most *outcome_bytes_max* bytes."""
+    """Return the entries with their outcomes cut to *outcome_bytes_max* bytes. With 0 they get the outcome None."""
     return {ordinal: _shorten(entry, outcome_bytes_max) for ordinal, entry in entries.items()}
 
 
@@ -82,7 +82,7 @@ def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
 
 
 def of_bytes(packed: bytes, ordinals: Iterable[int], accepted_at: int) -> dict[int, Entry]:
-    """Return the entries packed by :func:`to_bytes`. *ordinals* may come in any order."""
+    """Return the entries packed by :func:`to_bytes`, by ordinal. *ordinals* are the entries' ordinals in any order."""
     states, attempts, since, places, outcomes = inflate_json(packed)
     return {
         ordinal: Entry(

@@ -16,9 +16,9 @@ from tagcast.tables import ABSENT, Put, Row, Table
 
 @lru_cache(maxsize=4096)
 def host_of(endpoint: Endpoint) -> str:
-    """Return the host of an endpoint: scheme, host and port of its URL, or the target of any other endpoint.
+    """Return the name under which endpoints share a circuit.
 
-    Endpoints with the same host share a circuit.
+    For an HTTP endpoint it is the scheme, host and port of the URL; for any other endpoint it is the whole target.
 
     >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
     'https://example.com'
@@ -32,11 +32,12 @@ def host_of(endpoint: Endpoint) -> str:
 class Host:
     """A host that recently did not respond, with the state of its circuit.
 
-    *failures* maps subscription ids to the time of the last attempt without a response. The circuit last opened at
-    *opened_at* and closed at *closed_at*. It is open while *probe_at* is set and the row has not expired
-    (*kept_until*). The next probe may begin at *probe_at*. During a probe, *probe_at* is the end of the probe's claim.
-    Lanes that were active until now have a probe of their own; its time is *first_probe_at*. Every write raises
-    *version*.
+    - *failures* maps subscription ids to the time of the last attempt without a response.
+    - *opened_at*, *closed_at*: when the circuit last opened and closed. It is open while *probe_at* is set, until the
+      row expires (*kept_until*).
+    - *probe_at*: the next probe may begin then. During a probe, *probe_at* is the end of the probe's claim.
+    - *first_probe_at*: the same for the separate probe of lanes that have just been blocked.
+    - *version*: a counter that every write checks and raises.
     """
 
     name: str
@@ -70,10 +71,16 @@ HOSTS = row_format(
 
 
 def host_put(known: Host | None, changed: Host) -> Put:
-    """Return the write of *changed*. It fails if the row was written after *known* was read (None: if it exists)."""
+    """Return the write of *changed*. It fails if the row was written after *known* was read.
+
+    If *known* is None, it fails if the row exists.
+    """
     return Put(host_key(changed.name), HOSTS.row_of(changed), {"version": ABSENT if known is None else known.version})
 
 
 def host_rows(store: Store, *, after: str, limit: int) -> list[Row]:
-    """Return at most *limit* rows of hosts that recently did not respond, sorted by key, from the key *after* on."""
+    """Return at most *limit* rows of hosts that recently did not respond, sorted by key.
+
+    The first row has the sort key *after* or the next higher key.
+    """
     return store.query(Table.MESSAGES, host_key("").pk, sk_from=after, limit=limit)

@@ -23,7 +23,7 @@ def topic_key(topic: str) -> Key:
 
 
 def directory_key(topic: str) -> Key:
-    """Return the key of a topic in the list of all topics."""
+    """Return the key of a topic's row in the list of all topics."""
     return Key(Table.REGISTRY, "TOPICS", topic)
 
 
@@ -58,17 +58,23 @@ def secrets_key(topic: str, name: str) -> Key:
 
 
 def exchange_key(until: int, topic: str, name: str) -> Key:
-    """Return the key of a rotation in its list. The list is sorted by the expiry of the previous secrets (*until*)."""
+    """Return the key of a subscription's row in the list of rotated secrets. The list is sorted by *until*.
+
+    The previous secrets expire at *until*.
+    """
     return Key(Table.REGISTRY, "EXCHANGED", f"{until:015d}#{topic}#{name}")
 
 
 def shadow_count_key(partition: str, shard: int) -> Key:
-    """Return the key of one shard of a shadow's counts."""
+    """Return the key of one shard of a shadow's counts. *partition* is from :meth:`.Shadow.observations`."""
     return Key(Table.MESSAGES, partition, f"COUNTS#{shard}")
 
 
 def shadow_sample_key(partition: str, way: str, slot: int) -> Key:
-    """Return the key of a slot for a sample that a shadow recorded. *way* is the comparison of the two filters."""
+    """Return the key of the slot *slot* for a sample: a message on which a shadow and the active filter differ.
+
+    *partition* is from :meth:`.Shadow.observations`. *way* says which of the two filters matched.
+    """
     return Key(Table.MESSAGES, partition, f"SAMPLE#{way}#{slot:02d}")
 
 
@@ -113,7 +119,7 @@ def rate_key(subscription_id: str) -> Key:
 
 
 def pulled_key(topic: str, message_id: str, ordinal: int) -> Key:
-    """Return the key of an entry's failed pulls."""
+    """Return the key of the failed pulls of a delivery to the group with *ordinal*."""
     return Key(Table.MESSAGES, f"PULLED#{topic}#{message_id}", f"{ordinal:010d}")
 
 
@@ -123,7 +129,7 @@ def member_key(topic: str, group: str, member_id: str) -> Key:
 
 
 def registration_key(topic: str, group: str, subscription: str) -> Key:
-    """Return the key of the registration of *subscription*, whose consumers send heartbeats."""
+    """Return the key of the registration of a *subscription* whose consumers send heartbeats."""
     return Key(Table.MESSAGES, "GROUPS", f"{topic}#{group}#{subscription}")
 
 
@@ -153,21 +159,21 @@ def claim_key(topic_id: str, idempotency_key: str) -> Key:
 
 
 def host_key(host: str) -> Key:
-    """Return the key of a host's row. The key has a hash of the name, which may be longer than a key."""
+    """Return the key of a host's row. The key has a hash of the host's name, because the name may be too long."""
     return Key(Table.MESSAGES, "HOSTS", sha256(host.encode()).hexdigest()[:32])
 
 
 def retained_key(topic: str, message_id: str, section: int | None = None) -> Key:
-    """Return the key of a message, or of one section, in the list of retained messages."""
+    """Return the key of a message in the list of retained messages, or of one *section* of a wide message."""
     name = message_id if section is None else f"{message_id}#{section:05d}"
     return Key(Table.MESSAGES, f"RETAINED#{topic}", name)
 
 
 def unsent_key(topic: str, message_id: str, audience: str = "") -> Key:
-    """Return the key of a refused queue entry in its list, which is sorted by message id.
+    """Return the key of a refused queue entry in one of the lists of refused entries, each sorted by message id.
 
-    *audience* distinguishes the queue entries of one message. The text has the audience, the section, and a digest of
-    the other message ids.
+    *audience* distinguishes the queue entries of one message. This text contains the audience, then the section and a
+    digest of the other message ids, if the entry has them.
     """
     name = f"{message_id}#{topic}#{audience}" if audience else f"{message_id}#{topic}"
     return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), name)
@@ -179,7 +185,7 @@ def unsent_list(shard: int) -> str:
 
 
 def tail_key(topic_id: str, place: str) -> Key:
-    """Return the key of a batch of events in a topic's tail. *place* is the batch's id. Newer batches come first."""
+    """Return the key of a batch of events in a topic's tail. *place* is the batch's id. Newer batches sort first."""
     return Key(Table.MESSAGES, f"TAIL#{topic_id}", f"{_PLACES - int(place):020d}")
 
 
@@ -193,7 +199,7 @@ def tail_place(sk: str) -> str:
 
 
 def all_like(first: Key) -> tuple[Key, Key]:
-    """Return the lower and the upper bound of all keys that begin with *first*, which ends in ``#``.
+    """Return the lower and the upper bound of all keys that begin with *first*. The sort key of *first* ends in ``#``.
 
     >>> all_like(subscription_key("orders", ""))[1].sk
     'SUB$'

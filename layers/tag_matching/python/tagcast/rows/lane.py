@@ -21,8 +21,9 @@ JOINED_MAX, ID_BYTES = 100, 8
 class Filling:
     """The progress of filling a new group's backlog with messages that are older than the group.
 
-    The messages were accepted at *accepted_from* or later. Their publishes saw a topic version before *since*. All such
-    publishes have ended by *begins_at*. The search through all messages continues at *cursor*. *is_over*: it has ended.
+    The messages were accepted at *accepted_from* or later. *since* is the first topic version with the group, so their
+    publishes read an earlier version. All such publishes have ended by *begins_at*. The search through all messages
+    continues at *cursor*; None is its start. *is_over*: the search has ended.
     """
 
     since: int
@@ -36,16 +37,17 @@ class Filling:
 class Lane:
     """A lane that is not active.
 
-    - *generation* changes with every blocking, command, restart and continuation, and fences off older workers.
+    - *generation*: the id under which one workflow works on the lane. Writes of older generations fail.
     - *appended* grows with every batch that joins the backlog. *joined* packs the ids of the messages that joined last,
       so that a repeated batch joins once.
     - *claim* is the number of the lane's lease. While *is_claimed*, attempts may be in flight, and another worker may
       take over from *next_attempt_at* on.
     - *planned_for*: the message whose failure set the next attempt. Other failed messages keep their own schedule.
-    - *wake_at*: the time of the sweep's next check of the lane, or None. Each claim by a worker moves this time.
-    - *queue*: the queue of a deleted group, which the worker empties. *filling*: the progress of a new group's filling.
+    - *wake_at*: the time of the sweep's next check of the lane; None if there is no check. Each claim moves this time.
+    - *queue*: the queue of a deleted group; the worker empties it. *filling*: the progress of a new group's filling.
     - *lost_since* (INDEPENDENT_RETRY): when contact was lost. In LOST_CONTACT, None means that the next new message is
       the probe. *retry_all_at*: the time of the last *retry now*. Deliveries attempted before it are due at once.
+    - *ttl*: the expiry, in seconds, of the lane of a deleted subscription.
     """
 
     topic: str
@@ -72,7 +74,10 @@ class Lane:
 
     @property
     def pushes_new(self) -> bool:
-        """Whether new messages are pushed under INDEPENDENT_RETRY. While contact is lost, the first one is a probe."""
+        """Whether new messages are pushed while the lane has a backlog, under INDEPENDENT_RETRY.
+
+        In LOST_CONTACT, new messages are pushed only if *lost_since* is None. The first of them is a probe.
+        """
         has_no_probe = self.state is LaneState.LOST_CONTACT and self.lost_since is None
         return self.state is LaneState.RETRYING or has_no_probe
 
@@ -82,7 +87,7 @@ class Lane:
         return lane_key(self.topic, self.subscription_id)
 
     def holds(self, message_id: str) -> bool:
-        """Return whether a message, whose delivery may have ended, is among the last 100 that joined this backlog."""
+        """Return whether the message is among the last 100 that joined this backlog. Its delivery may have ended."""
         name = int(message_id).to_bytes(ID_BYTES)
         return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
 
@@ -112,13 +117,13 @@ LANES = row_format(
 
 
 def place_in_index(lane: Lane) -> Row:
-    """Return the place of *lane* in the wake index. A page whose cursor is this place begins after this lane."""
+    """Return the place of *lane* in the index ``wake``. A page that is read after this place begins after this lane."""
     key = lane.key
     return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
 
 
 def append_joined(joined: bytes, message_ids: Iterable[str]) -> bytes:
-    """Return *joined*, a packed list of ids, with *message_ids* appended. Only the last :data:`JOINED_MAX` ids remain.
+    """Return the packed list of ids *joined* with *message_ids* appended. Only the last :data:`JOINED_MAX` ids remain.
 
     >>> append_joined(bytes(8), ["1", "2"]).hex(" ", 8)
     '0000000000000000 0000000000000001 0000000000000002'
@@ -128,9 +133,10 @@ def append_joined(joined: bytes, message_ids: Iterable[str]) -> bytes:
 
 
 def starts_workflow(before: Row, after: Row) -> bool:
-    """Return whether a change of a row starts its lane's workflow: the generation is new. *before*: {} for a new row.
+    """Return whether the relay starts the lane's workflow after a change of its row: the generation is new.
 
-    A first round that creates a lane under a claim itself starts the workflow after the late results, if work remains.
+    *before* is {} for a new row. A new row with a claim does not count. The first round that created this row starts
+    the workflow after its late answers, if work remains.
     """
     is_under_first_round = not before and "is_claimed" in after
     return before.get("generation") != after["generation"] and not is_under_first_round

@@ -1,6 +1,7 @@
-"""All transitions of a lane's row. Each function returns a write, whose condition compares the row with *lane*.
+"""All transitions of a lane's row. Each function returns a write with a condition.
 
-A write fails if the attributes in its condition changed after *lane* was read. A lane without a row is active.
+*lane* is the lane as it was read. If its docstring names no other condition, a write fails if the lane's state or
+generation changed after the read. Most writes of a worker also check the claim. A lane without a row is active.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ def lane_put(lane: Lane) -> Put:
 
 
 def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
-    """Return the write that adds *message_ids* to the backlog of *lane*. Their earliest expiry is *expires_at*."""
+    """Return the write that adds *message_ids* to the backlog of *lane*. It fails if another batch joined meanwhile.
+
+    The first of the messages expires at *expires_at*. A sleeping lane is checked then, or earlier.
+    """
     joined = _append_messages(lane, message_ids)
     if not lane.state.is_asleep:
         return _update(joined, _same_length(lane), "appended", "joined")
@@ -32,7 +36,10 @@ def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
 
 
 def append_after(lane: Lane, appended: int) -> Update:
-    """Return the write that raises the lane's ``appended`` to *appended* or more, for batches that join later."""
+    """Return the write that raises the lane's ``appended`` by one, or to *appended* if that is higher.
+
+    Batches that join later get positions after it. The write fails if a batch joined meanwhile.
+    """
     return _update(replace(lane, appended=max(lane.appended + 1, appended)), _same_length(lane), "appended")
 
 
@@ -40,7 +47,7 @@ def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
     """Return the write that adds messages to a lane without changing its next attempt.
 
     Use this write if the lane is claimed, or if its next attempt comes before the messages are due. The write fails if
-    a worker planned the next attempt without these messages.
+    a worker changed the claim or the next attempt, or another batch joined, after *lane* was read.
     """
     joined = _append_messages(lane, message_ids)
     return _update(joined, _expect_unplanned(lane), "appended", "joined")
@@ -51,17 +58,18 @@ def join_before(
 ) -> tuple[Lane, Update]:
     """Return *lane* with *message_ids* added and the next attempt at *due_at*, and the write that stores this lane.
 
-    The lane has no claim then. Use this write if the messages are due before the lane's next attempt, or if they change
-    the lane's state.
+    The returned lane is not claimed. Use this write if the messages are due before the lane's next attempt, or if they
+    change the lane's state. It fails if the claim or the next attempt changed, or another batch joined, meanwhile.
     """
     joined = _start_at(_append_messages(lane, message_ids), generation, state, due_at, now)
     return joined, _update(joined, _expect_unplanned(lane), *_STARTED, "appended", "joined")
 
 
 def plan_before(lane: Lane, generation: str, state: LaneState, due_at: int, now: int) -> tuple[Lane, Update]:
-    """Return *lane* with the next attempt at *due_at*, after late results, and the write that stores this lane.
+    """Return *lane* with the next attempt at *due_at*, after late answers, and the write that stores this lane.
 
-    The lane has no claim then. Batches may join meanwhile, so a busy topic does not keep the lane waiting.
+    The returned lane is not claimed. The write fails if the claim or the next attempt changed meanwhile. It does not
+    fail if a batch joined, so a busy topic does not keep the lane waiting.
     """
     planned = _start_at(lane, generation, state, due_at, now)
     return planned, _update(planned, _same_plan(lane), *_STARTED)
@@ -73,23 +81,26 @@ def check_claim(lane: Lane) -> Check:
 
 
 def claim(lane: Lane, until: int) -> tuple[Lane, Update]:
-    """Return *lane* with its head claimed until *until*, and the write that stores this claim.
+    """Return *lane* claimed until *until*, under the next claim number, and the write that stores this claim.
 
-    A worker that has the claim extends it with the same function. The write fails if the worker, the state or the
-    next attempt changed after *lane* was read.
+    A worker that has the claim extends it with the same function. The write fails if the generation, the claim, the
+    state or the next attempt changed after *lane* was read.
     """
     claimed = replace(_set_next_attempt(lane, until), claim=lane.claim + 1, is_claimed=True)
     return claimed, _update(claimed, _same_plan(lane), "claim", "next_attempt_at", "wake_at", "filling")
 
 
 def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> Update:
-    """Return the write that plans the next attempt at *due_at*, because *message_id* failed (None: another reason)."""
+    """Return the write that ends the claim and plans the next attempt at *due_at*.
+
+    *message_id* is the message whose failure is the reason; None for another reason. *state* is the lane's new state.
+    """
     planned = replace(_set_next_attempt(lane, due_at), state=state, planned_for=message_id)
     return _update(planned, _same_claim(lane), "state", "next_attempt_at", "wake_at", "planned_for", "filling")
 
 
 def wait(lane: Lane, due_at: int, state: LaneState) -> Update:
-    """Return the write that makes each delivery of *lane* wait for its own next attempt.
+    """Return the write that ends the claim; each delivery then waits for its own next attempt (INDEPENDENT_RETRY).
 
     The earliest of these attempts is at *due_at*. *state* is RETRYING, or LOST_CONTACT if the receiver has neither
     accepted nor refused a message since contact was lost. The write fails if a batch joined after *lane* was read,
@@ -101,7 +112,10 @@ def wait(lane: Lane, due_at: int, state: LaneState) -> Update:
 
 
 def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
-    """Return the write of a lane that has no contact with its receiver. The next attempt, a probe, is at *due_at*."""
+    """Return the write that moves a lane to LOST_CONTACT, or keeps it there. The next attempt, a probe, is at *due_at*.
+
+    *now* becomes ``lost_since``, unless the lane has lost contact already.
+    """
     since = lane.lost_since if lane.state is LaneState.LOST_CONTACT else None
     lost = replace(_set_next_attempt(lane, due_at), state=LaneState.LOST_CONTACT, lost_since=since or now)
     return _update(lost, _same_claim(lane), "state", "next_attempt_at", "wake_at", "filling", "lost_since")
@@ -118,7 +132,8 @@ def recover(lane: Lane) -> Update:
 def suspend(lane: Lane, generation: str, due_at: int, message_id: str, now: int) -> Update:
     """Return the write that suspends a lane whose receiver answered a push of *message_id* with 410.
 
-    If the lane is resumed, it continues at *due_at* or later. The next sweep finds the first expiry in the backlog.
+    If the lane is resumed, it continues at *due_at* or later. The next sweep after *now* finds the first expiry in the
+    backlog.
     """
     stopped = replace(lane, state=LaneState.SUSPENDED, generation=generation)
     suspended = replace(_set_next_attempt(stopped, due_at), wake_at=now, planned_for=message_id)
@@ -135,40 +150,55 @@ def activate(lane: Lane) -> Delete:
 
 
 def leave_tombstone(lane: Lane) -> Update:
-    """Return the write that keeps a removed lane without a backlog as a tombstone, which the sweep does not check."""
+    """Return the write that keeps the lane of a deleted subscription as a tombstone, without further checks.
+
+    The backlog must be empty.
+    """
     return _update(replace(lane, wake_at=None), _same_claim(lane), "wake_at")
 
 
 def reassign(lane: Lane, generation: str) -> Update:
-    """Return the write that gives a lane to a new execution of the workflow. It fails if the lane's claim changed."""
+    """Return the write that gives a lane to a new execution of the workflow, whose id becomes *generation*.
+
+    The write fails if the lane's generation or claim changed meanwhile, but not if its state changed.
+    """
     return _update(replace(lane, generation=generation), _expect(lane, "generation", "claim"), "generation")
 
 
 def restart(lane: Lane, generation: str) -> Update:
-    """Return the write that gives a lane without a worker to a new execution. It fails if a batch joined meanwhile."""
+    """Return the write that gives an overdue lane to a new execution of the workflow, under the new *generation*.
+
+    The write fails if a batch joined, or the lane's state, generation or claim changed, after *lane* was read.
+    """
     return _update(replace(lane, generation=generation), _expect_unchanged(lane), "generation")
 
 
 def wake_next(lane: Lane, wake_at: int | None) -> Update:
-    """Return the write that sets the sweep's next check of a sleeping lane (None: none). It fails if a batch joined."""
+    """Return the write that sets the time of the sweep's next check of a sleeping lane. None means no check.
+
+    The write fails if a batch joined after *lane* was read.
+    """
     return _update(replace(lane, wake_at=wake_at), _expect_unchanged(lane), "wake_at")
 
 
 def postpone(lane: Lane, wake_at: int) -> Update:
-    """Return the write that sets the sweep's next check of a sleeping lane, even if a batch joined meanwhile."""
+    """Return the write that sets the time of the sweep's next check of a sleeping lane.
+
+    The write does not fail if a batch joined, unless that batch changed the time of the check.
+    """
     return _update(replace(lane, wake_at=wake_at), _expect(lane, "state", "generation", "wake_at"), "wake_at")
 
 
 def pause(lane: Lane, generation: str, now: int) -> Update:
-    """Return the write that pauses a lane. The next sweep finds the first expiry in the lane's backlog."""
+    """Return the write that pauses a lane. The next sweep after *now* finds the first expiry in the lane's backlog."""
     paused = replace(lane, state=LaneState.PAUSED, generation=generation, wake_at=now)
     return _update(paused, _same_generation(lane), "state", "generation", "wake_at")
 
 
 def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[Lane, Update]:
-    """Return *lane* as resumed, with its next attempt at *due_at*, and the write that stores this lane.
+    """Return *lane* as resumed in *state*, with its next attempt at *due_at*, and the write that stores this lane.
 
-    If the lane stays claimed, an attempt of the earlier claim may run until *due_at*.
+    The lane stays claimed if its claim ends at *due_at* or later, because an attempt may still run.
     """
     is_claimed = lane.is_claimed and (lane.next_attempt_at or 0) >= due_at
     planned = replace(lane, next_attempt_at=due_at, wake_at=due_at, is_claimed=is_claimed)
@@ -177,7 +207,10 @@ def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[
 
 
 def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
-    """Return *lane* with its head due at *now*, and the write that stores this lane."""
+    """Return *lane* with its next attempt at *now*, without a claim, and the write that stores this lane.
+
+    Under INDEPENDENT_RETRY all deliveries that were attempted before *now* are due.
+    """
     hurried = replace(_set_next_attempt(lane, now), generation=generation, planned_for=None, retry_all_at=now)
     sets = ("generation", "next_attempt_at", "wake_at", "planned_for", "retry_all_at")
     return hurried, _update(hurried, _same_plan(lane), *sets)
@@ -186,8 +219,8 @@ def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
     """Return *lane* after its head was skipped, and the write that stores this lane.
 
-    The next delivery is due at *now*. A sleeping lane keeps the time of its next check. It also keeps a claim from
-    before its sleep, because an attempt of that claim may still run.
+    The next delivery is due at *now*. A sleeping lane keeps the time of its next check. If it is still claimed, it also
+    keeps the claim and its end, because an attempt may still run.
     """
     skipped, sets = replace(lane, generation=generation, planned_for=None), ["generation", "planned_for"]
     if not lane.state.is_asleep:
@@ -200,9 +233,10 @@ def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 
 
 def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | None) -> tuple[Lane, Update]:
-    """Return *lane* as the tombstone of a deleted subscription, and the write that stores it.
+    """Return *lane* as the tombstone of a deleted subscription, and the write that stores the tombstone.
 
-    The tombstone expires at *ttl* (seconds). *queue* is the queue of a deleted group, otherwise None.
+    From *now* on a worker cancels the backlog. The tombstone expires at *ttl* (seconds). *queue* is the queue of a
+    deleted group; None for any other subscription.
     """
     removed = replace(lane, state=LaneState.REMOVED, generation=generation, ttl=ttl, queue=queue)
     tombstone = replace(_set_next_attempt(removed, now), planned_for=None)

@@ -62,8 +62,8 @@ UNSENT = row_format(
 class FoundMessage:
     """A message that the sweep's search found. Values are sorted by topic, message id and section.
 
-    *is_open*: the row of the message has an open first round. *section*: one section of a wide message, or None for
-    all sections.
+    *is_open*: the row of the message has an open first round. *section*: the number of one section of a wide message;
+    None for the whole message.
     """
 
     topic: str
@@ -77,7 +77,7 @@ class FoundMessage:
 
 
 def found_message(row: Row) -> FoundMessage:
-    """Return the message in a row that the sweep's search returned."""
+    """Convert the row of a message that the sweep's search returned. The result names no section."""
     return FoundMessage(
         topic=text(row, "topic"),
         message_id=text(row, "message_id"),
@@ -115,7 +115,10 @@ def _unsent_key(entry: QueueEntry) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The last pass of the search: when it began, and where it continues. If *cursor* is None, the pass is finished."""
+    """The last pass of the search through all messages. It began at *began_at*; None if no pass has begun yet.
+
+    The pass continues at *cursor*. If *cursor* is None, the pass is finished.
+    """
 
     cursor: str | None = None
     began_at: int | None = None
@@ -123,10 +126,11 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The sweep's progress: the last topic whose retained messages were checked, and the search's last pass.
+    """The sweep's progress.
 
-    Every sweep changes *sweep_count*, so that the table's stream invokes the archive. The alarm ArchiveSilence starts
-    after half an hour without an invocation.
+    *topic* is the last topic whose retained messages were checked. *search* is the last pass of the search. Every sweep
+    changes *sweep_count*, so that the table's stream invokes the archive. The alarm ArchiveSilence starts after half an
+    hour without an invocation.
     """
 
     topic: str = ""

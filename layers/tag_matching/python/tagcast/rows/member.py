@@ -70,7 +70,10 @@ def registration_put(registration: Registration) -> Put:
 
 
 def registration_deletes(topic: str, subscription: str) -> tuple[Delete, ...]:
-    """Return the writes that delete the registration of *subscription*, which serves a group or one of its members."""
+    """Return the writes that delete the registration of *subscription*, if it has one.
+
+    The name may be that of a group or, as ``GROUP-SUFFIX``, that of one broadcasting member. Both keys are deleted.
+    """
     group = subscription.rpartition("-")[0]
     return tuple(Delete(registration_key(topic, each, subscription)) for each in (subscription, group) if each)
 

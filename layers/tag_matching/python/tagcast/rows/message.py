@@ -1,7 +1,7 @@
-"""The codec between an accepted message and its row, which includes the first rounds of a narrow message.
+"""The codec between an accepted message and its row. The row of a narrow message includes its first rounds.
 
-See docs/tables.md, A message's rows. `tagcast.rows.message_transitions` writes this row, and the separate rows: first
-rounds of a wide message, and later ends of deliveries.
+See docs/tables.md, A message's rows. `tagcast.rows.message_transitions` writes this row. It also writes the separate
+rows: the first rounds of a wide message, ends, and late entries.
 """
 
 from __future__ import annotations
@@ -51,15 +51,17 @@ _NO_PACKS = zlib.compress(b"[]")
 class MessageRow:
     """An accepted message with the states of its deliveries. *map* is computed from the rows that were read.
 
+    - *subscriptions_version*: the topic's version at the publish. *filter_errors*: names of subscriptions whose filters
+      failed, at most 100; *filter_error_count* is the number of all.
     - *in_order*: the matched subscriptions that are ordered.
     - *is_alone*: the message came in a request of its own. Otherwise the last message of the request has *packs*,
       the queue entries of the request.
     - *is_split*: the message has separate queue entries for the ordered and for the unordered subscriptions.
     - *is_kept*: the body stays until the message expires, even without pending deliveries.
-    - *deflated*: the deflated body in the row, or None.
-    - *bounds*: the first ordinals of a wide message's sections.
-    - *rounds*: the rounds of the *section* that was read, or of a narrow message, by audience. An open round is
-      None.
+    - *deflated*: the deflated body in the row; None if the row has no body, or one without compression.
+    - *bounds*: the first ordinals of a wide message's sections; empty for a narrow message.
+    - *section*: the number of the section to which *map* is limited; None for the whole message.
+    - *rounds*: the rounds of the *section* or of a narrow message, by audience. The value of an open round is None.
     - *partial*: by audience, the number of writes that ended deliveries before the round was closed. If there were any,
       the worker reads these ends before it closes the round.
     - *late*: the number of late entries. *is_pending*: whether deliveries may be pending.
@@ -112,13 +114,17 @@ class MessageRow:
 
     @property
     def audiences(self) -> tuple[Audience, ...]:
-        """The audiences with a first round each: ordered and unordered if a split row has both, else everybody."""
+        """The audiences that have a first round each.
+
+        A split message has a round of its ordered and a round of its unordered subscriptions, if it matched both kinds.
+        Any other message has one round, for everybody.
+        """
         halves = (Audience.IN_ORDER, Audience.APART)
         return halves if self.is_split and all(map(self.of, halves)) else (Audience.EVERYBODY,)
 
 
 def deflate_body(body: bytes) -> bytes | None:
-    """Return the deflated body, or None if the body is stored without compression.
+    """Return the deflated body, or None if the body is too small or deflating saves too little.
 
     >>> deflate_body(b"x" * 255), len(deflate_body(b"x" * 1024) or b"")
     (None, 17)
@@ -145,7 +151,7 @@ def inflate_body(packed: bytes) -> bytes:
 
 
 def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
-    """Return the queue entries of one topic as JSON, deflated because the ids of a request share most digits.
+    """Return the queue entries of a request, all of one topic, as deflated JSON. The ids of a request compress well.
 
     The entries for several sections of one message are stored as one item, with the set of their section numbers.
 
@@ -196,7 +202,7 @@ def ttl_after(expires_at: int) -> int:
 
 
 def ttl_attribute(about: Any) -> dict[str, Value]:
-    """Return the time to live of the row of *about*, which has the expiry of a message (*expires_at*)."""
+    """Return the attribute ``ttl`` for a row about a message. The field *expires_at* of *about* is its expiry."""
     return {"ttl": ttl_after(about.expires_at)}
 
 
@@ -242,8 +248,8 @@ def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Va
 def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
     """Return the round whose attribute names begin with *prefix* (:func:`prefix_of`), or None while the round is open.
 
-    A round that was never served gets the time *accepted_at*. Such a message matched no subscription, or all its
-    deliveries ended earlier.
+    The message was accepted at *accepted_at*. A round that was closed without being served gets this time. Either the
+    message matched no subscription, or all its deliveries ended before.
     """
     if row.get(f"{prefix}round") != DONE:
         return None
@@ -349,7 +355,7 @@ def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[R
 
 
 def bytes_at_end(value: MessageRow) -> int:
-    """Return the size of the row in bytes after all its deliveries have ended, without the outcomes of the ends."""
+    """Return the bytes of the message's row after all deliveries have ended, without the outcomes of the ends."""
     inside = 0 if value.is_wide else ENTRY_BYTES * len(value.map.matched)
     return row_bytes(_message_row(value)) + KEY_BYTES + inside
 
@@ -364,15 +370,16 @@ def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
 
 
 def section_number_of(row: MessageRow, ordinal: int) -> int:
-    """Return the number of the section that has the entry of *ordinal*; 0 if the message is narrow.
+    """Return the number of the section that has the entry of *ordinal*; 0 if the message has no sections.
 
-    Late entries are in the last section, because their groups are younger than all matched subscriptions.
+    A late entry's group was created after all matched subscriptions. So its ordinal is higher, and the entry is in the
+    last section.
     """
     return max(0, bisect_right(row.bounds, ordinal) - 1)
 
 
 def memberships(row: MessageRow) -> Iterator[frozenset[int]]:
-    """Yield the matched ordinals of a wide message, section by section."""
+    """Yield the set of matched ordinals of each section of a wide message. *row* must be the whole message."""
     matched = sorted(row.map.matched)
     starts = [bisect_left(matched, bound) for bound in row.bounds]
     for start, end in zip(starts, (*starts[1:], len(matched)), strict=True):
@@ -380,17 +387,17 @@ def memberships(row: MessageRow) -> Iterator[frozenset[int]]:
 
 
 def members_of(row: MessageRow, section: int) -> frozenset[int]:
-    """Return the matched ordinals of one section of a wide message. *row* must have the whole map."""
+    """Return the matched ordinals of the section number *section*. *row* must be the whole wide message."""
     low, *behind = row.bounds[section : section + 2]
     return frozenset(o for o in row.map.matched if low <= o and not (behind and o >= behind[0]))
 
 
 def may_outgrow(topic: Topic, body: bytes) -> bool:
-    """Return whether the row of a message with *body* may be too large, before the message is matched.
+    """Return whether the row of a message with *body* may become too large, as far as is known before the match.
 
-    The row has at most two sets as large as all subscriptions: matched and in order. A set is a bitmap with one bit for
-    each ordinal, or a list of the gaps between its ordinals. The gaps take at most a byte for each subscription, and
-    one more for each 128 ordinals.
+    At worst, two sets in the row (``matched`` and ``in_order``) contain all subscriptions. A set is stored as a bitmap
+    with one bit for each ordinal, or as the gaps between its ordinals. The gaps take at most a byte for each
+    subscription, and one more for each 128 ordinals.
     """
     ordinals, members = topic.next_ordinal, topic.subscription_count
     packed = 1 + min(ordinals // 8 + 1, members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1))

@@ -41,7 +41,7 @@ ROW_BYTES_MAX = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The message that a separate row (an end, a round, a late entry) is about, as the archive needs it."""
+    """The message of a separate row (an end, a round or a late entry). The archive needs these fields in each row."""
 
     topic: str
     message_id: str
@@ -51,7 +51,7 @@ class Origin:
 
     @classmethod
     def of(cls, row: MessageRow) -> Origin:
-        """Return the origin that all separate rows of a message share."""
+        """Return the origin of the message in *row*, the same for all its separate rows."""
         message = row.message
         return cls(*row.names, row.subscriptions_version, message.accepted_at, message.expires_at)
 
@@ -67,8 +67,8 @@ def _ttl(value: End | RoundRow | Late) -> dict[str, Value]:
 class End:
     """The end of one delivery in a row of its own.
 
-    The first round stores the ends of its deliveries without a history. All other ends have such a row: ends with a
-    history, ends that another worker wrote before the round was closed, and ends after the round.
+    A first round stores the ends of its deliveries that have no history. Every other end has a row of its own: an end
+    with a history, an end that another worker wrote before the round was closed, and an end after the round.
     """
 
     origin: Origin
@@ -151,7 +151,10 @@ def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
 
 
 def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
-    """Return one write for each of *ends*, the ended entries by ordinal; it stores the end, and counts no early end."""
+    """Return the writes that store *ends*, the ended entries by ordinal, one row for each.
+
+    Unlike :func:`end_writes`, they do not count ends that are written before the round is closed.
+    """
     origin = Origin.of(row)
     stored = {o: entry if _keeps_history(entry) else replace(entry, history=()) for o, entry in ends.items()}
     return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in stored.items()]
@@ -210,7 +213,10 @@ def _with_history(entries: Mapping[int, Entry]) -> dict[int, Entry]:
 
 
 def may_be_listed(row: MessageRow) -> bool:
-    """Return whether a message or section may be in the list of retained messages: a delivery was in a backlog."""
+    """Return whether a message or section may be in the list of retained messages, because of a former backlog.
+
+    It may be in the list if it has a late entry, or if a closed round left a delivery in a backlog.
+    """
     closed = [(row.of(each), done) for each, done in row.rounds.items() if done is not None]
     has_late = row.late > 0 and row.section in (None, len(row.bounds) - 1)
     return has_late or any(members - done.entries().keys() - done.enqueued for members, done in closed)
@@ -231,7 +237,7 @@ def _section_round(row: MessageRow, audience: Audience, done: Round | None) -> W
 
 
 def lone_update(writes: Sequence[Sequence[Write]]) -> Update | None:
-    """Return the only write in *writes* if it is an update; None otherwise."""
+    """Return the update in *writes* if it holds one transaction with one update and nothing else; None otherwise."""
     match writes:
         case [[Update() as update]]:
             return update
@@ -245,7 +251,10 @@ def enqueued_put(row: MessageRow, ordinal: int) -> Put:
 
 
 def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write, ...]:
-    """Return the writes that add a late entry. They fail if the body is gone, or another late entry was added."""
+    """Return the writes that add a late entry for the group with *ordinal*.
+
+    They fail if the body was deleted, or another late entry was added, after *row* was read.
+    """
     late = LATE.put(Late(Origin.of(row), ordinal, added), *row.names, ordinal, expect={"pk": ABSENT})
     changes: dict[str, Value] = {"late": row.late + 1, "pending": 1}
     has_body: dict[str, Value | Absence] = {"kept": 1} if row.is_kept else {"pending": 1}

@@ -1,4 +1,4 @@
-"""A compact set of subscription ordinals: deltas for sparse sets, a bitmap for dense ones."""
+"""A compact form of a set of subscription ordinals: the gaps between them if they are sparse, otherwise a bitmap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DELTAS, _BITMAP = b"\x00", b"\x01"
 
 
 def pack(ordinals: Iterable[int]) -> bytes:
-    """Return *ordinals* as deltas or as a bitmap, whichever is shorter.
+    """Return *ordinals* as the gaps between them or as a bitmap, whichever is shorter.
 
     >>> len(pack(range(1000))), len(pack([7, 900_000])), pack([])
     (126, 5, b'\\x00')

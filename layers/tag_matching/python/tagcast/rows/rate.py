@@ -23,9 +23,10 @@ RATE_ROWS = row_format(rate_key, Codec(Rate), lambda rate: {"ttl": rate.free_us 
 
 
 def free_update(subscription_id: str, known: int | None, free_us: int) -> Update:
-    """Return the write that takes all permits up to *free_us*. It fails if another worker took some after the read.
+    """Return the write that takes all permits up to the time *free_us*.
 
-    *known* is the stored time of the next free permit, or None without a row. Times are in microseconds.
+    *known* is the time of the next free permit as it was read; None if there was no row. The write fails if another
+    worker took permits after that read. Times are in microseconds.
     """
     expect = {"free_us": ABSENT if known is None else known}
     return Update(rate_key(subscription_id), RATE_ROWS.row_of(Rate(free_us)), expect=expect)

@@ -20,8 +20,8 @@ from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Write
 class Sealed:
     """The encrypted secrets of a subscription. Every encryption has a new *token*.
 
-    *formers* are the previous secrets, encrypted separately, so that they can be deleted at *formers_until* without
-    decryption.
+    *content* has the current secrets. *formers* has the previous secrets, None if there are none. They are encrypted
+    separately, so that they can be deleted at *formers_until* without decryption.
     """
 
     token: str
@@ -35,7 +35,10 @@ SECRETS = row_format(secrets_key, Codec(Sealed))
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A listed rotation: the previous secrets expire at *until*. It is obsolete if the secrets have another *token*."""
+    """A rotation in the list of rotations. The previous secrets of the subscription *name* expire at *until*.
+
+    The rotation is obsolete if the secrets were encrypted again, so that they have another *token*.
+    """
 
     topic: str
     name: str
@@ -56,7 +59,10 @@ def exchange_rows(store: Store, until: int, after: str, limit: int) -> list[Row]
 
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
-    """Return the writes of a subscription's secrets. The same transaction writes their token to the subscription."""
+    """Return the writes that store a subscription's secrets, and list the rotation if there are previous secrets.
+
+    The caller adds a write of the subscription with the token of *sealed* to the same transaction.
+    """
     put = SECRETS.put(sealed, topic, name)
     if sealed.formers_until is None:
         return (put,)
@@ -92,7 +98,9 @@ def formers_text(settings: SubscriptionSettings) -> bytes:
 
 
 def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes | None = None) -> SubscriptionSettings:
-    """Return *settings* with the decrypted secrets: *plain* are the current secrets, *formers* the previous ones.
+    """Return *settings* with the secrets in two decrypted texts.
+
+    *plain* is from :func:`plain_text`; *formers* is from :func:`formers_text`, None if there are no previous secrets.
 
     >>> from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> at, retry = Endpoint(Protocol.HTTP, "http://a.test/"), RetryPolicy(Strategy.BACKOFF_RETRY, 3)

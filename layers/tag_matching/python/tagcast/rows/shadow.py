@@ -23,7 +23,7 @@ SLOTS = 50
 
 
 class Comparison(StrEnum):
-    """The joint verdict of the active filter and the shadow on one message."""
+    """Which of the two filters, the active one and the shadow, matched a message. ERRORS: the shadow failed."""
 
     BOTH = "both"
     ONLY_ACTIVE = "only_active"
@@ -39,7 +39,8 @@ DIFFERENCES = (Comparison.ONLY_ACTIVE, Comparison.ONLY_SHADOW)
 class Shadow:
     """A candidate filter that is compared with a subscription's active filter.
 
-    *shadow_version* is unique: the ``subscriptions_version`` of the topic just after the shadow was created.
+    *filter* is the candidate; None matches every message. *since* is the time of the shadow's creation.
+    *shadow_version* is unique. It is the ``subscriptions_version`` of the topic just after the creation.
     """
 
     topic: str
@@ -78,7 +79,10 @@ def shadow_delete(shadow: Shadow) -> Delete:
 
 
 def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: str, now: int) -> Update:
-    """Return the write that adds *counts* to one shard. The id of any counted message selects the shard."""
+    """Return the write that adds *counts* to one shard of *partition* (:meth:`Shadow.observations`).
+
+    *message_id* is the id of any counted message; it selects the shard.
+    """
     shard = crc32(message_id.encode()) % COUNT_SHARDS
     added = {comparison.value: count for comparison, count in counts.items() if count}
     return Update(shadow_count_key(partition, shard), {"ttl": now // 1000 + COUNTS_LIFE_S}, add=added)
@@ -88,7 +92,7 @@ def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
     """Return the write that stores a sample: a message on which the two filters differ.
 
     The write replaces the sample in one of the 50 slots for *comparison*. The sample expires with the message's
-    receipt, because it is useless without the receipt.
+    receipt.
     """
     slot = crc32(message.message_id.encode()) % SLOTS
     sample = {"way": comparison.value, "message_id": message.message_id, "ttl": ttl_after(message.expires_at)}

@@ -35,7 +35,9 @@ class Round:
 
     @classmethod
     def of(cls, at: int, entries: Mapping[int, Entry], enqueued: Set[int] = frozenset()) -> Round:
-        """Return the round in which *entries* ended. Successes at the first attempt become *finishes*, to save bytes.
+        """Return the round, begun at *at*, in which *entries* ended and the *enqueued* deliveries went to their queues.
+
+        Successes at the first attempt become *finishes*, to save bytes.
 
         >>> Round.of(1_000, {1: Entry(EntryState.DELIVERED, 1, 1_030), 2: Entry(EntryState.EXPIRED)}).finishes
         {1: 30}
@@ -96,9 +98,11 @@ class StateMap:
         enqueued: Set[int] = frozenset(),
         late: Mapping[int, AddedLater] | None = None,
     ) -> StateMap:
-        """Return the map computed from *parts*, the rounds with their subscriptions, and from separate rows.
+        """Return the map computed from the first rounds and the separate rows of a message.
 
-        Separate rows have later *ends*, entries that were *enqueued* later, and *late* entries.
+        *parts* are the first rounds, each with the ordinals of its subscriptions. The other arguments are from separate
+        rows: *ends* are the ends outside of rounds, *enqueued* the ordinals of deliveries that moved from a backlog to
+        a queue, *late* the late entries (None if there are none).
 
         >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
         >>> one = StateMap.fold([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
@@ -124,7 +128,7 @@ class StateMap:
         return len(self.pending)
 
     def is_with_lane(self, ordinal: int) -> bool:
-        """Return whether an entry is pending and not in its group's queue. Otherwise its due row, if any, is stale."""
+        """Return whether the delivery is pending and not handed over. If not, its due row, if any, is stale."""
         return ordinal in self.pending and ordinal not in self.enqueued
 
     def within(self, ordinals: Set[int]) -> StateMap:
@@ -142,5 +146,5 @@ class StateMap:
         )
 
     def entry(self, ordinal: int) -> Entry:
-        """Return one entry. A pending entry has only its state here: other rows have its attempts."""
+        """Return one entry. If it is pending, it has no attempts, because these are in other rows."""
         return Entry(EntryState.PENDING) if ordinal in self.pending else self.ended[ordinal]

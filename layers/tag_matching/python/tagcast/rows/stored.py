@@ -37,7 +37,11 @@ ROWS_AT_ONCE = 1_000
 
 
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its whole state map; None if it is gone, or wide with a pending delivery in a sample."""
+    """Return a message with its whole state map, or None.
+
+    None means that the message's receipt expired, or that the message is wide and certainly has a pending delivery. The
+    second is found by a sample of the deliveries, without reading all ends.
+    """
     pk = keys.message_key(topic, message_id).pk
     rounds = store.query(Table.MESSAGES, pk, sk_from="MSG")
     if not rounds or rounds[0]["sk"] != "MSG":
@@ -62,9 +66,9 @@ def _is_surely_pending(store: Store, row: MessageRow, rounds: Sequence[Row]) -> 
 
 
 def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
-    """Return *row*, a message or one section, with the states from its separate rows (*beside*).
+    """Return the message or section *row* with the states from *beside*, the message's separate rows.
 
-    Rows of other sections are ignored.
+    If *row* is a section, rows of other sections are ignored.
     """
     ends: dict[int, Entry] = {}
     enqueued, late = set[int](), dict[int, AddedLater]()
@@ -114,15 +118,19 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a narrow message, or the section of a wide message that has the entry of *ordinal*; None if it is missing.
+    """Return a message with the current entry of *ordinal*; None if the message is missing.
 
-    The rows of single deliveries are read only for *ordinal*, so other entries may have an earlier state.
+    Of a wide message, the result is the section with this entry. Separate rows are read only for this entry, so other
+    entries may have an earlier state.
     """
     return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 
 def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
-    """Return at most 100 messages by id in the given order, as :func:`message_with` does, without missing ones."""
+    """Return the results of :func:`message_with` for at most 100 messages, by id, in the order of *message_ids*.
+
+    Missing messages are left out.
+    """
     of_each = {
         message_id: (
             keys.message_key(topic, message_id),
@@ -168,9 +176,9 @@ def read_again(store: Store, row: MessageRow) -> MessageRow | None:
 def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
     """Return the messages of a queue entry by id, at most 100, in the given order; missing ones are left out.
 
-    If *number* is None, only narrow messages are returned. Otherwise each value is the section *number* of a wide
-    message. Rows of single deliveries are read only if one ended before its round was closed, or if there are late
-    entries.
+    *number* is the entry's section. If it is None, only narrow messages are returned; otherwise each value is this
+    section of a wide message. Rows of single deliveries are read only if the message has late entries, or ends from
+    before the round was closed.
     """
     rows = messages(store, topic, message_ids)
     if number is None:
@@ -216,9 +224,9 @@ def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
 
 
 def sections(store: Store, row: MessageRow, *, rounds_only: bool = False) -> list[MessageRow]:
-    """Return all sections of a wide message, or a narrow message alone.
+    """Return all sections of a wide message, or the narrow message as the only item.
 
-    With *rounds_only*, the states in a wide message come from its rounds only, not from the rows of single deliveries.
+    With *rounds_only*, the rows of single deliveries of a wide message are not read, only its rounds.
     """
     if not row.is_wide:
         return [_with_ends(store, row)]
@@ -239,9 +247,10 @@ def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[R
 
 
 def lanes(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[str, Lane]:
-    """Return the lanes of these subscriptions, and possibly of others, by subscription id. Active lanes are left out.
+    """Return the lanes of these subscriptions by subscription id, without active lanes.
 
-    One query costs less than a read for each subscription, unless many lanes of the topic are not active.
+    The result may contain other lanes of the topic, because one query of all lanes costs less than a read of each. If
+    many lanes of the topic are not active, only these subscriptions are read.
     """
     rows = store.query(Table.MESSAGES, keys.lane_key(topic, "").pk, limit=ROWS_AT_ONCE)
     if len(rows) == ROWS_AT_ONCE:
@@ -256,17 +265,20 @@ def lanes_of(store: Store, topic: str, subscription_ids: Iterable[str]) -> dict[
 
 
 def lane_rows(store: Store, topic: str) -> Iterator[Row]:
-    """Yield the rows of all lanes of a topic, read in parts. Their keys begin with digits, which sort before ``:``."""
+    """Yield the rows of a topic's lanes that are not active, read in parts."""
     return _in_parts(store, keys.lane_key(topic, ""), keys.lane_key(topic, ":"))
 
 
 def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[PendingDelivery]:
-    """Return at most *limit* deliveries (None: all) of a backlog, in order, starting after the key *after* if given."""
+    """Return the deliveries of a backlog, in order; at most *limit*, or all if *limit* is None.
+
+    The first one comes after *after*, a :attr:`.PendingDelivery.place`. An empty *after* means the start.
+    """
     return [DUES.value_of(row) for row in due_rows(store, subscription_id, after=after, limit=limit)]
 
 
 def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return at most *limit* rows (None: all) of a backlog, in order, starting after the key *after* if given."""
+    """Return the rows of a backlog, with the parameters of :func:`dues`."""
     pk = keys.due_key(subscription_id, "", "").pk
     return store.query(Table.MESSAGES, pk, sk_from=_behind(after), limit=limit)
 
@@ -278,22 +290,28 @@ def failed_pulls(store: Store, topic: str, message_id: str) -> dict[int, FailedP
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return at most *limit* rows (None: all) of retained messages, oldest first, starting after *after* if given."""
+    """Return the rows of a topic's retained messages, oldest first; at most *limit*, or all if *limit* is None.
+
+    The first row comes after the row with the :func:`place` *after*. An empty *after* means the start of the list.
+    """
     return store.query(Table.MESSAGES, keys.retained_key(topic, "").pk, sk_from=_behind(after), limit=limit)
 
 
 def unsent_rows(store: Store, shard: int, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return at most *limit* (None: all) refused queue entries of list *shard*, starting after *after* if given."""
+    """Return the rows of refused queue entries in the list *shard*; at most *limit*, or all if *limit* is None.
+
+    The first row comes after the row with the :func:`place` *after*. An empty *after* means the start of the list.
+    """
     return store.query(Table.MESSAGES, keys.unsent_list(shard), sk_from=_behind(after), limit=limit)
 
 
 def place(row: Row) -> str:
-    """Return the place of a row in its list. As *after*, it makes the next page begin after this row."""
+    """Return the place of a row in its list. A page that is read with this place as *after* begins behind the row."""
     return text(row, "sk")
 
 
 def members(store: Store, topic: str, group: str) -> list[Member]:
-    """Return the members of a group whose rows exist, including gone ones, sorted by id."""
+    """Return all stored members of a group, also those that are gone, sorted by id."""
     return [MEMBERS.value_of(row) for row in store.query(Table.MESSAGES, keys.member_key(topic, group, "").pk)]
 
 
@@ -317,7 +335,7 @@ def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
 
 
 def topic_names(store: Store, *, after: str = "", limit: int) -> list[str]:
-    """Return at most *limit* names of topics, sorted, starting after the name *after* if given."""
+    """Return at most *limit* names of topics, sorted, from the name after *after* on. An empty *after* is the start."""
     pk = keys.directory_key("").pk
     return [place(row) for row in store.query(Table.REGISTRY, pk, sk_from=_behind(after), limit=limit)]
 
@@ -349,7 +367,10 @@ def every_subscription(store: Store, topic: str) -> Iterator[Subscription]:
 
 
 def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> list[Row]:
-    """Return at most *limit* rows of a topic's subscriptions, sorted by name, starting after *after* if given."""
+    """Return at most *limit* rows of a topic's subscriptions, sorted by name.
+
+    The first row comes after the row with the :func:`place` *after*. An empty *after* means the start of the list.
+    """
     low, high = keys.all_subscriptions(topic)
     return store.query(Table.REGISTRY, low.pk, sk_from=_behind(after) or low.sk, sk_to=high.sk, limit=limit)
 
@@ -368,12 +389,12 @@ def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscri
 
 
 def names(store: Store, topic: str) -> dict[int, str]:
-    """Return the names by ordinal of all subscriptions of *topic*, and of deleted ones that receipts may mention."""
+    """Return the names of *topic*'s subscriptions by ordinal, with deleted ones that receipts may mention."""
     return removed_names(store, topic) | _names(store, keys.all_subscriptions(topic))
 
 
 def removed_names(store: Store, topic: str) -> dict[int, str]:
-    """Return the names by ordinal of deleted subscriptions that receipts of *topic* may mention."""
+    """Return the names of *topic*'s deleted subscriptions by ordinal, as long as receipts may mention them."""
     return _names(store, keys.all_like(replace(keys.name_key(topic, 0), sk="NAME#")))
 
 
@@ -401,7 +422,10 @@ def version_rows(store: Store, topic: str, first: int, last: int, at_once: int) 
 
 
 def filter_history(store: Store, topic: str, ordinal: int, limit: int, before: int | None) -> list[FilterVersion]:
-    """Return at most *limit* versions of a subscription's filter, newest first, below version *before* (None: all)."""
+    """Return at most *limit* stored versions of a subscription's filter, newest first.
+
+    The versions are lower than *before*. If *before* is None, the list begins with the newest version.
+    """
     low, high = _versions(topic, ordinal, ordinal)
     low = low if before is None else keys.version_key(topic, ordinal, before - 1)
     return [FILTER_VERSIONS.value_of(row) for row in _between(store, low, high, limit)]

@@ -50,7 +50,10 @@ def filter_of(row: Row) -> Mapping[str, object] | None:
 
 
 def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
-    """Return the write of *changed*. It fails if the row changed after *known* was read (None: if there is a row)."""
+    """Return the write of *changed*. It fails if the row changed after *known* was read.
+
+    If *known* is None, it fails if the row exists.
+    """
     expect: Expectation = {"pk": ABSENT} if known is None else _as_read(known)
     return SUBSCRIPTIONS.put(changed, changed.topic, changed.name, expect=expect)
 
@@ -73,9 +76,10 @@ def _as_read(known: Subscription) -> Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The name of a deleted subscription, kept so that its messages can still be shown and explained.
+    """The name of a deleted subscription. It is kept until *ttl* (seconds), so that messages can still be explained.
 
-    The subscription does not match messages that were published at topic version *until* or later.
+    *until* is the topic's version after the deletion. A publish at this version or later did not match the
+    subscription.
     """
 
     name: str
@@ -106,7 +110,10 @@ _NOT_KEPT = ("pk", "sk", "secret")
 
 
 class KeptSubscription(NamedTuple):
-    """One subscription in the stored copy of a topic's subscriptions; *content* is the subscription's row as JSON."""
+    """One subscription in the stored copy of a topic's subscriptions. *content* is the subscription's row as JSON.
+
+    *keeps_order*: its deliveries are ordered.
+    """
 
     ordinal: int
     name: str
@@ -117,14 +124,15 @@ class KeptSubscription(NamedTuple):
 class KeptSubscriptions:
     """Converts rows of subscriptions to the form of the stored copy.
 
-    Caches whether a protocol, a strategy and the setting `ordered` keep an order.
+    Protocol, strategy and the setting `ordered` decide whether a subscription keeps an order. The result is cached for
+    each combination of them.
     """
 
     def __init__(self) -> None:
         self._orders: dict[tuple[Value, Value, Value], bool] = {}
 
     def of(self, row: Row) -> KeptSubscription:
-        """Return the subscription in a row, in the form of the stored copy."""
+        """Return the subscription in *row* in the form of the stored copy, without keys and secret."""
         about = (row["protocol"], row["strategy"], row.get("ordered"))
         if about not in self._orders:
             self._orders[about] = SUBSCRIPTIONS.value_of(row).settings.keeps_order
@@ -133,7 +141,7 @@ class KeptSubscriptions:
 
 
 def subscriptions_kept(content: bytes) -> dict[int, Subscription]:
-    """Return the subscriptions in *content*, a JSON list of their rows, by ordinal."""
+    """Return the subscriptions in *content*, a JSON list of rows of subscriptions, by ordinal."""
     return {each.ordinal: each for each in map(SUBSCRIPTIONS.value_of, json.loads(content))}
 
 
@@ -144,7 +152,10 @@ def filters_kept(content: bytes) -> dict[int, Mapping[str, object] | None]:
 
 @dataclass(frozen=True, slots=True)
 class FilterVersion:
-    """One version of a subscription's filter; *since* is the first topic version that has this filter."""
+    """One version of a subscription's filter. If *filter* is None, the subscription had no filter.
+
+    *since* is the first version of the topic whose publishes evaluate this filter.
+    """
 
     version: int
     filter: Mapping[str, object] | None
@@ -159,7 +170,7 @@ FILTER_VERSIONS = row_format(version_key, Codec(FilterVersion, {"filter": json_p
 
 
 def version_put(subscription: Subscription, since: int) -> Put:
-    """Return the write that stores a subscription's filter as a version. It applies from topic version *since* on."""
+    """Return the write that stores the filter of *subscription* as a version. Topic version *since* is its first."""
     version = FilterVersion(
         version=subscription.version,
         filter=subscription.settings.filter,
@@ -173,5 +184,5 @@ def version_put(subscription: Subscription, since: int) -> Put:
 
 
 def version_expiry(topic: str, ordinal: int, version: int, ttl: int | None) -> Update:
-    """Return the write that lets a stored filter version expire at *ttl*, in seconds."""
+    """Return the write that lets a stored filter version expire at *ttl*, in seconds. It fails without this row."""
     return Update(version_key(topic, ordinal, version), {"ttl": ttl}, (), {"version": version})

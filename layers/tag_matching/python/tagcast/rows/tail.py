@@ -1,4 +1,4 @@
-"""Rows of tails: the watch of a topic, and for each batch of the stream one row with the topic's events."""
+"""Rows of tails: the row that says how long a topic is watched, and one row of events for each batch of the stream."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Counts:
 class TailBatch:
     """The events of one batch of the stream, oldest first.
 
-    *left_out* is the number of omitted events; *counts* includes them. *place* is an id that has the time of writing.
+    *left_out* is the number of omitted events; *counts* includes them. *place* is an id that contains the time of
+    writing.
     """
 
     place: str
@@ -109,7 +110,7 @@ TAIL_ROWS = row_format(
 
 
 def batch_put(topic_id: str, batch: TailBatch) -> Put:
-    """Return the write of one batch. If its events are too large for a row, the oldest events are left out."""
+    """Return the write of one batch. If its events are too large, the older half is left out until they fit."""
     row = TAIL_ROWS.row_of(batch)
     while len(cast("bytes", row["events"])) > EVENTS_BYTES_MAX:
         kept = len(batch.events) // 2
@@ -125,7 +126,10 @@ def watches(store: Store) -> list[TopicWatch]:
 
 
 def batches(store: Store, topic_id: str, *, since: str, before: str | None, limit: int) -> list[TailBatch]:
-    """Return at most *limit* batches of a tail, newest first: places from *since* to before *before* (None: all)."""
+    """Return at most *limit* batches of a tail, newest first.
+
+    The place of each is *since* or higher, and lower than *before*. If *before* is None, the newest batch comes first.
+    """
     newest = "" if before is None else tail_key(topic_id, before).sk + "\x00"
     oldest = tail_key(topic_id, since)
     rows = store.query(Table.MESSAGES, oldest.pk, sk_from=newest, sk_to=oldest.sk, limit=limit)

@@ -23,7 +23,11 @@ TOPICS = row_format(
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of a deleted topic. A new topic of this name continues them, so it reuses no version or ordinal."""
+    """The counters of a deleted topic. A new topic of this name continues them, so it reuses no version or ordinal.
+
+    *filling_quota_until* limits the groups that get older messages (:func:`tagcast.registry.groups.count_filling`). The
+    row expires at *ttl*, in seconds.
+    """
 
     subscriptions_version: int = 0
     next_ordinal: int = 0
@@ -45,7 +49,8 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
 def counters_delete(topic: str, known: Counters | None) -> Delete:
     """Return the write that deletes the counters of a deleted topic, because a new topic continues them.
 
-    It fails if a topic of this name was created and deleted after *known* was read (None: there was no row).
+    The write fails if a topic of this name was created or deleted after *known* was read. *known* is None if there were
+    no counters.
     """
     if known is None:
         return Delete(counters_key(topic), {"pk": ABSENT})
@@ -54,7 +59,10 @@ def counters_delete(topic: str, known: Counters | None) -> Delete:
 
 
 def settings_update(known: Topic, changed: Topic) -> Update:
-    """Return the write of the settings of *changed*. It fails if *known* was changed or replaced meanwhile."""
+    """Return the write of the settings of *changed*.
+
+    It fails if the topic was updated, deleted or created again after *known* was read.
+    """
     row = {**SETTINGS.attributes(changed.settings), "updated_at": changed.updated_at}
     gone = tuple(name for name, value in row.items() if value is None)
     expect: Expectation = {"topic_id": known.topic_id, "updated_at": known.updated_at}
@@ -62,7 +70,7 @@ def settings_update(known: Topic, changed: Topic) -> Update:
 
 
 def events_check(events_topic: str) -> Check:
-    """Return the check that *events_topic* exists and has no events topic itself. So events topics form no cycle."""
+    """Return the check that *events_topic* exists and has no events topic itself, so that no cycle arises."""
     return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
 
@@ -99,9 +107,9 @@ def _as_read(topic: Topic) -> Expectation:
 def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
     """Return the attributes of *topic*'s row that change when the subscriptions with these *names* change.
 
-    Each change raises the version by one; the row keeps the last names. A publisher with an older version reads only
-    the subscriptions with these names. Every publish reads this row anyway, and every change writes the row. The names
-    therefore cost no additional reads or writes.
+    Each change raises the version by one. The row keeps the names of the last ten changes. A publisher with a somewhat
+    older version reads only the subscriptions with these names. Every publish reads this row anyway, and every change
+    writes it, so the names cost no additional reads or writes.
 
     >>> topic = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7, recent=("A",))
     >>> with_changes(topic, ("B", "C"))

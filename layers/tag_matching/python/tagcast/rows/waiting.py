@@ -22,7 +22,7 @@ class WaitingFor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaitingPlace:
-    """A place for one waiting request of a topic. The place is free after *until*, or if *until* is None."""
+    """A place for one waiting request of a topic. It is taken until *until*, and free if *until* is None or past."""
 
     topic: str
     kind: WaitingFor
@@ -36,7 +36,7 @@ class WaitingPlace:
 
 
 def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[WaitingPlace, ...]:
-    """Return the free and the taken places of a topic for requests that wait for *kind*: *most* places in all."""
+    """Return the *most* places of a topic for requests that wait for *kind*, both free and taken ones."""
     row: Row = store.get(waiting_key(topic)) or {}
     empty = (WaitingPlace(topic, kind, number) for number in range(most))
     return tuple(WaitingPlace(topic, kind, each.number, cast("int | None", row.get(each.attribute))) for each in empty)
@@ -50,5 +50,5 @@ def taking_update(place: WaitingPlace, until: int) -> Update:
 
 
 def leaving_update(place: WaitingPlace) -> Update:
-    """Return the write that frees a place. It fails if the place has expired and another request has taken it."""
+    """Return the write that frees a place. It fails if another request took the place after *place.until*."""
     return Update(waiting_key(place.topic), {}, remove=(place.attribute,), expect={place.attribute: place.until})

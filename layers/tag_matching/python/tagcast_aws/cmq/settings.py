@@ -28,9 +28,10 @@ _FORMATS = {"JSON": ContentFormat.CMQ_JSON, "SIMPLIFIED": ContentFormat.CMQ_SIMP
 
 
 def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | None:
-    """Return the policy of the requested strategy; *known* is the present policy.
+    """Return the retry policy that a request asks for, or None if the present policy stays.
 
-    Return None if no strategy is requested, or if *known* has the requested strategy.
+    *known* is the present policy; None for a new subscription. It stays if the request names no strategy, or names the
+    strategy of *known*. Raises CmqError for an unknown strategy.
     """
     word = given.optional("notifyStrategy")
     if word is None:
@@ -45,9 +46,10 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
     """Return the content format of a subscription. *known* is its present format, or None if it is new.
 
-    Over HTTP, the format follows from the request's word; without a word a new subscription gets JSON. CMQ lacks some
-    formats, so several formats share a word. The present format stays if the request has its word, or no word. For a
-    queue the word is ignored: the present format stays, or a new subscription gets bare bodies.
+    Over HTTP, ``notifyContentFormat`` in the request selects the format; without it, a new subscription gets JSON. CMQ
+    has fewer formats, so several formats share a word (:func:`format_word`). The present format stays if the request
+    has the same word, or none. For a queue the present format stays, and a new subscription gets bare bodies. Raises
+    CmqError for an unknown word.
     """
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
@@ -81,7 +83,7 @@ class Filters:
 
     @classmethod
     def of(cls, given: Parameters, too_many_tags: CmqFault) -> Filters:
-        """Read tags and binding keys. Raises CmqError."""
+        """Read tags and binding keys. Raises CmqError if some are invalid, with *too_many_tags* for too many tags."""
         if len(given.items("filterTag")) > TAGS_MAX and len(given.items("bindingKey")) > BINDING_KEYS_MAX:
             raise CmqError(CmqFault.FILTERS)
         return cls(

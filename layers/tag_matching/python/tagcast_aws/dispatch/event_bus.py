@@ -40,7 +40,7 @@ class EventBridgeBus:
         self._put(MEMBERSHIP_CHANGED, detail)
 
     def publish(self, event: Mapping[str, object]) -> None:
-        """Publish one event of a topic. Its type becomes the detail type, its data and id the detail.
+        """Publish one event of a topic, a CloudEvent. The detail type is its type; the detail has its data and id.
 
         A failure is only logged.
         """

@@ -41,9 +41,9 @@ PAUSE_S = 0.2
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Lines that share one Firehose record. *places* has one number per line.
+    """Lines that share one Firehose record.
 
-    The number is the place of the line's change in the batch from the stream.
+    *places* has one number for each line: the place of the line's change in the batch from the table's stream.
     """
 
     kind: RecordKind
@@ -57,7 +57,11 @@ class RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class FirehoseArchive:
-    """Puts records into the delivery stream of their kind. *bodies* are patterns of the topics with archived bodies."""
+    """Puts records into the Firehose stream of their kind.
+
+    *streams* has the names of the streams. *bodies* are name patterns of topics; the bodies of their messages are
+    archived.
+    """
 
     client: FirehoseClient
     streams: Mapping[RecordKind, str]
@@ -72,9 +76,10 @@ class FirehoseArchive:
         return any(fnmatchcase(topic, pattern) for pattern in self.bodies)
 
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
-        """Put the lines in order. Return the place of the first line that was not accepted; None if all were.
+        """Put the lines in order. Return the place of the first line that was not accepted; None if all were accepted.
 
-        The caller puts the lines from that place on once more. Then lines that were already accepted are skipped.
+        A line is a tuple like those of :func:`pack_records`. The caller later puts all lines from the returned place on
+        again. Then lines that were already accepted are skipped.
         """
         taken: list[RecordBatch] = []
         left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
@@ -131,9 +136,9 @@ def _digest(line: bytes | bytearray) -> bytes:
 
 
 def pack_records(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[RecordBatch]]:
-    """Pack lines into as few records as possible, by kind and in order.
+    """Pack lines into as few Firehose records as possible, by kind and in order.
 
-    A line is a tuple: the place of its change in the batch from the stream, its kind, and its text.
+    A line is a tuple: the place of its change in the batch from the table's stream, its kind, and its text.
 
     >>> packed = pack_records([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
     >>> [(bytes(batch.content), batch.places) for batch in packed[RecordKind.LANES]]

@@ -78,7 +78,7 @@ class SqsGroupQueues:
                         yield queue
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send *entries* in order; return those that were not accepted, and all later entries of their message groups.
+        """Send *entries* in order. Return the entries that were not accepted, and all later ones of their groups.
 
         After a refused entry, no later entry of its message group is sent. Otherwise a member would receive the later
         entry first.

@@ -24,7 +24,10 @@ Change = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """The changes in one object, as the function `archive` gets changes; no changes if the object is gone."""
+    """The changes in the object *key*, in the form of the stream; empty if the object was deleted.
+
+    *receipt* is the SQS receipt handle of the queue entry that names the object.
+    """
 
     key: str
     receipt: str
@@ -33,9 +36,9 @@ class KeptBatch:
 
 @dataclass(frozen=True, slots=True)
 class KeptChanges:
-    """The bucket with the kept changes, and the queue that names the bucket's objects.
+    """The bucket with the kept changes, and the queue with an entry for each object of the bucket.
 
-    *client* creates the client of a service.
+    *client* takes the name of an AWS service and returns its client.
     """
 
     client: Callable[[str], Any]

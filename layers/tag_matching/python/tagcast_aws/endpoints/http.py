@@ -100,7 +100,7 @@ class HttpPusher:
             return Outcome(False, failure(error), unreached=is_unreached(error), unsent=is_unsent(error)), b""
 
     async def close(self) -> None:
-        """Close both pools."""
+        """Close all connections, both those that are kept for later requests and those for a single request."""
         await self._kept.close()
         await self._fresh.close()
         await self._resolver.close()
