@@ -40,7 +40,7 @@ def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes
     """Return the faults of a valid pattern under the rules of SNS; pointers are relative to the pattern.
 
     *written* is the JSON of the pattern. SNS limits the number of combinations that take one value from each list. If a
-    list is inside *n* objects, each of its values counts *n* times. *in_attributes*: the pattern is for message
+    list is inside *n* objects, each of its values counts *n* times. If *in_attributes*, the pattern is for message
     attributes, so its keys may not be nested.
     """
     faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
@@ -119,7 +119,7 @@ class EventPatternFilter(CompiledFilter):
         return self.scope is not PatternScope.PROPERTIES
 
     def event_of(self, message: FilterInput) -> Event | str:
-        """Return the event that the pattern reads from *message*, or a text: the reason why there is none."""
+        """Return the event that the pattern reads from *message*. Without an event, return the reason as text."""
         return event_of(message, self.scope, are_attributes=self.dialect is PatternDialect.SNS)
 
     def evaluate(self, message: FilterInput) -> bool:

@@ -31,7 +31,7 @@ class Explanation:
 
     @property
     def verdict(self) -> Literal["matched", "not_matched", "error"]:
-        """The verdict, if this part is the whole filter. Only True is ``matched``; unknown is ``not_matched``."""
+        """The verdict of the whole filter, if this part is its root. An unknown value is ``not_matched``."""
         if self.value == "error":
             return "error"
         return "matched" if self.value is True else "not_matched"

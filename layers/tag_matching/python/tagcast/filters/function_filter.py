@@ -28,7 +28,7 @@ class FunctionFilter(CompiledFilter):
     timeout_s: int
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Return ``True``: user code never runs while a message is accepted."""
+        """Return ``True``, because the function is never invoked while a message is accepted."""
         return True
 
     def explain(self, message: FilterInput) -> Explanation:
@@ -58,10 +58,10 @@ def function_of(subscription: Subscription) -> FunctionFilter | None:
 
 
 def is_unjudged(subscription: Subscription, accepted_at: int) -> bool:
-    """Return whether a message may have been accepted without a verdict, because the filter was a function.
+    """Return whether the message of this acceptance time may lack a verdict, because the filter was then a function.
 
-    A publisher may use the former filter for some seconds after its replacement. If the publisher already used the new
-    filter, evaluating it again does no harm.
+    A publisher may use the former filter for some seconds after its replacement, so messages of these seconds are
+    included. If a publisher already used the new filter, evaluating it again does no harm.
     """
     until = subscription.function_until
     return is_function(subscription.settings.filter) or (until is not None and accepted_at <= until + REPLACED_MS)

@@ -18,8 +18,8 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 class Sql92Filter(CompiledFilter):
     """A filter that matches if the expression is TRUE for the properties of the message.
 
-    *reads_tags*: the expression reads the tags as a property (:func:`properties_with_tags`). Only the rocketmq dialect
-    has this property.
+    If *reads_tags*, the expression reads the tags as a property (:func:`properties_with_tags`). Only the rocketmq
+    dialect has this property.
     """
 
     kind = "sql92"

@@ -12,9 +12,9 @@ Chosen = Mapping[int, int]
 
 
 class Constraint(NamedTuple):
-    """The elements in which a condition is met (*met*), and all elements that have the condition's path (*there*).
+    """The array elements in which a condition is met (*met*), and all elements that have its path (*there*).
 
-    *there* is None, unless an absent path also meets the condition. None as an element: the value is outside arrays.
+    *there* is None, unless an absent path also meets the condition. The element of a value outside arrays is None.
     """
 
     met: Sequence[Element | None]
@@ -38,8 +38,8 @@ class TooManyCombinationsError(Exception):
 def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
     """Return whether a choice of one element in each array meets all *wanted* conditions.
 
-    Conditions are tried in their order. As in EventBridge, a path counts as absent if the elements chosen so far lack
-    it. If several choices make no difference to later conditions, only one of them is tried. Raises
+    Conditions are tried in their order. As in EventBridge, a path counts as absent if the elements chosen so far do not
+    have it. If several choices make no difference to later conditions, only one of them is tried. Raises
     TooManyCombinationsError after *steps_max* choices.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
@@ -206,7 +206,7 @@ def branches_of(pattern: Pattern) -> int:
 
 
 def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
-    """Return whether the same array elements meet all *conditions*. The caller knows that each condition is met alone.
+    """Return whether the same array elements meet all *conditions*. Each condition by itself must be met.
 
     Return None if more than :data:`STEPS_MAX` combinations of elements would have to be tried.
     """

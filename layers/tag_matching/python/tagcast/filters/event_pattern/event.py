@@ -15,16 +15,16 @@ _SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
 
 
 class Raw(NamedTuple):
-    """true, false, null, or a number that no double represents exactly.
+    """A value that is compared by its JSON text: true, false, null, or a number that no double represents exactly.
 
-    It is compared by its text, and has no order.
+    Such a value has no order.
     """
 
     text: str
 
 
 class Decimals(NamedTuple):
-    """A text that is also a decimal number, as in SNS message attributes. A leaf compares the text or the number."""
+    """A text that is also a decimal number, as in SNS message attributes. Each leaf compares either form."""
 
     text: str
     number: float
@@ -61,7 +61,8 @@ class Element:
 class Event:
     """A JSON event, flattened: *values* maps each path to the list of its values.
 
-    For a path inside arrays, *elements* lists the innermost array element around each value (None: no element).
+    For a path inside arrays, *elements* lists the innermost array element around each value, or None for a value
+    outside arrays.
 
     >>> event = Event.of({"a": {"b": [1, 2]}, "c.d": True})
     >>> event.values

@@ -121,7 +121,7 @@ class IgnoringCase:
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def both_cases(text: str) -> tuple[str, str] | None:
-    """Return a text in lower and in upper case. Return None if a character has several characters in one case.
+    """Return a text in lower and in upper case. Return None if the case of a character has several characters.
 
     >>> both_cases("aé"), both_cases("aß")
     (('aé', 'AÉ'), None)
@@ -247,7 +247,7 @@ class Absent:
     """The leaf that is met if the path has no value. :mod:`tagcast.filters.event_pattern.evaluate` decides this."""
 
     def holds(self, value: Value) -> bool:
-        """Return False: no value meets the leaf."""
+        """Return False, because no value meets this leaf."""
         return False
 
 
@@ -269,7 +269,7 @@ Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Num
 
 
 def read_value(leaf: Leaf, value: Value) -> Value:
-    """Return *value* as the leaf reads it: from a :class:`Decimals` the number or the text, otherwise unchanged."""
+    """Return *value* in the form that the leaf compares. Only a :class:`Decimals` has two forms, number and text."""
     return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
 
 

@@ -96,8 +96,8 @@ class Condition:
 class Pattern:
     """A parsed pattern. It matches if all conditions of one alternative are met.
 
-    An alternative has the indices of its conditions, in the order of their paths. *or_is_a_field*: ``$or`` was read as
-    a field name. *weight* is the sum of the conditions' weights.
+    An alternative is a tuple of indices into *conditions*, in the order of their paths. *or_is_a_field* is True if
+    ``$or`` was read as a field name. *weight* is the sum of the conditions' weights.
     """
 
     conditions: tuple[Condition, ...]
@@ -123,8 +123,8 @@ _Alternative = dict[str, Condition]
 def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pattern:
     """Parse *pattern*, a JSON value, or raise PatternError with pointers relative to the pattern.
 
-    *operators* has the allowed operators; None allows all. As in EventBridge, a ``$or`` that is not a valid operator is
-    a field of that name.
+    *operators* has the allowed operators; None allows all. As in EventBridge, ``$or`` is read as a field name if its
+    value is not valid for the operator.
 
     >>> read_pattern({"a": {"b": ["x", {"prefix": "y"}]}}).conditions[0].leaves
     (Equals(token='x'), Prefix(text='y'))

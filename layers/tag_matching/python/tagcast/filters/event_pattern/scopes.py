@@ -25,10 +25,10 @@ class PatternScope(StrEnum):
 
 
 def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool = False) -> Event | str:
-    """Return the event that a pattern of *scope* reads from *message*, or a text: the reason why there is none.
+    """Return the event that a pattern of *scope* reads from *message*. Without an event, return the reason as text.
 
-    *are_attributes*: properties are read like SNS message attributes (:func:`attributes`). Without properties there is
-    no event: in SNS even "exists": false needs a message with an attribute.
+    If *are_attributes*, properties are read like SNS message attributes (:func:`attributes`). Then a message without
+    properties has no event, because in SNS even "exists": false needs a message with an attribute.
     """
     if scope is PatternScope.PROPERTIES:
         if not are_attributes:

@@ -14,7 +14,7 @@ CHANGES_MAX = 32
 class ChangedIndex:
     """An older index (*base*) with a few changes. It returns the same results as a rebuilt index, and is immutable.
 
-    *gone* are the ordinals that were changed or removed. *filters* are the filters that were added or changed.
+    *gone* are the ordinals whose filters in *base* no longer count. *filters* are the added and changed filters.
 
     >>> base = TopicIndex.build({1: None, 2: None})
     >>> index = with_changes(base, {3: None, 2: {"kind": "tags", "tags": ["apple"]}}, removed=[])
@@ -43,7 +43,10 @@ Index = TopicIndex | PartedIndex | ChangedIndex
 def with_changes(
     index: Index, changed: Mapping[int, FilterValue | None], removed: Collection[int]
 ) -> ChangedIndex | None:
-    """Return *index* with the filters *changed* (by ordinal), without those *removed*; None for too many changes."""
+    """Return *index* with new filters for the ordinals in *changed*, and none for the ordinals in *removed*.
+
+    Return None after so many changes that the index should be rebuilt.
+    """
     if isinstance(index, ChangedIndex):
         base, gone, filters = index.base, index.gone, dict(index.filters)
     else:

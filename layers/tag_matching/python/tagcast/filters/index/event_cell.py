@@ -36,10 +36,10 @@ class EventEntry(NamedTuple):
 
 
 class EventMatches:
-    """Collects the result of a match: *owners* of patterns that match, and *failed* owners. An owner may be repeated.
+    """Collects the result of a match. An owner may be repeated.
 
-    An alternative of a failed owner takes too long. The patterns of *skipped* owners are not evaluated, because a check
-    before the match found that they take too long.
+    *owners*: a pattern of the owner matches. *failed*: the search in one alternative of the owner's pattern took too
+    long. *skipped*: a check before the match found the owner's pattern too slow, so the pattern is not evaluated.
     """
 
     __slots__ = ("failed", "owners", "skipped")
@@ -52,7 +52,7 @@ class EventMatches:
     def take(self, entry: EventEntry, event: Event) -> None:
         """Add the owners of *entry* if the same array elements meet all its conditions.
 
-        Each condition is known to be met alone. If the search for such elements takes too long, the owners are added to
+        Each condition by itself must be met. If the search for such elements takes too long, the owners are added to
         *failed*.
         """
         together = hold_together(entry.conditions, event)
@@ -63,9 +63,9 @@ class EventMatches:
 
 
 class EventList:
-    """Alternatives that are too few for columns. They are evaluated one by one.
+    """A few alternatives, which are evaluated one by one, because columns would not pay.
 
-    *key* is the path of their lookup key, or None. The lookup has already met the condition on this path.
+    *key* is the path of their lookup key, or None. The lookup has already tested the condition on this path.
     """
 
     __slots__ = ("_asked", "_key")
@@ -155,7 +155,10 @@ class EventCell:
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
-        """Return the cell as plain lists, for a snapshot. The entries are one text: only events with arrays need it."""
+        """Return the cell as plain lists, for a snapshot.
+
+        The entries are one text, which is parsed later, because only events with arrays need them.
+        """
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]

@@ -166,7 +166,7 @@ class Column:
 
 
 def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
-    """Return the kind and text of a leaf's fixed part, or None. Each value that the leaf matches has this part."""
+    """Return kind and text of a part that each value has that the leaf matches; None if there is no such part."""
     match leaf:
         case Wildcard(parts) if parts[0]:
             return START, parts[0]

@@ -33,7 +33,7 @@ class HeavyPattern(NamedTuple):
     """A pattern that may take too long on large events.
 
     *weight* is the total weight of the pattern. *by_path* maps each path to the weight that one value adds. *tried* is
-    the weight that one object in an array adds, because it is tried for each alternative.
+    the weight that one object in an array adds, because each alternative is tried for this object.
     """
 
     weight: int
@@ -42,7 +42,10 @@ class HeavyPattern(NamedTuple):
     tried: int
 
     def is_too_much(self, event: Event) -> bool:
-        """Return :func:`tagcast.filters.event_pattern.evaluate.is_too_much` of the pattern and *event*."""
+        """Return whether evaluating the pattern on *event* would take too long.
+
+        The result is that of :func:`tagcast.filters.event_pattern.evaluate.is_too_much`.
+        """
         values = event.values
         compared = sum(weight * len(values.get(path, ())) for path, weight in self.by_path.items())
         return compared + self.tried * event.objects > COMPARISONS_MAX
@@ -106,8 +109,8 @@ class Posting:
 class LookupTables(NamedTuple):
     """The lookup tables of one path, from its values to patterns.
 
-    *exact* and *alone* find the owners of patterns that have only this path: *exact* by an equal value, *alone* by
-    other leaves. *keys* finds the numbers of the cells with longer alternatives.
+    *exact* and *alone* find the owners of patterns that have only this path. *exact* finds them by an equal value, and
+    *alone* by any other leaf. *keys* finds the numbers of the cells with longer alternatives.
     """
 
     exact: dict[Value, tuple[int, ...]]

@@ -82,10 +82,10 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
 
 
 def unindexed_characters(value: FilterValue | None) -> int:
-    """Return the length of an SQL92 expression that an index evaluates as a whole; 0 for every other filter.
+    """Return the length of an SQL92 expression that an index cannot decide by lookups; 0 for every other filter.
 
-    Lookups and comparisons do not decide such an expression, so each process that publishes compiles it and keeps it
-    in memory. A character takes up to 160 bytes, and 3 µs of CPU in a new process.
+    Each process that publishes compiles such an expression and keeps it in memory. A character takes up to 160 bytes,
+    and 3 µs of CPU in a new process.
 
     >>> unindexed_characters({"kind": "sql92", "expression": "a = 1 OR b > 2"})
     0

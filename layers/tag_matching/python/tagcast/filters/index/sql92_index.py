@@ -98,7 +98,7 @@ class Sql92Index:
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
         """Return the owners of the expressions that are TRUE, and of those that fail.
 
-        An owner may be repeated only if *overlapping*.
+        An owner is repeated only if the index is *overlapping*.
         """
         view = PropertyReadings(texts)
         found: list[int] = []

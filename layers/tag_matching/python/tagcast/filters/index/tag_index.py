@@ -49,7 +49,7 @@ class TagIndex:
         return len(self._postings) + bool(self._always)
 
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
-        """Return the matches in two parts that may overlap: an integer with a bit for each position, and ordinals."""
+        """Return the matches in two parts that may overlap: bits at the positions of ordinals, and plain ordinals."""
         bits = 0
         lists: list[list[int]] = []
         if isinstance(self._always, int):

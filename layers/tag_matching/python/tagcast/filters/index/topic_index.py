@@ -107,7 +107,7 @@ class TopicIndex:
         return index
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match, and those whose filter failed. A failure hides no match of another."""
+        """Return the subscriptions that match, and those whose filter failed. A failure affects no other filter."""
         if self._only is not None:
             try:
                 return self._received if self._only.evaluate(message) is True else _NONE_MATCHED

@@ -27,7 +27,8 @@ class LookupKey(NamedTuple):
 class Access(NamedTuple):
     """The lookup keys of a node. The node has its wanted value only if the message has one of these keys.
 
-    If *whole*, one of the keys is also enough for the wanted value. *place* is the node's index.
+    If *whole*, the reverse is true, too: with one of the keys the node has its wanted value. *place* is the node's
+    index.
     """
 
     keys: tuple[LookupKey, ...]
@@ -69,7 +70,7 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], popularity: Popularity, needs: Callable[[], list[Needs]]
 ) -> Access | None:
-    """Return the access of the part with the rarest keys; None if no part has keys.
+    """Return the access of the part of *alternative* with the rarest keys; None if no part has keys.
 
     *popularity* estimates how many messages have a key. *needs* returns the :data:`Needs` of every node.
     """
@@ -168,8 +169,8 @@ A larger alternative is found by the presence of a property.
 class AccessPlan(NamedTuple):
     """The lookup keys of an alternative (*access*), and its remaining *terms*.
 
-    Without *access*, the alternative is evaluated for every message. *is_exact*: keys and terms decide the alternative.
-    Otherwise the full expression is evaluated, too.
+    Without *access*, the alternative is evaluated for every message. If *is_exact*, keys and terms decide the
+    alternative. Otherwise the full expression is evaluated, too.
     """
 
     access: Access | None

@@ -22,7 +22,7 @@ PARTS_MAX = 64
 class ExpressionPart:
     """A node (*place*) that must have the value *wanted*.
 
-    *terms* hold exactly when the node has this value; None if there are no such terms.
+    All *terms* hold exactly when the node has this value. *terms* is None if no terms express this.
     """
 
     place: int

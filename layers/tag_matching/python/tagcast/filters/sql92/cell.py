@@ -193,7 +193,10 @@ class Hits:
         self.ready: dict[Reading | None, int] = {}
 
     def bits(self, value: Reading | None) -> int:
-        """Return the bits in *free*, and of entries with this *value* (None: the text is missing or unreadable)."""
+        """Return the bits in *free*, and the bits of entries with this *value*.
+
+        *value* is None if the property's text is missing or unreadable.
+        """
         found = self.ready.get(value)
         if found is None:
             places = self._places.get(value)
@@ -277,9 +280,9 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 
 
 def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
-    """Return *bits*, then the result after every ``STEP`` flips. Each place in *places* flips its bit, in order.
+    """Flip the bits at *places* in *bits*, one by one. Return the value before, and after every ``STEP`` flips.
 
-    The last item is the result after all flips, even if the last step has fewer.
+    The last item is the value after all flips, even if the last step has fewer.
     """
     steps = [bits]
     for first in range(0, len(places), STEP):
@@ -454,7 +457,7 @@ def places_of(bits: int) -> Iterator[int]:
 
 
 class SqlList:
-    """Entries that are too few for a cell. They are evaluated one by one."""
+    """A few entries, which are evaluated one by one, because a cell would not pay."""
 
     __slots__ = ("_always", "_asked", "_wholes")
 

@@ -48,7 +48,8 @@ def term_from_row(kind: str, name: str, test: str, *values: str | bool | float) 
 class Suspect(NamedTuple):
     """An expression whose evaluation may fail. *owners* are the ordinals of the subscriptions that have it.
 
-    If its *terms* suffice, they are in order of evaluation. Otherwise *whole* is the expression.
+    If terms decide whether it fails, *terms* has them in order of evaluation, and *whole* is None. Otherwise *whole* is
+    the expression.
     """
 
     owners: list[int]

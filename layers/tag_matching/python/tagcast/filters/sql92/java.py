@@ -68,8 +68,8 @@ def parse_double(text: str) -> float:
 def compare(left: JavaValue, right: JavaValue) -> int:
     """Compare like RocketMQ. Return a number below, at or above zero.
 
-    The type of one side decides how a text on the other side is read. A boolean is "less" than a number, and a number
-    "less" than a boolean. Raises FilterEvaluationError for an unreadable text, and for a boolean before a text.
+    The type of one side decides how a text on the other side is read. Between a boolean and a number the left side is
+    always less, whichever it is. Raises FilterEvaluationError for an unreadable text, and for a boolean before a text.
 
     >>> compare("9", 10) < 0, compare(1, 1.0), compare(1, True)
     (True, 0, -1)

@@ -126,7 +126,7 @@ def _text_test(nodes: Sequence[Node], node: Node) -> Evaluation:
 
 
 def text_predicate(node: Node) -> Callable[[str], bool]:
-    """Return the predicate of ``IN``, ``LIKE`` or a search on a text, without a ``NOT`` before it."""
+    """Return a function that says whether a text meets the node's ``IN``, ``LIKE`` or search, ignoring its ``NOT``."""
     name, value = node.operator.removeprefix("not_"), node.value
     if name == "in":
         assert isinstance(value, (tuple, list))

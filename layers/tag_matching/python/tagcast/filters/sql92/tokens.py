@@ -36,7 +36,10 @@ _LINE_END = re.compile(r"[\n\r]")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token. *kind* is a keyword in capitals, a symbol, or a constant of this module; *start*, *end* are offsets."""
+    """A token of an expression, at the offsets *start* to *end*.
+
+    *kind* is a keyword in capitals, a symbol, or a constant of this module.
+    """
 
     kind: str
     text: str
