@@ -46,12 +46,11 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 
 def parse_tag_expression(text: str | None) -> tuple[str, ...]:
-    """Return the tags of an expression, which has ``||`` between them.
+    """Return the distinct tags of an expression such as ``TagA || TagB``. Empty parts are ignored.
 
-    There are none in ``*``, the empty text and ``None``, which match everything. Empty parts and duplicates are
-    dropped. Raises :class:`FilterSyntaxError` for some texts to which RocketMQ gives an unexpected meaning: texts
-    without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``, which RocketMQ reads as part
-    of a tag.
+    ``*``, the empty text and ``None`` match everything, so the result is empty for them. RocketMQ gives some texts a
+    meaning that authors do not expect. These raise :class:`FilterSyntaxError`: a text without tags that is not empty, a
+    text with ``*`` beside tags, and a text with ``&&`` or a single ``|``, which RocketMQ reads as part of a tag.
 
     >>> parse_tag_expression(" TagA||TagB || TagA "), parse_tag_expression(" * "), parse_tag_expression(None)
     (('TagA', 'TagB'), (), ())

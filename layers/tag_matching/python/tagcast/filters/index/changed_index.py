@@ -14,7 +14,8 @@ CHANGES_MAX = 32
 class ChangedIndex:
     """An older index (*base*) with a few changes. It returns the same results as a rebuilt index, and is immutable.
 
-    *gone* are the ordinals that were changed or removed. *filters* are the filters that were added or changed.
+    Results of *base* are ignored for the ordinals in *gone*, whose filters were added, changed or removed. *filters*
+    has the added and changed filters by ordinal.
 
     >>> base = TopicIndex.build({1: None, 2: None})
     >>> index = with_changes(base, {3: None, 2: {"kind": "tags", "tags": ["apple"]}}, removed=[])
@@ -43,7 +44,10 @@ Index = TopicIndex | PartedIndex | ChangedIndex
 def with_changes(
     index: Index, changed: Mapping[int, FilterValue | None], removed: Collection[int]
 ) -> ChangedIndex | None:
-    """Return *index* with the filters *changed* (by ordinal), without those *removed*; None for too many changes."""
+    """Return *index* with the filters *changed*, by ordinal, and without the ordinals *removed*.
+
+    Return None if more than :data:`CHANGES_MAX` ordinals differ from the older index. Then a new index must be built.
+    """
     if isinstance(index, ChangedIndex):
         base, gone, filters = index.base, index.gone, dict(index.filters)
     else:
