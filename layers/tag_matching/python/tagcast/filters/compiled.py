@@ -55,7 +55,7 @@ class CompiledFilter(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about parts of the filter that may not mean what its author intended, as sentences."""
+        """Sentences that warn of parts of the filter. Such a part may have another meaning than its author intended."""
         return ()
 
     @abstractmethod

@@ -22,8 +22,8 @@ _ON_ERROR = ("drop", "block")
 class FunctionFilter(CompiledFilter):
     """A filter that matches every published message. ``fan_out`` later invokes the Lambda function for the verdict.
 
-    *function* is its name or ARN. If an invocation fails, *on_error* ``drop`` discards the messages, and ``block``
-    counts a failed attempt. *timeout_s* is the timeout of an invocation in seconds.
+    *function* is the name or ARN of the Lambda function. If an invocation fails, *on_error* ``drop`` discards the
+    messages, and ``block`` counts a failed attempt. *timeout_s* is the timeout of an invocation in seconds.
     """
 
     kind = "function"
@@ -51,7 +51,7 @@ class FunctionFilter(CompiledFilter):
 
 
 def is_function(filter: FilterValue | None) -> TypeGuard[FilterValue]:
-    """Return whether a filter in its JSON form is of the kind ``function``, and so is invoked after the publish."""
+    """Return whether a filter in its JSON form is of the kind ``function``. Return False for None (no filter)."""
     return filter is not None and filter.get("kind") == "function"
 
 

@@ -49,8 +49,8 @@ def parse_tag_expression(text: str | None) -> tuple[str, ...]:
     """Return the distinct tags of an expression such as ``TagA || TagB``. Empty parts are ignored.
 
     ``*``, the empty text and ``None`` match everything, so the result is empty for them. RocketMQ gives some texts a
-    meaning that authors do not expect. These raise :class:`FilterSyntaxError`: a text without tags that is not empty, a
-    text with ``*`` beside tags, and a text with ``&&`` or a single ``|``, which RocketMQ reads as part of a tag.
+    meaning that authors do not expect. Such a text raises :class:`FilterSyntaxError`. It has only separators or blanks,
+    or has ``*`` beside tags, or has ``&&`` or a single ``|``. RocketMQ reads ``&&`` and ``|`` as part of a tag.
 
     >>> parse_tag_expression(" TagA||TagB || TagA "), parse_tag_expression(" * "), parse_tag_expression(None)
     (('TagA', 'TagB'), (), ())

@@ -1,4 +1,4 @@
-"""The explanation of a pattern's verdict: the result of each comparison, and the array elements in which it is met."""
+"""Explains a pattern's verdict. It shows the result of each comparison, and the array elements that meet it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -284,7 +284,8 @@ Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Num
 def read_value(leaf: Leaf, value: Value) -> Value:
     """Return *value* in the form that the leaf compares.
 
-    For a :class:`Decimals` this is its number if the leaf compares numbers, else its text. Other values are unchanged.
+    Return the number of a :class:`Decimals` if the leaf compares numbers, else the text of the Decimals. Other values
+    are unchanged.
     """
     return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
 

@@ -75,7 +75,7 @@ class ConditionIndex:
     def snapshot(self) -> tuple[list[Any], list[bytes]]:
         """Return the index in two parts, for a snapshot: a head, and lines that are parsed when a message needs them.
 
-        The head has the number of lines of each SQL92 index, the rows of both SQL92 indexes, and those of the patterns.
+        The head has the number of lines of each SQL92 index, the rows of both SQL92 indexes, and the rows of patterns.
         """
         lines = [index.lines() for index in self._expressions]
         rows = [index.as_rows() for index in self._expressions]

@@ -84,8 +84,8 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
 def unindexed_characters(value: FilterValue | None) -> int:
     """Return the length of an SQL92 expression that the index cannot decide by lookups, or 0 for every other filter.
 
-    The index evaluates such an expression as a whole. So each process that publishes compiles it, and keeps it in
-    memory. A character takes up to 160 bytes, and 3 µs of CPU in a new process.
+    The index evaluates such an expression as a whole. So each process that publishes compiles the expression, and keeps
+    it in memory. A character takes up to 160 bytes, and 3 µs of CPU in a new process.
 
     >>> unindexed_characters({"kind": "sql92", "expression": "a = 1 OR b > 2"})
     0
@@ -102,7 +102,7 @@ def unindexed_characters(value: FilterValue | None) -> int:
 
 
 def join_snapshots(snapshots: Sequence[bytes]) -> bytes:
-    """Return one snapshot of a parted index. *snapshots* are those of its parts, sorted by ordinal."""
+    """Return one snapshot of a parted index from the *snapshots* of its parts, which are sorted by ordinal."""
     head = json.dumps([SNAPSHOT_FORMAT, [len(each) for each in snapshots]], separators=(",", ":"))
     return b"\n".join([head.encode(), b"".join(snapshots)])
 

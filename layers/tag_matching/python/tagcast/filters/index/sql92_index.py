@@ -63,7 +63,7 @@ class Sql92Index:
 
     @classmethod
     def build(cls, expressions: Iterable[tuple[int, CompiledExpression]]) -> "Sql92Index":
-        """Return an index of *expressions*, each with its subscription's ordinal. :meth:`match` returns it as owner."""
+        """Return an index of *expressions*, each with an owner. The owner is the ordinal of its subscription."""
         grouped: dict[CompiledExpression, list[int]] = {}
         for owner, expression in expressions:
             grouped.setdefault(expression, []).append(owner)

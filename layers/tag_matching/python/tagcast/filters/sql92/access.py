@@ -1,4 +1,4 @@
-"""Chooses the lookup keys of an alternative. It can be TRUE only if the message has one of its lookup keys."""
+"""Chooses lookup keys. An alternative of an expression can be TRUE only if the message has one of its lookup keys."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -56,10 +56,11 @@ class Popularity:
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """Return a number that grows with the share of messages with one of the access's keys, and the first dimension.
+        """Return the cost of *access*, by which accesses are compared. The least is the best.
 
-        Accesses are compared by this pair. The estimated share is rounded up to a power of two, and the number is its
-        exponent. So alternatives with similar shares choose keys of the same property.
+        Its first item grows with the estimated share of messages that have one of the keys. It is the exponent of this
+        share, rounded up to a power of two. The second item is the dimension of the first key. So alternatives with
+        similar shares choose keys of the same property.
         """
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension

@@ -15,10 +15,10 @@ _dimension = lru_cache(maxsize=4_096)(Dimension)
 
 
 class SqlEntry(NamedTuple):
-    """An alternative of an expression. It matches if all *terms* hold and the full expression, if needed, is TRUE.
+    """An alternative of an expression. The *owners* are the ordinals of the subscriptions with this expression.
 
-    *owners* are the ordinals of the subscriptions with this expression. *whole* is the number of the full expression;
-    it is None if the terms alone decide.
+    The entry matches if all *terms* hold, and the full expression with the number *whole* is TRUE. If *whole* is None,
+    the terms alone decide.
     """
 
     owners: list[int]
@@ -52,8 +52,8 @@ def term_from_row(kind: str, name: str, test: str, *values: str | bool | float) 
 class Suspect(NamedTuple):
     """An expression whose evaluation may fail. *owners* are the ordinals of the subscriptions with this expression.
 
-    If its *terms* decide whether it fails, they are listed in order of evaluation, and *whole* is None. Otherwise
-    *whole* is the expression.
+    If terms can decide whether the expression fails, *terms* lists them in order of evaluation, and *whole* is None.
+    Otherwise *whole* is the expression.
     """
 
     owners: list[int]

@@ -111,7 +111,7 @@ def compare_doubles(left: float, right: float) -> int:
 def equal(left: JavaValue | None, right: JavaValue | None) -> bool | None:
     """Return the result of RocketMQ's ``=``. A side is None if its value is missing; a result of None is unknown.
 
-    As in RocketMQ, the result for one missing side depends on which side it is.
+    As in RocketMQ, the result is None if only *left* is missing, and False if only *right* is missing.
 
     >>> equal(None, None), equal(None, "x"), equal("x", None)
     (True, None, False)

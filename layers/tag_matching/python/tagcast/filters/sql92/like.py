@@ -35,7 +35,7 @@ class LikePattern:
 
 
 def parse_like(pattern: str, escape: str = "") -> LikePattern:
-    """Parse a pattern. The character after the escape character *escape* is literal. An empty *escape* is none.
+    """Parse a pattern. The character after an escape character is literal. If *escape* is empty, nothing is escaped.
 
     Raises ValueError if no character follows an escape character.
 

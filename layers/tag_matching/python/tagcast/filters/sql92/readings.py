@@ -110,7 +110,7 @@ class PropertyReadings:
         return value
 
     def nearest(self, dimension: Dimension, value: Reading) -> float:
-        """Return :func:`float_of` of *value*, and cache it. The caller passes the value of *dimension* as *value*."""
+        """Return :func:`float_of` of *value*, which must be the value of *dimension*. The result is cached."""
         near = self._floats.get(dimension)
         if near is None:
             near = self._floats[dimension] = float_of(value)

@@ -113,9 +113,9 @@ def is_search(test: str) -> bool:
 
 
 def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
-    """Return a function that says whether a text meets *test*, which is one of the four searches without ``not_``.
+    """Return a function that says whether a text meets *test*: ``startswith``, ``endswith``, ``contains`` or ``like``.
 
-    *values* has the searched text. For LIKE it has the pattern and the escape character, which may be empty.
+    *values* has the searched text. For ``like``, *values* has the pattern and the escape character, which may be empty.
 
     >>> search_of(STARTS, ("a",))("abc"), search_of(LIKE, ("a%c", ""))("abc")
     (True, True)
@@ -135,7 +135,7 @@ def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
     """Return the type and the signed value of the number literal at *place*, or None for any other operand.
 
-    A property on the other side is read as this type. *strict* is False for the rocketmq dialect.
+    A property on the other side of the comparison is read as this type. *strict* is False for the rocketmq dialect.
     """
     node = nodes[place]
     if strict:
